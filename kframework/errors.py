@@ -1,0 +1,144 @@
+"""Faults, each carrying what went wrong as data.
+
+A verdict ("this node does not fit") is a `Status`, never an exception. An exception is a fault of the configuration,
+of an input file, of a plugin or of the cluster; it formats itself into the one line that a user gets to read, and the
+command line maps its class to an exit code in one place.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "ClusterError",
+    "ConfigError",
+    "InputError",
+    "KFrameworkError",
+    "PluginError",
+    "StaleNodeError",
+    "StatementError",
+    "nearest",
+]
+
+
+class KFrameworkError(Exception):
+    """The root of every fault this project raises on purpose."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that looks most like `name`, or None when none comes close."""
+    names = sorted(known)
+    folded = {candidate.lower(): candidate for candidate in reversed(names)}
+    close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
+    return folded[close[0]] if close else None
+
+
+class ConfigError(KFrameworkError):
+    """Raised when a configuration cannot be used; names the file, the line, the field's path and the remedy.
+
+    `path` is written as kube-scheduler writes field paths (`profiles[0].plugins.score.enabled[1].name`), `line` counts
+    from 1, `nearest` is the valid name that was probably meant.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        path: str = "",
+        nearest: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.line = line
+        self.path = path
+        self.nearest = nearest
+
+    def __str__(self) -> str:
+        place = self.file or ""
+        if self.line is not None:
+            place += f":{self.line}"
+        parts = [part for part in (place, self.path, self.message) if part]
+        hint = f" (did you mean {self.nearest!r}?)" if self.nearest else ""
+        return ": ".join(parts) + hint
+
+
+class InputError(KFrameworkError):
+    """Raised when a cluster file cannot be read; names the file, the line where it is known, the object and the remedy."""
+
+    def __init__(
+        self, message: str, *, file: str | None = None, line: int | None = None, subject: str = "", path: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.line = line
+        self.subject = subject
+        self.path = path
+
+    def __str__(self) -> str:
+        place = self.file or ""
+        if self.line is not None:
+            place += f":{self.line}"
+        return ": ".join(part for part in (place, self.subject, self.path, self.message) if part)
+
+
+class PluginError(KFrameworkError):
+    """Raised when a plugin is at fault; names the plugin, the hook and the distribution it came from.
+
+    The cause, where there is one, is the exception that the plugin raised (`__cause__`). In a scheduling attempt this
+    ends the attempt with reason `SchedulerError`; at load it ends the command.
+    """
+
+    def __init__(
+        self, message: str, *, plugin: str, hook: str | None = None, distribution: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.plugin = plugin
+        self.hook = hook
+        self.distribution = distribution
+
+    def __str__(self) -> str:
+        source = f" (from {self.distribution})" if self.distribution else ""
+        hook = f", hook {self.hook}" if self.hook else ""
+        return f"plugin {self.plugin!r}{source}{hook}: {self.message}"
+
+
+class ClusterError(KFrameworkError):
+    """Raised when the cluster's API refuses or fails a call.
+
+    `status` is the HTTP status code (0 when no answer came), `reason` the API's own word for it (`Conflict`,
+    `NotFound`, `Expired`, ...), `retryable` whether the same call may succeed later unchanged.
+    """
+
+    def __init__(self, message: str, *, status: int, reason: str = "", retryable: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.reason = reason
+        self.retryable = retryable
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class StaleNodeError(KFrameworkError):
+    """Raised when a NodeInfo is read after its node has left the table.
+
+    From `reserve` on, keep the node's name instead: rows are reused.
+    """
+
+    def __init__(self, node: str) -> None:
+        super().__init__(node)
+        self.node = node
+
+    def __str__(self) -> str:
+        return f"node {self.node!r} has left the cluster; keep its name, not its NodeInfo, from one cycle to the next"
+
+
+class StatementError(KFrameworkError):
+    """Raised when statements are closed out of order, or used after they were closed."""
