@@ -1,0 +1,100 @@
+"""Where time comes from: one Clock, real or virtual.
+
+Virtual time lives in the event loop: when nothing is ready to run, the loop jumps to its next timer. So a plugin's own
+`asyncio.sleep` is virtual too, and an hour of back-off takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from collections.abc import Callable, Coroutine
+from datetime import datetime, timezone
+from typing import Protocol, TypeVar
+
+__all__ = ["Clock", "LoopClock", "SystemClock", "VirtualTimeLoop", "rfc3339", "run_virtual", "seconds_of"]
+
+T = TypeVar("T")
+
+#: The instant at which virtual time starts: 2026-01-01T00:00:00Z, in seconds since 1970.
+VIRTUAL_EPOCH = 1767225600.0
+
+
+class Clock(Protocol):
+    """The only source of time."""
+
+    def now(self) -> float:
+        """Return the seconds since 1970-01-01T00:00:00Z."""
+        ...
+
+
+class SystemClock:
+    """The wall clock of this machine, as it stood at the start and moved on by the monotonic clock.
+
+    A step of the machine's clock (NTP, a suspended laptop) therefore moves no backoff and no timeout.
+    """
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        """Return the seconds since 1970-01-01T00:00:00Z."""
+        return self._offset + time.monotonic()
+
+
+class LoopClock:
+    """The time of an event loop, counted from an epoch; virtual when the loop is."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, epoch: float = VIRTUAL_EPOCH) -> None:
+        self._loop = loop
+        self._epoch = epoch
+
+    def now(self) -> float:
+        """Return the seconds since 1970-01-01T00:00:00Z."""
+        return self._epoch + self._loop.time()
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    """A selector that never waits for a timer: it moves the loop's time instead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elapsed = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Poll; with nothing ready and a timer to wait for, jump to it; with no timer at all, wait for I/O."""
+        if timeout is None:
+            return super().select(None)
+        ready = super().select(0)
+        if not ready and timeout > 0:
+            self.elapsed += timeout
+        return ready
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop on virtual time, starting at 0 s."""
+
+    def __init__(self) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        """Return the virtual seconds since the loop was made."""
+        return self._jumping.elapsed
+
+
+def run_virtual(main: Callable[[], Coroutine[object, object, T]]) -> T:
+    """Run a coroutine function to its end on virtual time and return its result."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(main())
+
+
+def rfc3339(seconds: float) -> str:
+    """Write an instant as Kubernetes does: UTC, whole seconds, e.g. `2026-01-01T00:00:00Z`."""
+    return datetime.fromtimestamp(int(seconds), tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds since 1970 of a Kubernetes timestamp; ValueError if it is none."""
+    return datetime.fromisoformat(text).timestamp()

@@ -1,0 +1,89 @@
+"""What plugins remember from one extension point to the next, within one scheduling attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, Protocol, TypeVar, cast, runtime_checkable
+
+__all__ = ["Cloneable", "CycleState", "StateKey", "StateKeyError"]
+
+T = TypeVar("T")
+
+
+@runtime_checkable
+class Cloneable(Protocol):
+    """A stored value that changes under `add_pod` and `remove_pod`, and so must be copied before a what-if."""
+
+    def clone(self) -> object:
+        """Return a copy that can change without the original."""
+
+
+class StateKey(Generic[T]):
+    """A typed key of the cycle state: `CONFLICTS = StateKey[int]("VolumeRestrictions")`.
+
+    Two keys of the same name are two keys; keep one in a module constant.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"StateKey({self.name!r})"
+
+
+class StateKeyError(KeyError):
+    """Raised when nothing was stored under a key, with kube-scheduler's text."""
+
+    def __str__(self) -> str:
+        return "not found"
+
+
+class CycleState:
+    """A store that lives for one attempt: written by the early points of a plugin, read by its later ones.
+
+    An attempt's state stands on the read-only state of the pod's signature: reads fall through, writes stay on top.
+    """
+
+    __slots__ = ("_below", "_values")
+
+    def __init__(self, below: CycleState | None = None) -> None:
+        self._below = below
+        self._values: dict[StateKey[object], object] = {}
+
+    def __getitem__(self, key: StateKey[T]) -> T:
+        state: CycleState | None = self
+        while state is not None:
+            # The key carries the type of its value; one dict cannot say that.
+            values = cast("dict[StateKey[T], T]", state._values)
+            if key in values:
+                return values[key]
+            state = state._below
+        raise StateKeyError(key.name)
+
+    def __setitem__(self, key: StateKey[T], value: T) -> None:
+        cast("dict[StateKey[T], T]", self._values)[key] = value
+
+    def __contains__(self, key: StateKey[T]) -> bool:
+        return key in self._values or (self._below is not None and key in self._below)
+
+    def __iter__(self) -> Iterator[StateKey[object]]:
+        yield from self._values
+        if self._below is not None:
+            yield from (key for key in self._below if key not in self._values)
+
+    def get(self, key: StateKey[T]) -> T | None:
+        """Return what is stored under the key, or None."""
+        return self[key] if key in self else None
+
+    def clone(self) -> CycleState:
+        """Copy the state for a what-if: values that can clone themselves are copied, all others shared."""
+        copy = CycleState()
+        for key in self:
+            value = self[key]
+            copy._values[key] = value.clone() if isinstance(value, Cloneable) else value
+        return copy
+
+    def __repr__(self) -> str:
+        return f"<CycleState {', '.join(sorted(key.name for key in self)) or 'empty'}>"

@@ -1,0 +1,206 @@
+"""Cluster events: what happened in the cluster that may let a waiting pod be scheduled.
+
+Names and bit values are kube-scheduler's. A plugin registers the events that can cure its own rejections
+(`events_to_register`); when one happens, the pods that this plugin rejected leave the unschedulable pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum, IntFlag
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kframework.objects.requests import fit_requests, on_node_requests
+
+if TYPE_CHECKING:
+    from kframework.objects import Node, Pod
+
+__all__ = [
+    "DEFAULT_EVENTS",
+    "ActionType",
+    "ClusterEvent",
+    "EventResource",
+    "Hint",
+    "Occurrence",
+    "QueueingHint",
+    "node_updates",
+    "pod_updates",
+]
+
+
+class ActionType(IntFlag):
+    """What happened to an object; several bits may be registered at once."""
+
+    ADD = 1 << 0
+    DELETE = 1 << 1
+    UPDATE_NODE_ALLOCATABLE = 1 << 2
+    UPDATE_NODE_LABEL = 1 << 3
+    UPDATE_NODE_TAINT = 1 << 4
+    UPDATE_NODE_CONDITION = 1 << 5
+    UPDATE_NODE_ANNOTATION = 1 << 6
+    UPDATE_NODE_DECLARED_FEATURE = 1 << 7
+    UPDATE_POD_LABEL = 1 << 8
+    UPDATE_POD_SCALE_DOWN = 1 << 9
+    UPDATE_POD_TOLERATION = 1 << 10
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 1 << 11
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 1 << 12
+    #: Any update; registered alone it matches every kind of update.
+    UPDATE = (1 << 13) - 4
+    ALL = (1 << 13) - 1
+
+
+class EventResource(str, Enum):
+    """The kinds of objects that events are about. Custom resources are written `<plural>.<version>.<group>`."""
+
+    POD = "Pod"
+    ASSIGNED_POD = "AssignedPod"
+    UNSCHEDULABLE_POD = "UnschedulablePod"
+    NODE = "Node"
+    NAMESPACE = "Namespace"
+    SERVICE = "Service"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    CSI_NODE = "storage.k8s.io/CSINode"
+    CSI_DRIVER = "storage.k8s.io/CSIDriver"
+    VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+    CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+    STORAGE_CLASS = "storage.k8s.io/StorageClass"
+    RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
+    RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
+    DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+    POD_GROUP = "scheduling.k8s.io/PodGroup"
+    ANY = "*"
+
+
+_POD_KINDS = (EventResource.ASSIGNED_POD.value, EventResource.UNSCHEDULABLE_POD.value)
+
+
+class QueueingHint(Enum):
+    """A hint's answer: is this pod worth another attempt after this event?"""
+
+    SKIP = 0
+    QUEUE = 1
+
+
+#: `hint(pod, old, new)`: the waiting pod, and the object of the event before (None: added) and after (None: deleted).
+Hint = Callable[[object, object, object], QueueingHint]
+
+
+class ClusterEvent(msgspec.Struct, frozen=True):
+    """An event that a plugin registers: a resource, one or more actions, and an optional queueing hint.
+
+    `resource` is an `EventResource` or the name of a custom resource. Without a hint the pod is always queued.
+    """
+
+    resource: str
+    action: ActionType
+    hint: Hint | None = None
+
+    def matches(self, event: Occurrence) -> bool:
+        """Tell whether this registration covers what happened (kube-scheduler's matching rule, quirks included)."""
+        wanted, happened = str_of(self.resource), event.resource
+        if wanted == "*" and self.action == ActionType.ALL:
+            return True
+        same = (
+            wanted == "*" or wanted == happened or (wanted == EventResource.POD.value and happened in _POD_KINDS)
+        )
+        return same and bool(self.action & event.action) and event.action <= self.action
+
+
+class Occurrence(msgspec.Struct, frozen=True):
+    """An event that happened, with the object before and after it.
+
+    `label` is the name under which metrics and logs count it, e.g. `NodeAdd` or `AssignedPodDelete`.
+    """
+
+    resource: str
+    action: ActionType
+    old: object = None
+    new: object = None
+    named: str = ""
+
+    @property
+    def label(self) -> str:
+        """Spell the event as kube-scheduler's metrics do."""
+        if self.named:
+            return self.named
+        action = "".join(word.capitalize() for word in (self.action.name or "Update").split("_"))
+        return self.resource + action
+
+    @property
+    def wildcard(self) -> bool:
+        """Tell whether the event concerns every waiting pod, whatever rejected it."""
+        return self.resource == EventResource.ANY.value and self.action == ActionType.ALL
+
+
+def str_of(resource: str) -> str:
+    """Return the plain text of a resource name, be it an EventResource or a string."""
+    return resource.value if isinstance(resource, EventResource) else resource
+
+
+#: What a plugin without `events_to_register` is woken by: everything that kube-scheduler's default registration lists.
+DEFAULT_EVENTS: tuple[ClusterEvent, ...] = tuple(
+    ClusterEvent(resource.value, ActionType.ALL)
+    for resource in (
+        EventResource.POD,
+        EventResource.NODE,
+        EventResource.PERSISTENT_VOLUME,
+        EventResource.PERSISTENT_VOLUME_CLAIM,
+        EventResource.CSI_NODE,
+        EventResource.CSI_DRIVER,
+        EventResource.CSI_STORAGE_CAPACITY,
+        EventResource.STORAGE_CLASS,
+        EventResource.RESOURCE_CLAIM,
+        EventResource.DEVICE_CLASS,
+    )
+)
+
+
+def node_updates(old: Node, new: Node) -> Iterator[ActionType]:
+    """List what changed from one Node object to the next, in kube-scheduler's order; a heartbeat yields nothing."""
+    if old.spec.unschedulable and not new.spec.unschedulable:
+        yield ActionType.UPDATE_NODE_TAINT
+    if old.status.allocatable != new.status.allocatable:
+        yield ActionType.UPDATE_NODE_ALLOCATABLE
+    if old.metadata.labels != new.metadata.labels:
+        yield ActionType.UPDATE_NODE_LABEL
+    if old.spec.taints != new.spec.taints:
+        yield ActionType.UPDATE_NODE_TAINT
+    if _condition_statuses(old) != _condition_statuses(new):
+        yield ActionType.UPDATE_NODE_CONDITION
+    if old.metadata.annotations != new.metadata.annotations:
+        yield ActionType.UPDATE_NODE_ANNOTATION
+    if old.status.declared_features != new.status.declared_features:
+        yield ActionType.UPDATE_NODE_DECLARED_FEATURE
+
+
+def _condition_statuses(node: Node) -> dict[str, str]:
+    return {condition.type: condition.status for condition in node.status.conditions}
+
+
+def pod_updates(old: Pod, new: Pod) -> Iterator[ActionType]:
+    """List what changed from one Pod object to the next, in kube-scheduler's order; at least a general update."""
+    yield from list(_pod_changes(old, new)) or [ActionType.UPDATE]
+
+
+def _pod_changes(old: Pod, new: Pod) -> Iterator[ActionType]:
+    if old.metadata.labels != new.metadata.labels:
+        yield ActionType.UPDATE_POD_LABEL
+    if _scaled_down(old, new):
+        yield ActionType.UPDATE_POD_SCALE_DOWN
+    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+        yield ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+    if len(old.spec.tolerations) != len(new.spec.tolerations):
+        yield ActionType.UPDATE_POD_TOLERATION
+    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+        yield ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
+
+
+def _scaled_down(old: Pod, new: Pod) -> bool:
+    if old.spec == new.spec and old.status == new.status:
+        return False
+    requests = on_node_requests if new.spec.node_name else lambda pod: fit_requests(pod.spec)
+    after = requests(new)
+    return any(after.get(name, -1) < amount for name, amount in requests(old).items())

@@ -1,0 +1,156 @@
+"""The door back into the scheduler: all that a plugin may ask of it.
+
+What a hook asks for (`activate`, `nominate`, `touch`) is done when its cycle ends; asked from anywhere else it is a
+message that is applied between two cycles. A verdict on a waiting pod takes effect at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from kframework.clock import Clock
+    from kframework.cycle_state import CycleState
+    from kframework.state.nodes import NodeInfo, NodeTable
+    from kframework.state.objects import ObjectStore
+    from kframework.state.pods import PendingPod, PodInfo
+    from kframework.state.statement import Statement
+    from kframework.status import Status
+
+__all__ = ["Api", "Handle", "WaitingPod"]
+
+T = TypeVar("T")
+
+
+class WaitingPod(Protocol):
+    """A pod that is reserved on a node and waits for its Permit plugins. The first verdict wins; later ones are void."""
+
+    @property
+    def pod(self) -> PendingPod:
+        """The pod that waits."""
+        ...
+
+    @property
+    def node_name(self) -> str:
+        """The node that is reserved for it."""
+        ...
+
+    @property
+    def pending_plugins(self) -> Sequence[str]:
+        """The plugins that have not allowed it yet, in configured order."""
+        ...
+
+    def allow(self, plugin: str) -> bool:
+        """Withdraw this plugin's wait; the pod goes on when no plugin waits any more. False: already decided."""
+        ...
+
+    def reject(self, plugin: str, message: str) -> bool:
+        """Send the pod back, on behalf of this plugin. False: it was already decided."""
+        ...
+
+
+class Api(Protocol):
+    """Calls to the cluster's API, for hooks that may await and for spawned coroutines. All raise ClusterError.
+
+    `kind` is a struct type of `kframework.objects`.
+    """
+
+    async def bind(self, pod: PendingPod, node_name: str) -> None:
+        """Bind the pod; its uid is a precondition."""
+        ...
+
+    async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
+        """Read one object; status 404 if there is none."""
+        ...
+
+    async def create(self, obj: T) -> T:
+        """Create the object and return it as stored; status 409 if it exists."""
+        ...
+
+    async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
+        """Merge-patch the object and return it as stored."""
+        ...
+
+    async def delete(self, kind: type[object], name: str, namespace: str = "") -> None:
+        """Delete the object; status 404 if there is none."""
+        ...
+
+
+class Handle(Protocol):
+    """What a plugin holds of its scheduler; one per profile and plugin."""
+
+    @property
+    def profile_name(self) -> str:
+        """The scheduler name of the plugin's profile."""
+        ...
+
+    @property
+    def nodes(self) -> NodeTable:
+        """The nodes as the scheduler sees them now, assumed pods included. Read it only inside a cycle's hooks."""
+        ...
+
+    @property
+    def pods(self) -> Mapping[str, PodInfo]:
+        """The pods that are on nodes, assumed ones included, by uid."""
+        ...
+
+    def objects(self, kind: type[T]) -> ObjectStore[T]:
+        """Return the store of another kind, e.g. `objects(Namespace)`; kept current for kinds in `watches`."""
+        ...
+
+    def on_change(self, kind: type[T], callback: Callable[[T | None, T | None], None]) -> None:
+        """Call back with (old, new) whenever an object of the kind changes; None stands for absent."""
+        ...
+
+    def statement(self) -> Statement:
+        """Open a what-if on the live tables; close it with `rollback` before the hook returns."""
+        ...
+
+    def fits(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        """Ask this profile's Filter plugins about one node as it stands, inside a Statement for instance."""
+        ...
+
+    def waiting_pod(self, uid: str) -> WaitingPod | None:
+        """Return the waiting pod of this uid."""
+        ...
+
+    def waiting_pods(self) -> Iterator[WaitingPod]:
+        """List the pods that wait for Permit, oldest first."""
+        ...
+
+    def activate(self, pods: Iterable[PodInfo]) -> None:
+        """Move these pods to the active queue, whatever they wait for and however long their backoff."""
+        ...
+
+    def nominate(self, pod: PodInfo, node_name: str) -> None:
+        """Keep room for the pod on the node, until it is scheduled or nominated elsewhere; "" takes it back."""
+        ...
+
+    def touch(self, *node_names: str) -> None:
+        """Say that outside data changed this plugin's answers on these nodes; without names, on all."""
+        ...
+
+    def event(self, pod: PodInfo, *, reason: str, action: str, note: str, warning: bool = False) -> None:
+        """Record a Kubernetes Event about the pod; written behind, never waited for."""
+        ...
+
+    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+        """Run a coroutine beside the scheduler until it ends or the scheduler stops."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The only source of time."""
+        ...
+
+    @property
+    def random(self) -> Random:
+        """This plugin's own generator, derived from the one seed. A plugin that signs draws nothing in its answers."""
+        ...
+
+    @property
+    def api(self) -> Api:
+        """The cluster's API, for hooks that may await."""
+        ...

@@ -1,0 +1,281 @@
+"""The contract: every extension point of the scheduling framework, in the order in which a pod meets them.
+
+A plugin is a class deriving from `kframework.Plugin` with the hooks it needs marked `@hookimpl`. Each Protocol below is
+one extension point: its methods are at once the pluggy specification, checked when a plugin is loaded, and the static
+type. Arguments go by position, so a hook takes exactly the arguments named here.
+
+For every hook that answers a `Status`, None means Success. A *rejection* (Unschedulable, UnschedulableAndUnresolvable,
+Pending) sends the pod to the unschedulable pool, from which the events of `events_to_register` release it. Anything
+else that is not expected at the point (Error, an exception, a wrong type) is a fault of the plugin: the attempt ends
+as `SchedulerError` naming it, the pod backs off, the scheduler lives.
+
+Arguments: `state` is the attempt's CycleState; `pod` the pod to schedule, read-only; `node` a NodeInfo; `nodes` the
+NodeTable, `rows` a slice or int64 array of its rows; `node_name` a name, because from `reserve` on rows may be reused.
+Hooks up to `permit` are plain functions that neither wait nor do I/O: the cluster stands still while they run.
+`pre_bind`, `bind` and `post_bind` may be `async def`.
+
+A method marked `@hookimpl(wrapper=True)` wraps a whole point once per cycle: it yields, receives what the point
+answered, and returns the answer to go on with. `filter`, `score`, `sign`, `queue_sort`, `events_to_register`, the
+`add_pod`/`remove_pod` pair and the points that may be async cannot be wrapped. Order comes from the configuration, so
+`tryfirst` and `trylast` are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Hashable, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import pluggy
+
+if TYPE_CHECKING:
+    from kframework.cycle_state import CycleState
+    from kframework.events import ClusterEvent
+    from kframework.plugin import ClearNomination, Diagnosis, Nominate, NodeNames, Preempt, Rows, Scores
+    from kframework.queue.queued_pod import QueuedPod
+    from kframework.state.nodes import NodeInfo, NodeTable
+    from kframework.state.pods import PendingPod, PodInfo
+    from kframework.status import Status, Wait
+
+__all__ = [
+    "BindPlugin",
+    "EnqueueExtensions",
+    "FilterPlugin",
+    "PermitPlugin",
+    "PostBindPlugin",
+    "PostFilterPlugin",
+    "PreBindPlugin",
+    "PreEnqueuePlugin",
+    "PreFilterExtensions",
+    "PreFilterPlugin",
+    "PreScorePlugin",
+    "QueueSortPlugin",
+    "ReservePlugin",
+    "ScorePlugin",
+    "SignPlugin",
+    "SPECIFICATIONS",
+]
+
+hookspec = pluggy.HookspecMarker("kframework")
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Protocol):
+    """Hold a pod back before it enters the active queue."""
+
+    @hookspec
+    def pre_enqueue(self, pod: PendingPod) -> Status | None:
+        """Say whether the pod may be tried at all.
+
+        Any answer but Success gates the pod: it waits, without an attempt, for an event that this plugin registered.
+        Called in no particular order among plugins, on every way into the active and the backoff queue.
+        """
+
+
+@runtime_checkable
+class QueueSortPlugin(Protocol):
+    """Order the active queue. Exactly one per profile, the same in all profiles."""
+
+    @hookspec
+    def queue_sort(self, queued: QueuedPod) -> Hashable:
+        """Return a key that orders, lowest first; asked once when the pod is queued and frozen until it is popped."""
+
+
+@runtime_checkable
+class EnqueueExtensions(Protocol):
+    """Name the events that can cure this plugin's rejections."""
+
+    @hookspec
+    def events_to_register(self) -> Sequence[ClusterEvent]:
+        """List the cluster events that may make a pod schedulable that this plugin rejected; asked once, at load.
+
+        Without this hook every event on the kinds of kube-scheduler's default list wakes the pod. An empty list means
+        none does, not even the pod's own update: only the flush of the unschedulable pool, after five minutes.
+        """
+
+
+@runtime_checkable
+class SignPlugin(Protocol):
+    """Say what this plugin's answers for a pod depend on, so that they can be remembered."""
+
+    @hookspec
+    def sign(self, pod: PendingPod) -> Hashable | None:
+        """Return a value that equal answers share, or None: ask me in every cycle.
+
+        Signing promises that `pre_filter`, `filter`, `pre_score` and `score` for this pod depend only on the signature,
+        on the Args and on what `reads` declares of the node; that they draw no random number; and that `pre_filter`
+        and `pre_score` depend on neither the nodes they are given nor the state of plugins that do not sign. Asked
+        when the pod is queued or updated (KEP-5598 has the same idea for whole pods).
+        """
+
+
+@runtime_checkable
+class PreFilterPlugin(Protocol):
+    """Look at the pod once before any node is looked at."""
+
+    @hookspec
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | NodeNames | None:
+        """Check the pod, prepare `state` for `filter`, narrow the nodes.
+
+        None: go on. `Skip`: this plugin's `filter` has nothing to say about this pod. A set of node names: only these
+        are worth looking at (the sets of several plugins are intersected). Unschedulable: the attempt fails, but later
+        `pre_filter` hooks still run, so that preemption finds their state. UnschedulableAndUnresolvable: the attempt
+        fails at once.
+        """
+
+
+@runtime_checkable
+class PreFilterExtensions(Protocol):
+    """Keep what `pre_filter` stored true while pods are added and removed in a what-if."""
+
+    @hookspec
+    def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
+        """Account for `other`, which has been put on the node. Anything but Success is a fault."""
+
+    @hookspec
+    def remove_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
+        """Account for `other`, which has been taken off the node. Anything but Success is a fault."""
+
+
+@runtime_checkable
+class FilterPlugin(Protocol):
+    """Say on which nodes the pod can run.
+
+    Implement `filter` for one node; add `filter_nodes`, its columnar twin, when many nodes at once are much cheaper. A
+    plugin may also have only the twin. They must agree: `kframework.testing.check_plugin` compares them.
+    """
+
+    @hookspec
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        """Say whether the pod can run on this node. The first objection in configured order is the node's reason.
+
+        Unschedulable: preemption on this node may help. UnschedulableAndUnresolvable: it cannot.
+        """
+
+    @hookspec
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        """Answer one integer per row: 0 = passes, else reason bits of the plugin's own (up to 32 bits)."""
+
+    @hookspec
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        """Turn reason bits of `filter_nodes` into the Status that `filter` gives for the same node."""
+
+
+@runtime_checkable
+class PostFilterPlugin(Protocol):
+    """Find a way out when no node was feasible, by preemption for instance."""
+
+    @hookspec
+    def post_filter(
+        self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis
+    ) -> Preempt | Nominate | ClearNomination | Status | None:
+        """Propose what would make the pod schedulable; change nothing here.
+
+        Preempt: the engine picks a candidate, nominates its node and evicts. Nominate: keep a node for the pod.
+        ClearNomination: take an earlier nomination back. None or a bare Status: keep it as it is. The Status says how
+        the search went on: Success and UnschedulableAndUnresolvable end it, Unschedulable lets the next plugin try, an
+        error ends it and drops the result. The attempt fails in any case; its message carries the reasons given here.
+        """
+
+
+@runtime_checkable
+class PreScorePlugin(Protocol):
+    """Look at the pod once before the feasible nodes are scored."""
+
+    @hookspec
+    def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
+        """Prepare `state` for `score`; `Skip` when this plugin scores every node alike."""
+
+
+@runtime_checkable
+class ScorePlugin(Protocol):
+    """Rank the feasible nodes. Scores, after normalising, lie in 0..100 and are multiplied by the plugin's weight."""
+
+    @hookspec
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        """Return this node's score; without `normalize_score` it must lie in 0..100."""
+
+    @hookspec
+    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores | int:
+        """Return one score per row, or one integer for all: the columnar twin of `score`."""
+
+    @hookspec
+    def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
+        """Bring the scores of the feasible nodes (int64) to 0..100; return new ones, or one integer for all."""
+
+
+@runtime_checkable
+class ReservePlugin(Protocol):
+    """Keep books beside the scheduler's own, for a pod that is about to be bound."""
+
+    @hookspec
+    def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+        """Claim what the pod needs on the chosen node. A rejection or a fault unreserves every plugin."""
+
+    @hookspec
+    def unreserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        """Undo `reserve`. Called in reverse order, for every plugin, even one whose `reserve` never ran: idempotent."""
+
+
+@runtime_checkable
+class PermitPlugin(Protocol):
+    """Have the last word before binding, or delay it."""
+
+    @hookspec
+    def permit(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | Wait | None:
+        """Approve, reject, or `Wait(seconds)`: the pod keeps its place until every waiting plugin allows it through the
+        handle, one rejects it, or the earliest timeout rejects it. At most 15 minutes. Others are scheduled meanwhile.
+        """
+
+
+@runtime_checkable
+class PreBindPlugin(Protocol):
+    """Do the work that must be done before the pod is bound, e.g. provision a volume."""
+
+    @hookspec
+    def pre_bind_pre_flight(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+        """Say whether `pre_bind` has work to do: None = yes (also when this hook is absent), `Skip` = nothing to do.
+
+        While there is work, `status.nominatedNodeName` announces the node (KEP-5278).
+        """
+
+    @hookspec
+    def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None | Awaitable[Status | None]:
+        """Do the work. A rejection or a fault undoes the reservation and the pod backs off."""
+
+
+@runtime_checkable
+class BindPlugin(Protocol):
+    """Bind the pod to its node."""
+
+    @hookspec
+    def bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None | Awaitable[Status | None]:
+        """Bind, or answer `Skip` to leave it to the next plugin; the first that does not skip decides."""
+
+
+@runtime_checkable
+class PostBindPlugin(Protocol):
+    """Take notice of a bound pod."""
+
+    @hookspec
+    def post_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None | Awaitable[None]:
+        """Clean up or count; nothing can fail any more."""
+
+
+#: Every Protocol of the contract, in the order above.
+SPECIFICATIONS: tuple[type, ...] = (
+    PreEnqueuePlugin,
+    QueueSortPlugin,
+    EnqueueExtensions,
+    SignPlugin,
+    PreFilterPlugin,
+    PreFilterExtensions,
+    FilterPlugin,
+    PostFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PermitPlugin,
+    PreBindPlugin,
+    BindPlugin,
+    PostBindPlugin,
+)
