@@ -1,0 +1,255 @@
+"""Volumes, claims and what the CSI drivers tell about themselves (core/v1 and storage.k8s.io/v1)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kframework.objects.meta import ApiStruct, LabelSelector, ObjectMeta, RawQuantity, ResourceList
+from kframework.objects.node import NodeSelector
+from kframework.objects.volumes import (
+    ISCSI,
+    RBD,
+    AWSElasticBlockStore,
+    AzureDisk,
+    AzureFile,
+    Cinder,
+    CSISource,
+    GCEPersistentDisk,
+    LocalSource,
+    OpaqueSource,
+    Portworx,
+    VsphereVolume,
+)
+
+__all__ = [
+    "AttachedVolume",
+    "CSIDriver",
+    "CSIDriverSpec",
+    "CSINode",
+    "CSINodeDriver",
+    "CSINodeSpec",
+    "CSIStorageCapacity",
+    "ObjectReference",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "PersistentVolumeClaimSpec",
+    "PersistentVolumeClaimStatus",
+    "PersistentVolumeClaimTemplate",
+    "PersistentVolumeSpec",
+    "PersistentVolumeStatus",
+    "StorageClass",
+    "TopologySelectorRequirement",
+    "TopologySelectorTerm",
+    "VolumeAttachment",
+    "VolumeAttachmentSpec",
+    "VolumeAttachmentStatus",
+    "VolumeNodeAffinity",
+    "VolumeNodeResources",
+    "VolumeResources",
+]
+
+
+class ObjectReference(ApiStruct, frozen=True, kw_only=True):
+    """A pointer to another object."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    field_path: str = ""
+
+
+class VolumeNodeAffinity(ApiStruct, frozen=True, kw_only=True):
+    """The nodes from which a volume can be reached."""
+
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of a volume; exactly one source is set."""
+
+    capacity: ResourceList = msgspec.field(default_factory=dict)
+    access_modes: tuple[str, ...] = ()
+    claim_ref: ObjectReference | None = None
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    persistent_volume_reclaim_policy: str = ""
+    node_affinity: VolumeNodeAffinity | None = None
+    csi: CSISource | None = None
+    local: LocalSource | None = None
+    host_path: OpaqueSource | None = None
+    nfs: OpaqueSource | None = None
+    gce_persistent_disk: GCEPersistentDisk | None = None
+    aws_elastic_block_store: AWSElasticBlockStore | None = None
+    azure_disk: AzureDisk | None = None
+    azure_file: AzureFile | None = None
+    cinder: Cinder | None = None
+    vsphere_volume: VsphereVolume | None = None
+    portworx_volume: Portworx | None = None
+    iscsi: ISCSI | None = None
+    rbd: RBD | None = None
+
+
+class PersistentVolumeStatus(ApiStruct, frozen=True, kw_only=True):
+    """The `status` of a volume."""
+
+    phase: str = ""
+
+
+class PersistentVolume(ApiStruct, frozen=True, kw_only=True):
+    """A piece of storage."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: PersistentVolumeStatus = PersistentVolumeStatus()
+
+
+class VolumeResources(ApiStruct, frozen=True, kw_only=True):
+    """How much storage a claim asks for (`requests.storage`)."""
+
+    requests: ResourceList = msgspec.field(default_factory=dict)
+    limits: ResourceList = msgspec.field(default_factory=dict)
+
+
+class PersistentVolumeClaimSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of a claim; no `storage_class_name` means the default class, an empty one means none."""
+
+    access_modes: tuple[str, ...] = ()
+    selector: LabelSelector | None = None
+    resources: VolumeResources = VolumeResources()
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class PersistentVolumeClaimStatus(ApiStruct, frozen=True, kw_only=True):
+    """The `status` of a claim."""
+
+    phase: str = ""
+    access_modes: tuple[str, ...] = ()
+    capacity: ResourceList = msgspec.field(default_factory=dict)
+
+
+class PersistentVolumeClaim(ApiStruct, frozen=True, kw_only=True):
+    """A user's claim to a volume."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+
+
+class PersistentVolumeClaimTemplate(ApiStruct, frozen=True, kw_only=True):
+    """The claim that is made for an ephemeral volume."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+
+
+class TopologySelectorRequirement(ApiStruct, frozen=True, kw_only=True):
+    """A label and the values allowed for it."""
+
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class TopologySelectorTerm(ApiStruct, frozen=True, kw_only=True):
+    """Requirements that must all hold."""
+
+    match_label_expressions: tuple[TopologySelectorRequirement, ...] = ()
+
+
+class StorageClass(ApiStruct, frozen=True, kw_only=True):
+    """How volumes of one class are provisioned and bound."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    provisioner: str = ""
+    parameters: dict[str, str] = msgspec.field(default_factory=dict)
+    reclaim_policy: str | None = None
+    allow_volume_expansion: bool | None = None
+    volume_binding_mode: str | None = None
+    allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
+
+
+class VolumeNodeResources(ApiStruct, frozen=True, kw_only=True):
+    """How many volumes of a driver a node can attach; None means no limit is known."""
+
+    count: int | None = None
+
+
+class CSINodeDriver(ApiStruct, frozen=True, kw_only=True):
+    """A driver installed on a node."""
+
+    name: str = ""
+    node_id: str = msgspec.field(default="", name="nodeID")
+    topology_keys: tuple[str, ...] = ()
+    allocatable: VolumeNodeResources | None = None
+
+
+class CSINodeSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of a CSINode."""
+
+    drivers: tuple[CSINodeDriver, ...] = ()
+
+
+class CSINode(ApiStruct, frozen=True, kw_only=True):
+    """The CSI drivers of the node of the same name."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSINodeSpec = CSINodeSpec()
+
+
+class CSIDriverSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of a CSI driver."""
+
+    attach_required: bool | None = None
+    storage_capacity: bool | None = None
+
+
+class CSIDriver(ApiStruct, frozen=True, kw_only=True):
+    """A CSI driver deployed on the cluster."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+
+class CSIStorageCapacity(ApiStruct, frozen=True, kw_only=True):
+    """The room a storage class has left in one part of the cluster; no `node_topology` means nowhere."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    node_topology: LabelSelector | None = None
+    storage_class_name: str = ""
+    capacity: RawQuantity | None = None
+    maximum_volume_size: RawQuantity | None = None
+
+
+class AttachedVolume(ApiStruct, frozen=True, kw_only=True):
+    """What is attached: a PersistentVolume by name, or an inline volume's spec."""
+
+    persistent_volume_name: str | None = None
+    inline_volume_spec: PersistentVolumeSpec | None = None
+
+
+class VolumeAttachmentSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of an attachment."""
+
+    attacher: str = ""
+    node_name: str = ""
+    source: AttachedVolume = AttachedVolume()
+
+
+class VolumeAttachmentStatus(ApiStruct, frozen=True, kw_only=True):
+    """The `status` of an attachment."""
+
+    attached: bool = False
+
+
+class VolumeAttachment(ApiStruct, frozen=True, kw_only=True):
+    """The intent to attach a volume to a node."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+    status: VolumeAttachmentStatus = VolumeAttachmentStatus()
