@@ -1,0 +1,47 @@
+# Needs python3 >= 3.11 and nothing else: everything is installed by pip into $(VENV).
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+DISTRIBUTIONS := $(patsubst %/pyproject.toml,%,$(wildcard contrib_plugins/*/pyproject.toml examples/*/pyproject.toml))
+PYPROJECTS := pyproject.toml $(DISTRIBUTIONS:%=%/pyproject.toml)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.demo-installed
+	$(BIN)/kframework simulate -f examples/clusters/demo.yaml --config examples/configs/demo.yaml
+
+test: lint
+	$(BIN)/pytest
+
+lint: $(VENV)/.dev-installed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes kframework --ignoreexternal
+
+bench: $(VENV)/.dev-installed
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.demo-installed: pyproject.toml examples/fewest_pods/pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --quiet --editable . --editable examples/fewest_pods
+	@touch $@
+
+$(VENV)/.dev-installed: $(PYPROJECTS) | $(BIN)/pip
+	$(BIN)/pip install --quiet 'pip>=25.1' # the first that knows --group
+	$(BIN)/pip install --quiet --group dev --editable '.[otlp]' $(DISTRIBUTIONS:%=--editable %)
+	@touch $@
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "error: kframework needs Python 3.11 or newer, and $(PYTHON) is not; try: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "error: $(PYTHON) comes without the venv module; on Debian: apt install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
