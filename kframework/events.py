@@ -6,16 +6,14 @@ Names and bit values are kube-scheduler's. A plugin registers the events that ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, IntFlag
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from kframework.objects.requests import fit_requests, on_node_requests
-
 if TYPE_CHECKING:
-    from kframework.objects import Node, Pod
+    from kframework.objects import Node, PodResourceClaimStatus, PodSpec
 
 __all__ = [
     "DEFAULT_EVENTS",
@@ -24,6 +22,7 @@ __all__ = [
     "EventResource",
     "Hint",
     "Occurrence",
+    "PodFacts",
     "QueueingHint",
     "node_updates",
     "pod_updates",
@@ -158,6 +157,30 @@ DEFAULT_EVENTS: tuple[ClusterEvent, ...] = tuple(
 )
 
 
+class PodFacts(Protocol):
+    """What of a pod is compared to tell how it changed."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The pod's labels."""
+        ...
+
+    @property
+    def spec(self) -> PodSpec:
+        """The pod's spec."""
+        ...
+
+    @property
+    def on_node(self) -> tuple[tuple[str, int], ...]:
+        """What the pod takes of a node."""
+        ...
+
+    @property
+    def claim_statuses(self) -> tuple[PodResourceClaimStatus, ...]:
+        """The resource claims made for the pod."""
+        ...
+
+
 def node_updates(old: Node, new: Node) -> Iterator[ActionType]:
     """List what changed from one Node object to the next, in kube-scheduler's order; a heartbeat yields nothing."""
     if old.spec.unschedulable and not new.spec.unschedulable:
@@ -180,27 +203,20 @@ def _condition_statuses(node: Node) -> dict[str, str]:
     return {condition.type: condition.status for condition in node.status.conditions}
 
 
-def pod_updates(old: Pod, new: Pod) -> Iterator[ActionType]:
-    """List what changed from one Pod object to the next, in kube-scheduler's order; at least a general update."""
+def pod_updates(old: PodFacts, new: PodFacts) -> Iterator[ActionType]:
+    """List what changed from one version of a pod to the next, in kube-scheduler's order; at least a general update."""
     yield from list(_pod_changes(old, new)) or [ActionType.UPDATE]
 
 
-def _pod_changes(old: Pod, new: Pod) -> Iterator[ActionType]:
-    if old.metadata.labels != new.metadata.labels:
+def _pod_changes(old: PodFacts, new: PodFacts) -> Iterator[ActionType]:
+    if old.labels != new.labels:
         yield ActionType.UPDATE_POD_LABEL
-    if _scaled_down(old, new):
+    wanted = dict(new.on_node)
+    if any(wanted.get(name, -1) < amount for name, amount in old.on_node):
         yield ActionType.UPDATE_POD_SCALE_DOWN
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         yield ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
     if len(old.spec.tolerations) != len(new.spec.tolerations):
         yield ActionType.UPDATE_POD_TOLERATION
-    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+    if old.claim_statuses != new.claim_statuses:
         yield ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
-
-
-def _scaled_down(old: Pod, new: Pod) -> bool:
-    if old.spec == new.spec and old.status == new.status:
-        return False
-    requests = on_node_requests if new.spec.node_name else lambda pod: fit_requests(pod.spec)
-    after = requests(new)
-    return any(after.get(name, -1) < amount for name, amount in requests(old).items())

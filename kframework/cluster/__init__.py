@@ -1,0 +1,74 @@
+"""The rim: where the cluster is, be it real or in memory. One Protocol, two siblings behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from kframework.objects import Event, PodCondition
+    from kframework.state.inbox import Message
+
+__all__ = ["Cluster"]
+
+T = TypeVar("T")
+
+
+class Cluster(Protocol):
+    """The API of a cluster, as far as a scheduler needs it. Every call may raise ClusterError.
+
+    `kind` is a struct type of `kframework.objects`; objects carry their resource version, and where a caller passes one
+    it is a precondition (status 409 when it has moved on).
+    """
+
+    async def watch(self, kinds: Collection[type], offer: Callable[[Message], None]) -> None:
+        """List these kinds, then follow them for ever.
+
+        Every object arrives as Changed, every one that went as Gone, in the order in which the API did it per kind;
+        Synced follows the first complete listing of all kinds. Pods that have ended (Succeeded, Failed) count as gone.
+        """
+        ...
+
+    async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
+        """Bind a pod to a node; the uid is a precondition. Status 409 if it is bound, gated or being deleted."""
+        ...
+
+    async def patch_pod_status(
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        *,
+        condition: PodCondition | None = None,
+        nominated_node_name: str | None = None,
+    ) -> None:
+        """Set a condition of a pod, its nominated node, or both, in one write; None leaves as it is."""
+        ...
+
+    async def record_event(self, event: Event) -> None:
+        """Write an Event, or the growth of its series."""
+        ...
+
+    async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
+        """Read one object; status 404 if there is none."""
+        ...
+
+    async def list(self, kind: type[T], namespace: str = "") -> list[T]:
+        """Read all objects of a kind, in a namespace or in all."""
+        ...
+
+    async def create(self, obj: T) -> T:
+        """Create the object and return it as stored; status 409 if it exists."""
+        ...
+
+    async def update(self, obj: T) -> T:
+        """Replace the object and return it as stored; its resource version, if set, is a precondition."""
+        ...
+
+    async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
+        """Merge-patch the object and return it as stored."""
+        ...
+
+    async def delete(self, kind: type[object], name: str, namespace: str = "", *, uid: str = "") -> None:
+        """Delete the object; a uid is a precondition. A pod on a node first gets its grace period."""
+        ...

@@ -1,0 +1,136 @@
+"""The cluster as the scheduler sees it: live tables, of which assumed pods are a part.
+
+Only the inbox and the cycle change it, so between two changes the tables *are* the snapshot; nothing is copied.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar, cast
+
+from kframework.objects import Node, Pod
+from kframework.state.counters import Counters
+from kframework.state.nodes import NodeTable
+from kframework.state.nominator import Nominator
+from kframework.state.objects import ObjectStore
+from kframework.state.pods import Interned, PodInfo
+from kframework.state.statement import Statement
+from kframework.state.waiting import WaitingPods
+
+__all__ = ["AssumeError", "ClusterState"]
+
+T = TypeVar("T")
+
+
+class AssumeError(Exception):
+    """Raised when a pod cannot be assumed because it is on a node already."""
+
+    def __init__(self, pod: PodInfo) -> None:
+        super().__init__(f"pod {pod.uid}({pod.key}) is in the cache, so can't be assumed")
+
+
+class ClusterState:
+    """Nodes, the pods on them, nominations, reserved pods and all other objects.
+
+    A pod whose node is unknown stays in `pods` with row -1 and takes its place when the node appears.
+    """
+
+    def __init__(self) -> None:
+        self.nodes = NodeTable()
+        self.interned = Interned()
+        self.counters = Counters(self.nodes, self.interned)
+        #: The pods that are assigned to a node or assumed on one, by uid.
+        self.pods: dict[str, PodInfo] = {}
+        #: The uids of those that are assumed and not yet confirmed.
+        self.assumed: set[str] = set()
+        self.nominator = Nominator()
+        self.waiting = WaitingPods()
+        #: Open statements, oldest first.
+        self.statements: list[Statement] = []
+        self._stores: dict[type, ObjectStore[object]] = {}
+        self._orphans: dict[str, dict[str, PodInfo]] = {}
+
+    def objects(self, kind: type[T]) -> ObjectStore[T]:
+        """Return the store of a kind."""
+        if kind not in self._stores:
+            self._stores[kind] = ObjectStore()
+        return cast("ObjectStore[T]", self._stores[kind])
+
+    def statement(self) -> Statement:
+        """Open a what-if."""
+        return Statement(self)
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def put_node(self, node: Node) -> Node | None:
+        """Add a node, or replace its object; return the object before."""
+        old = self.nodes.put(node)
+        if old is None:
+            for pod in self._orphans.pop(node.metadata.name, {}).values():
+                self._place(pod)
+        return old
+
+    def remove_node(self, name: str) -> Node | None:
+        """Take a node out; its pods wait for it as orphans until they are deleted too."""
+        removed = self.nodes.remove(name)
+        if removed is None:
+            return None
+        node, pods = removed
+        if pods:
+            self._orphans[name] = {pod.uid: pod for pod in pods}
+        return node
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
+    def assume(self, pod: PodInfo, node_name: str) -> None:
+        """Put a pending pod on its chosen node before the API knows; AssumeError if it is on one."""
+        if pod.uid in self.pods:
+            raise AssumeError(pod)
+        pod.node_name = node_name
+        self.pods[pod.uid] = pod
+        self.assumed.add(pod.uid)
+        self._place(pod)
+
+    def forget(self, uid: str) -> PodInfo | None:
+        """Take an assumed pod back; None if it is not assumed (any more)."""
+        if uid not in self.assumed:
+            return None
+        pod = self.remove_pod(uid)
+        assert pod is not None
+        pod.node_name = ""
+        return pod
+
+    def put_pod(self, pod: Pod) -> PodInfo | None:
+        """Take in a pod that the API says is assigned: confirm it if assumed, else add or replace it.
+
+        Returns what was known of it before: None when it is new, the assumed pod when this confirms it.
+        """
+        old = self.remove_pod(pod.metadata.uid)
+        info = PodInfo(pod, self.interned)
+        self.pods[info.uid] = info
+        self._place(info)
+        return old
+
+    def remove_pod(self, uid: str) -> PodInfo | None:
+        """Take a pod out, assumed or not; None if it is unknown."""
+        pod = self.pods.pop(uid, None)
+        if pod is None:
+            return None
+        self.assumed.discard(uid)
+        if pod.row >= 0:
+            self.nodes.lift(pod)
+        else:
+            orphans = self._orphans[pod.node_name]
+            del orphans[uid]
+            if not orphans:
+                del self._orphans[pod.node_name]
+        return pod
+
+    def _place(self, pod: PodInfo) -> None:
+        row = self.nodes.row(pod.node_name)
+        if row is None:
+            self._orphans.setdefault(pod.node_name, {})[pod.uid] = pod
+        else:
+            self.nodes.place(pod, row)
+
+    def __repr__(self) -> str:
+        return f"<ClusterState {len(self.nodes)} nodes, {len(self.pods)} pods, {len(self.assumed)} assumed>"

@@ -1,0 +1,61 @@
+"""Columns of the node table: one fact of every node, as a NumPy array that grows by doubling."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["CodeColumn", "Column"]
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Column:
+    """One int64 per row: `values` for many rows at once, `cells` for one.
+
+    `cells` is a memoryview of the same memory: reading a cell through it costs 30 ns, a NumPy scalar 70.
+    """
+
+    __slots__ = ("cells", "values")
+
+    values: NDArray[np.int64]
+    cells: memoryview[int]
+
+    def __init__(self, capacity: int) -> None:
+        self._hold(np.zeros(capacity, dtype=np.int64))
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more rows, which hold 0."""
+        grown = np.zeros(capacity, dtype=np.int64)
+        grown[: len(self.values)] = self.values
+        self._hold(grown)
+
+    def _hold(self, values: NDArray[np.int64]) -> None:
+        self.values = values
+        self.cells = memoryview(values)  # type: ignore[arg-type]  # an int64 array exports a buffer of ints
+
+
+class CodeColumn(Column, Generic[T]):
+    """A column of interned values: equal values share a small integer; 0 stands for absent."""
+
+    __slots__ = ("_codes", "meanings")
+
+    def __init__(self, capacity: int, absent: T) -> None:
+        super().__init__(capacity)
+        self.meanings: list[T] = [absent]
+        self._codes: dict[T, int] = {absent: 0}
+
+    def code(self, value: T) -> int:
+        """Return the code of a value, giving it one if it is new."""
+        code = self._codes.get(value)
+        if code is None:
+            code = self._codes[value] = len(self.meanings)
+            self.meanings.append(value)
+        return code
+
+    def known(self, value: T) -> int | None:
+        """Return the code of a value, or None if no node ever had it."""
+        return self._codes.get(value)

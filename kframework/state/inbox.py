@@ -1,0 +1,99 @@
+"""The one ordered inbox: everything that reaches the scheduler from outside is a message, applied between two cycles."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from kframework.status import Status
+
+__all__ = [
+    "Activated",
+    "BindingEnded",
+    "BindingStarted",
+    "Changed",
+    "Gone",
+    "Inbox",
+    "Message",
+    "Nominated",
+    "Synced",
+    "Touched",
+]
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """The cluster says that this object exists now, new or changed."""
+
+    obj: object
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """The cluster says that this object, last seen like this, exists no more."""
+
+    obj: object
+
+
+class Synced(msgspec.Struct, frozen=True):
+    """The first listing of every kind has been delivered."""
+
+
+class BindingStarted(msgspec.Struct, frozen=True):
+    """The pod has passed Permit; from now on a failure records no rejectors (queue `done`)."""
+
+    uid: str
+    attempt: int
+
+
+class BindingEnded(msgspec.Struct, frozen=True):
+    """A binding cycle is over. `status` None: bound; else what stopped it, `rejector` naming a rejecting Permit plugin."""
+
+    uid: str
+    attempt: int
+    status: Status | None
+    rejector: str | None = None
+
+
+class Activated(msgspec.Struct, frozen=True):
+    """A plugin asks for these pods, by uid, to be tried at once."""
+
+    uids: tuple[str, ...]
+
+
+class Nominated(msgspec.Struct, frozen=True):
+    """A plugin keeps room for a pod on a node; "" takes it back."""
+
+    uid: str
+    node_name: str
+
+
+class Touched(msgspec.Struct, frozen=True):
+    """A plugin's outside data changed its answers on these nodes; none named: on all."""
+
+    node_names: tuple[str, ...]
+
+
+Message = Changed | Gone | Synced | BindingStarted | BindingEnded | Activated | Nominated | Touched
+
+
+class Inbox:
+    """Messages in the order of their arrival; `wake` is called when one arrives at an empty inbox."""
+
+    def __init__(self) -> None:
+        self._messages: deque[Message] = deque()
+        self.wake: Callable[[], None] = lambda: None
+
+    def offer(self, message: Message) -> None:
+        """Take a message in."""
+        self._messages.append(message)
+        if len(self._messages) == 1:
+            self.wake()
+
+    def drain(self) -> Iterator[Message]:
+        """Hand out messages until there is none, those included that arrive meanwhile."""
+        while self._messages:
+            yield self._messages.popleft()
+
+    def __len__(self) -> int:
+        return len(self._messages)

@@ -1,0 +1,54 @@
+"""Change logs: which rows of the node table changed, in order, for readers that catch up at their own pace."""
+
+from __future__ import annotations
+
+__all__ = ["Log"]
+
+
+class Log:
+    """Row numbers in the order of their changes; every reader keeps its own position.
+
+    The log keeps at least the last `limit` entries (the length of its table: a reader further behind than that is
+    better off rebuilding) and at most twice as many.
+    """
+
+    __slots__ = ("_first", "_read", "_rows", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._rows: list[int] = []
+        self._first = 0  # position of self._rows[0]
+        self._read = 0  # the furthest position any reader has reached
+
+    @property
+    def end(self) -> int:
+        """The position after the newest entry."""
+        return self._first + len(self._rows)
+
+    def append(self, row: int) -> None:
+        """Note that a row changed."""
+        rows = self._rows
+        rows.append(row)
+        if len(rows) > 2 * self.limit:
+            dropped = len(rows) - self.limit
+            del rows[:dropped]
+            self._first += dropped
+
+    def since(self, position: int) -> list[int] | None:
+        """Return the rows changed since a position, oldest first; None when the log no longer reaches back so far."""
+        self._read = self.end
+        behind = position - self._first
+        return self._rows[behind:] if behind >= 0 else None
+
+    def cut(self, position: int) -> bool:
+        """Forget the entries since a position, if no reader has seen them; tell whether that was possible."""
+        if self._read > position or position < self._first:
+            return False
+        del self._rows[position - self._first :]
+        return True
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"<Log {self._first}..{self.end}>"

@@ -1,0 +1,57 @@
+"""The order in which nodes are looked at: zones in turn, so that a sample of nodes spreads over all zones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+__all__ = ["NodeOrder", "zone_of"]
+
+_REGIONS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+_ZONES = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+
+
+def zone_of(labels: Mapping[str, str]) -> tuple[str, str]:
+    """Return a node's (region, zone), the beta label before the stable one; both empty when neither is there."""
+    return _first(labels, _REGIONS), _first(labels, _ZONES)
+
+
+def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> str:
+    return next((labels[key] for key in keys if key in labels), "")
+
+
+class NodeOrder:
+    """kube-scheduler's node tree: zones in the order of their first sight, nodes of a zone in that of their arrival."""
+
+    def __init__(self) -> None:
+        self._zones: dict[tuple[str, str], dict[int, None]] = {}
+        self._zone_of: dict[int, tuple[str, str]] = {}
+
+    def add(self, row: int, zone: tuple[str, str]) -> None:
+        """Put a row at the end of its zone; a row already in that zone keeps its place."""
+        old = self._zone_of.get(row)
+        if old == zone:
+            return
+        if old is not None:
+            self.remove(row)
+        self._zone_of[row] = zone
+        self._zones.setdefault(zone, {})[row] = None
+
+    def remove(self, row: int) -> None:
+        """Take a row out; an emptied zone comes last if it is seen again."""
+        zone = self._zone_of.pop(row)
+        rows = self._zones[zone]
+        del rows[row]
+        if not rows:
+            del self._zones[zone]
+
+    def __iter__(self) -> Iterator[int]:
+        """List the first row of every zone, then the second of each, and so on."""
+        turns = [iter(rows) for rows in self._zones.values()]
+        while turns:
+            still = []
+            for turn in turns:
+                row = next(turn, None)
+                if row is not None:
+                    yield row
+                    still.append(turn)
+            turns = still

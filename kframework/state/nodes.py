@@ -1,0 +1,360 @@
+"""Nodes as columns: one NumPy column per resource and fact, one row per node, and a log of the rows that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import cast
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.errors import StaleNodeError
+from kframework.objects import Node, Taint
+from kframework.objects.requests import allocatable as allocatable_of
+from kframework.state.columns import CodeColumn, Column
+from kframework.state.log import Log
+from kframework.state.node_order import NodeOrder, zone_of
+from kframework.state.pods import PodInfo
+
+__all__ = ["NodeInfo", "NodeTable", "same_node"]
+
+
+class _Gone:
+    """Stands in for what a NodeInfo held, once its node has left: every use says so."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> object:
+        raise StaleNodeError(self._name)
+
+
+class NodeInfo:
+    """One row of the table, for code that thinks node by node.
+
+    Always current while its node exists. Reading it after the node has left raises StaleNodeError.
+    """
+
+    __slots__ = ("_node", "_pods", "_table", "name", "row")
+
+    def __init__(self, table: NodeTable, row: int, node: Node) -> None:
+        self.name = node.metadata.name
+        self.row = row
+        self._node = node
+        self._table = table
+        self._pods: dict[str, PodInfo] = {}
+
+    @property
+    def object(self) -> Node:
+        """The Node object."""
+        node = self._node
+        if isinstance(node, _Gone):
+            raise StaleNodeError(self.name)
+        return node
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The node's labels."""
+        return self._node.metadata.labels
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The node's annotations."""
+        return self._node.metadata.annotations
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """The node's taints, in the order of its spec."""
+        return self._node.spec.taints
+
+    @property
+    def unschedulable(self) -> bool:
+        """Whether the node is cordoned."""
+        return self._node.spec.unschedulable
+
+    @property
+    def pods(self) -> Collection[PodInfo]:
+        """The pods on the node, assumed ones included."""
+        return self._pods.values()
+
+    def allocatable(self, resource: str) -> int:
+        """Return what the node offers of a resource: milli-CPU for `cpu`, whole units (bytes) for all else."""
+        column = self._table.allocatables.get(resource)
+        return column.cells[self.row] if column is not None else 0
+
+    def requested(self, resource: str) -> int:
+        """Return what the node's pods take of a resource, in the same units; `pods` is their number."""
+        column = self._table.requesteds.get(resource)
+        return column.cells[self.row] if column is not None else 0
+
+    def __repr__(self) -> str:
+        if isinstance(self._node, _Gone):
+            return f"<NodeInfo {self.name} gone>"
+        return f"<NodeInfo {self.name} {len(self._pods)} pods, {self.requested('cpu')}m of {self.allocatable('cpu')}m cpu>"
+
+
+class NodeTable:
+    """The nodes of the cluster as the scheduler sees them now, assumed pods included.
+
+    Columns are int64 arrays indexed by row; they are as long as the table's capacity, so index them with the rows a
+    hook was given, or with `order`. Rows of departed nodes hold zeros and are never in `order`.
+    """
+
+    def __init__(self, capacity: int = 64) -> None:
+        self._capacity = capacity
+        self._infos: list[NodeInfo | None] = []
+        self._row_of: dict[str, int] = {}
+        self._free: list[int] = []
+        self._order = NodeOrder()
+        self._listed: NDArray[np.int64] | None = None
+        #: Columns by resource name; `pods` is the number of pods. Prefer the methods of the same name.
+        self.allocatables: dict[str, Column] = {}
+        self.requesteds: dict[str, Column] = {}
+        for resource in ("cpu", "memory", "ephemeral-storage", "pods"):
+            self._resource(resource)
+        #: What the pods take, with defaults for containers that ask for none (scoring only).
+        self.non_zero_cpu = Column(capacity)
+        self.non_zero_memory = Column(capacity)
+        #: 1 where the node is cordoned.
+        self.unschedulable = Column(capacity)
+        #: The node's taints, interned as one value per distinct set.
+        self.taint_sets: CodeColumn[tuple[Taint, ...]] = CodeColumn(capacity, ())
+        self._labels: dict[str, CodeColumn[str | None]] = {}
+        self._extra: dict[str, Column] = {}
+        self._kept: list[Column] = []
+        #: Rows whose Node object changed.
+        self.node_log = Log(capacity)
+        #: Rows whose Node object or pods changed.
+        self.pod_log = Log(capacity)
+        #: Counts the changes of the set of nodes.
+        self.generation = 0
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        return (self[int(row)] for row in self.order)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._row_of
+
+    def __getitem__(self, row: int) -> NodeInfo:
+        info = self._infos[row]
+        if info is None:
+            raise IndexError(f"row {row} holds no node")
+        return info
+
+    def row(self, name: str) -> int | None:
+        """Return the row of a node, or None if there is no such node."""
+        return self._row_of.get(name)
+
+    def named(self, name: str) -> NodeInfo | None:
+        """Return the node of this name, or None."""
+        row = self._row_of.get(name)
+        return None if row is None else self._infos[row]
+
+    @property
+    def size(self) -> int:
+        """The number of rows in use or once used; every row is smaller."""
+        return len(self._infos)
+
+    @property
+    def capacity(self) -> int:
+        """The length of the columns."""
+        return self._capacity
+
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """The rows of all nodes (int64), zones in turn; remade when the set of nodes changes, like kube-scheduler's."""
+        if self._listed is None:
+            self._listed = np.fromiter(self._order, dtype=np.int64, count=len(self._row_of))
+        return self._listed
+
+    def allocatable(self, resource: str) -> NDArray[np.int64]:
+        """Return the column of what the nodes offer: milli-CPU for `cpu`, whole units (bytes) for all else."""
+        return self._resource(resource)[0].values
+
+    def requested(self, resource: str) -> NDArray[np.int64]:
+        """Return the column of what the nodes' pods take, in the same units; `pods` is their number."""
+        return self._resource(resource)[1].values
+
+    def label(self, key: str) -> CodeColumn[str | None]:
+        """Return the column of a label's values, interned; code 0 (None) where a node lacks the label."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = CodeColumn(self._capacity, None)
+            for name, row in self._row_of.items():
+                column.cells[row] = column.code(self._named_labels(name).get(key))
+        return column
+
+    def _named_labels(self, name: str) -> Mapping[str, str]:
+        return self[self._row_of[name]].labels
+
+    def column(self, name: str) -> Column:
+        """Return a column of an extension's own, made of zeros on first use; written through a Statement."""
+        if name not in self._extra:
+            self._extra[name] = Column(self._capacity)
+        return self._extra[name]
+
+    def keep(self, column: Column) -> None:
+        """Let a column grow with the table and lose the rows of departed nodes."""
+        self._kept.append(column)
+
+    def release(self, column: Column) -> None:
+        """Let go of a column given to `keep`."""
+        self._kept = [kept for kept in self._kept if kept is not column]
+
+    # -- changing: only the inbox and the cycle do -----------------------------------------------------------------
+
+    def put(self, node: Node) -> Node | None:
+        """Add a node or replace its object; return the object before, None if it is new."""
+        row = self._row_of.get(node.metadata.name)
+        if row is None:
+            self._write(self._new_row(node), node)
+            return None
+        info = self[row]
+        old = info._node
+        info._node = node
+        if not same_node(old, node):
+            self._write(row, node)
+        return old
+
+    def remove(self, name: str) -> tuple[Node, list[PodInfo]] | None:
+        """Take a node out; return its object and the pods that were on it, None if it is unknown."""
+        row = self._row_of.pop(name, None)
+        if row is None:
+            return None
+        info = self[row]
+        node, pods = info._node, list(info._pods.values())
+        for pod in pods:
+            self.lift(pod)
+        # From here on every use of the NodeInfo says that its node is gone.
+        gone = _Gone(name)
+        info._node, info._table = cast("Node", gone), cast("NodeTable", gone)
+        info._pods = cast("dict[str, PodInfo]", gone)
+        for column in self._columns():
+            column.cells[row] = 0
+        self._infos[row] = None
+        self._free.append(row)
+        self._order.remove(row)
+        self._set_changed()
+        return node, pods
+
+    def place(self, pod: PodInfo, row: int) -> None:
+        """Put a pod on a row and count what it takes."""
+        info = self[row]
+        pod.row = row
+        info._pods[pod.uid] = pod
+        self._count(pod, row, 1)
+
+    def lift(self, pod: PodInfo) -> None:
+        """Take a pod off its row and count what that frees."""
+        row = pod.row
+        del self[row]._pods[pod.uid]
+        pod.row = -1
+        self._count(pod, row, -1)
+
+    def _count(self, pod: PodInfo, row: int, sign: int) -> None:
+        requesteds = self.requesteds
+        for resource, amount in pod.on_node:
+            column = requesteds.get(resource) or self._resource(resource)[1]
+            column.cells[row] += sign * amount
+        requesteds["pods"].cells[row] += sign
+        cpu, memory = pod.non_zero
+        self.non_zero_cpu.cells[row] += sign * cpu
+        self.non_zero_memory.cells[row] += sign * memory
+        counts = pod.label_class.pods
+        left = counts.get(row, 0) + sign
+        if left:
+            counts[row] = left
+        else:
+            del counts[row]
+        for term in pod.label_class.terms:
+            term.cells[row] += sign
+        self.pod_log.append(row)
+
+    def touch(self, row: int) -> None:
+        """Note that what is said about a row must be asked again."""
+        self.node_log.append(row)
+        self.pod_log.append(row)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _new_row(self, node: Node) -> int:
+        if self._free:
+            row = self._free.pop()
+            self._infos[row] = NodeInfo(self, row, node)
+        else:
+            row = len(self._infos)
+            if row == self._capacity:
+                self._grow()
+            self._infos.append(NodeInfo(self, row, node))
+        self._row_of[node.metadata.name] = row
+        self._set_changed()
+        return row
+
+    def _set_changed(self) -> None:
+        self._listed = None
+        self.generation += 1
+
+    def _grow(self) -> None:
+        self._capacity *= 2
+        for column in self._columns():
+            column.grow(self._capacity)
+        self.node_log.limit = self.pod_log.limit = self._capacity
+
+    def _columns(self) -> Iterator[Column]:
+        yield from self.allocatables.values()
+        yield from self.requesteds.values()
+        yield from (self.non_zero_cpu, self.non_zero_memory, self.unschedulable, self.taint_sets)
+        yield from self._labels.values()
+        yield from self._extra.values()
+        yield from self._kept
+
+    def _resource(self, resource: str) -> tuple[Column, Column]:
+        if resource not in self.allocatables:
+            self.allocatables[resource] = Column(self._capacity)
+            self.requesteds[resource] = Column(self._capacity)
+        return self.allocatables[resource], self.requesteds[resource]
+
+    def _write(self, row: int, node: Node) -> None:
+        """Bring every column that mirrors the Node object up to date."""
+        offered = allocatable_of(node)
+        for resource in offered:
+            self._resource(resource)
+        for resource, column in self.allocatables.items():
+            column.cells[row] = offered.get(resource, 0)
+        self.unschedulable.cells[row] = int(node.spec.unschedulable)
+        self.taint_sets.cells[row] = self.taint_sets.code(tuple(_timeless(taint) for taint in node.spec.taints))
+        for key, labels in self._labels.items():
+            labels.cells[row] = labels.code(node.metadata.labels.get(key))
+        self._order.add(row, zone_of(node.metadata.labels))
+        self.touch(row)
+
+    def __repr__(self) -> str:
+        return f"<NodeTable {len(self)} nodes, capacity {self._capacity}>"
+
+
+def same_node(old: Node, new: Node) -> bool:
+    """Tell whether a Node update is a mere heartbeat: only resourceVersion, managedFields or condition times moved."""
+    if old.spec != new.spec:
+        return False
+    before, after = old.metadata, new.metadata
+    if before.labels != after.labels or before.annotations != after.annotations or before.uid != after.uid:
+        return False
+    if before.deletion_timestamp != after.deletion_timestamp:
+        return False
+    return _beat(old) == _beat(new)
+
+
+def _beat(node: Node) -> tuple[object, ...]:
+    status = node.status
+    conditions = [(condition.type, condition.status) for condition in status.conditions]
+    return (status.capacity, status.allocatable, status.images, status.declared_features, conditions)
+
+
+def _timeless(taint: Taint) -> Taint:
+    return taint if taint.time_added is None else msgspec.structs.replace(taint, time_added=None)

@@ -1,0 +1,50 @@
+"""Nominations: pending pods for which room is kept on a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kframework.state.pods import PodInfo
+
+__all__ = ["Nominator"]
+
+
+class Nominator:
+    """Which pending pods are nominated to which node; a pod has at most one nomination."""
+
+    def __init__(self) -> None:
+        self._node_of: dict[str, str] = {}
+        self._pods_on: dict[str, dict[str, PodInfo]] = {}
+
+    def put(self, pod: PodInfo, node_name: str) -> None:
+        """Nominate the pod to a node, instead of any other; "" takes the nomination back."""
+        self.remove(pod.uid)
+        if node_name:
+            self._node_of[pod.uid] = node_name
+            self._pods_on.setdefault(node_name, {})[pod.uid] = pod
+
+    def remove(self, uid: str) -> None:
+        """Forget the pod's nomination, if it has one."""
+        node_name = self._node_of.pop(uid, None)
+        if node_name is not None:
+            pods = self._pods_on[node_name]
+            del pods[uid]
+            if not pods:
+                del self._pods_on[node_name]
+
+    def node_of(self, uid: str) -> str:
+        """Return the node to which the pod is nominated, "" if there is none."""
+        return self._node_of.get(uid, "")
+
+    def rivals(self, pod: PodInfo) -> Iterator[tuple[str, list[PodInfo]]]:
+        """List, by node, the other pods that were nominated there and are at least as important as this one."""
+        for node_name, pods in self._pods_on.items():
+            rivals = [other for other in pods.values() if other.priority >= pod.priority and other.uid != pod.uid]
+            if rivals:
+                yield node_name, rivals
+
+    def __len__(self) -> int:
+        return len(self._node_of)
+
+    def __repr__(self) -> str:
+        return f"<Nominator {len(self)} pods on {len(self._pods_on)} nodes>"

@@ -1,0 +1,280 @@
+"""Pods as the scheduler keeps them: what they share is stored once, what differs takes a few words each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar, cast
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from kframework.objects import (
+    Affinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    OwnerReference,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Volume,
+)
+from kframework.objects.requests import fit_requests, non_zero_requests, on_node_requests, scoring_requests
+from kframework.state.columns import Column
+
+__all__ = ["Interned", "LabelClass", "PendingPod", "PodInfo", "PodTemplate", "Requests"]
+
+T = TypeVar("T")
+
+#: Pairs of resource name and amount: milli-CPU for `cpu`, whole units (bytes) for all else.
+Requests = tuple[tuple[str, int], ...]
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class PodTemplate:
+    """A pod spec without what differs from pod to pod, with everything in it worked out once.
+
+    Left out are nodeName, hostname, names of projected volumes, names of claims, and the node that a DaemonSet pod is
+    pinned to; these stay on the pod. `fit` is what the pod asks for (pod-level resources included), `scoring` what
+    NodeResourcesFit weighs it by, `on_node` and `non_zero` (cpu, memory) what it adds to a node's books.
+    """
+
+    __slots__ = ("__weakref__", "_memo", "fit", "non_zero", "on_node", "scoring", "spec")
+
+    def __init__(self, spec: PodSpec) -> None:
+        pod = Pod(spec=spec)
+        self.spec = spec
+        self.fit: Requests = tuple(fit_requests(spec).items())
+        self.scoring: Mapping[str, int] = scoring_requests(spec)
+        self.on_node: Requests = tuple(on_node_requests(pod).items())
+        self.non_zero: tuple[int, int] = non_zero_requests(pod)
+        self._memo: dict[Hashable, object] = {}
+
+    def once(self, key: Hashable, compute: Callable[[PodSpec], T]) -> T:
+        """Work something out of the spec on the first call and remember it for all pods of this template."""
+        memo = cast("dict[Hashable, T]", self._memo)
+        if key not in memo:
+            memo[key] = compute(self.spec)
+        return memo[key]
+
+    def __repr__(self) -> str:
+        return f"<PodTemplate {', '.join(f'{name}={amount}' for name, amount in self.fit) or 'no requests'}>"
+
+
+class LabelClass:
+    """A namespace and a set of labels that some pods share, with the number of such pods on each row."""
+
+    __slots__ = ("__weakref__", "labels", "namespace", "pods", "terms")
+
+    def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
+        self.namespace = namespace
+        self.labels = labels
+        self.pods: dict[int, int] = {}
+        #: The dense counters of the terms that select this class (`kframework.state.counters`).
+        self.terms: list[Column] = []
+
+    def __repr__(self) -> str:
+        labels = ",".join(f"{key}={value}" for key, value in sorted(self.labels.items()))
+        return f"<LabelClass {self.namespace}/{labels} on {len(self.pods)} nodes>"
+
+
+class PodInfo:
+    """A pod on a node, or about to be: all that decisions about other pods need of it.
+
+    `row` is its node's row, -1 while it is on none; `resized` holds (on_node, non_zero) where the pod's status tells
+    of an in-place resize, else None; times are RFC 3339 text.
+    """
+
+    __slots__ = (
+        "claim_statuses",
+        "label_class",
+        "name",
+        "node_name",
+        "nominated_node_name",
+        "priority",
+        "resized",
+        "row",
+        "start_time",
+        "template",
+        "terminating",
+        "uid",
+    )
+
+    def __init__(self, pod: Pod, interned: Interned) -> None:
+        metadata, spec = pod.metadata, pod.spec
+        self.uid = metadata.uid
+        self.name = metadata.name
+        self.template = interned.template(spec)
+        self.label_class = interned.label_class(metadata.namespace, metadata.labels)
+        self.node_name = spec.node_name
+        self.row = -1
+        self.priority = spec.priority or 0
+        self.start_time = pod.status.start_time
+        self.terminating = metadata.deletion_timestamp is not None
+        self.nominated_node_name = pod.status.nominated_node_name
+        self.claim_statuses = pod.status.resource_claim_statuses
+        self.resized: tuple[Requests, tuple[int, int]] | None = None
+        if pod.status.container_statuses or pod.status.resources is not None:
+            actual = tuple(on_node_requests(pod).items())
+            if actual != self.template.on_node:
+                self.resized = (actual, non_zero_requests(pod))
+
+    @property
+    def namespace(self) -> str:
+        """The pod's namespace."""
+        return self.label_class.namespace
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The pod's labels."""
+        return self.label_class.labels
+
+    @property
+    def key(self) -> str:
+        """The pod's `namespace/name`."""
+        return f"{self.label_class.namespace}/{self.name}"
+
+    @property
+    def spec(self) -> PodSpec:
+        """The pod's spec, as far as all pods of its template share it."""
+        return self.template.spec
+
+    @property
+    def on_node(self) -> Requests:
+        """What the pod takes of its node."""
+        return self.template.on_node if self.resized is None else self.resized[0]
+
+    @property
+    def non_zero(self) -> tuple[int, int]:
+        """What the pod takes of its node's (milli-CPU, memory) with defaults for containers that ask for none."""
+        return self.template.non_zero if self.resized is None else self.resized[1]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.key}{' on ' + self.node_name if self.node_name else ''}>"
+
+
+class PendingPod(PodInfo):
+    """A pod to be scheduled: the read-only view that hooks are given, with its whole object."""
+
+    __slots__ = ("object",)
+
+    def __init__(self, pod: Pod, interned: Interned) -> None:
+        super().__init__(pod, interned)
+        self.object = pod
+
+    @property
+    def spec(self) -> PodSpec:
+        """The pod's spec."""
+        return self.object.spec
+
+    @property
+    def status(self) -> PodStatus:
+        """The pod's status."""
+        return self.object.status
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The pod's annotations."""
+        return self.object.metadata.annotations
+
+    @property
+    def owner_references(self) -> tuple[OwnerReference, ...]:
+        """The pod's owners."""
+        return self.object.metadata.owner_references
+
+    @property
+    def scheduler_name(self) -> str:
+        """The profile that the pod asks for."""
+        return self.object.spec.scheduler_name or "default-scheduler"
+
+    @property
+    def whole(self) -> Hashable:
+        """Everything of the pod but name, hostname, uid and times: the signature of a plugin that gives none."""
+        metadata, spec, status = self.object.metadata, self.object.spec, self.object.status
+        own = (metadata.annotations, metadata.owner_references, spec.node_name, spec.volumes, spec.affinity)
+        seen = (status.nominated_node_name, status.resource_claim_statuses)
+        return (self.template, self.label_class, _encode((own, seen)))
+
+
+class Interned:
+    """The templates and label classes in use; each lives as long as a pod that has it."""
+
+    def __init__(self) -> None:
+        self._templates: WeakValueDictionary[bytes, PodTemplate] = WeakValueDictionary()
+        self._classes: WeakValueDictionary[tuple[str, frozenset[tuple[str, str]]], LabelClass] = WeakValueDictionary()
+        self._on_new_class: list[Callable[[LabelClass], None]] = []
+
+    def template(self, spec: PodSpec) -> PodTemplate:
+        """Return the one template of all specs that differ only in what belongs to the single pod."""
+        shared = _shared(spec)
+        content = _encode(shared)
+        template = self._templates.get(content)
+        if template is None:
+            template = self._templates[content] = PodTemplate(shared)
+        return template
+
+    def label_class(self, namespace: str, labels: Mapping[str, str]) -> LabelClass:
+        """Return the one class of all pods with this namespace and these labels."""
+        key = (namespace, frozenset(labels.items()))
+        found = self._classes.get(key)
+        if found is None:
+            found = self._classes[key] = LabelClass(namespace, labels)
+            for callback in self._on_new_class:
+                callback(found)
+        return found
+
+    def on_new_class(self, callback: Callable[[LabelClass], None]) -> None:
+        """Call back with each label class when it comes into use."""
+        self._on_new_class.append(callback)
+
+    def classes(self) -> list[LabelClass]:
+        """List the label classes in use, in the order in which they came."""
+        return list(self._classes.values())
+
+    def __len__(self) -> int:
+        return len(self._templates)
+
+
+def _shared(spec: PodSpec) -> PodSpec:
+    """Return the spec without what belongs to the single pod."""
+    return msgspec.structs.replace(
+        spec,
+        node_name="",
+        hostname="",
+        volumes=tuple(_anonymous(volume) for volume in spec.volumes),
+        affinity=_unpinned(spec.affinity),
+    )
+
+
+def _anonymous(volume: Volume) -> Volume:
+    """Drop the name of a projected volume (made up for each pod) and of a claim."""
+    if volume.projected is not None:
+        return msgspec.structs.replace(volume, name="")
+    if volume.persistent_volume_claim is not None:
+        claim = msgspec.structs.replace(volume.persistent_volume_claim, claim_name="")
+        return msgspec.structs.replace(volume, persistent_volume_claim=claim)
+    return volume
+
+
+def _unpinned(affinity: Affinity | None) -> Affinity | None:
+    """Drop the name of the node to which the DaemonSet controller pins a pod."""
+    if affinity is None or affinity.node_affinity is None:
+        return affinity
+    required = affinity.node_affinity.required_during_scheduling_ignored_during_execution
+    if required is None or not any(term.match_fields for term in required.node_selector_terms):
+        return affinity
+    terms = tuple(
+        msgspec.structs.replace(term, match_fields=tuple(_unnamed(field) for field in term.match_fields))
+        for term in required.node_selector_terms
+    )
+    node_affinity = msgspec.structs.replace(
+        affinity.node_affinity,
+        required_during_scheduling_ignored_during_execution=NodeSelector(node_selector_terms=terms),
+    )
+    return msgspec.structs.replace(affinity, node_affinity=node_affinity)
+
+
+def _unnamed(field: NodeSelectorRequirement) -> NodeSelectorRequirement:
+    if field.key == "metadata.name" and field.operator == "In" and len(field.values) == 1:
+        return msgspec.structs.replace(field, values=("",))
+    return field

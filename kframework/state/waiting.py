@@ -1,0 +1,107 @@
+"""Pods between assume and bound: what they wait for, and the one verdict that ends the wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from kframework.state.pods import PendingPod
+from kframework.status import Code, Status
+
+__all__ = ["ReservedPod", "WaitingPods"]
+
+
+class ReservedPod:
+    """A pod that has its place on a node but is not bound yet.
+
+    While Permit plugins wait, `pending` maps each to its deadline (seconds since 1970). The first verdict wins: None
+    as long as there is none, `Status(SUCCESS)` when the last plugin has allowed the pod, a rejection, or an error.
+    """
+
+    __slots__ = ("_notify", "node_name", "pending", "pod", "since", "verdict")
+
+    def __init__(self, pod: PendingPod, node_name: str, pending: dict[str, float], since: float) -> None:
+        self.pod = pod
+        self.node_name = node_name
+        self.pending = pending
+        self.since = since
+        self.verdict: Status | None = None if pending else Status(Code.SUCCESS)
+        self._notify: Callable[[], None] | None = None
+
+    @property
+    def pending_plugins(self) -> Sequence[str]:
+        """The plugins that have not allowed the pod yet, in configured order."""
+        return tuple(self.pending)
+
+    @property
+    def deadline(self) -> float | None:
+        """When the first of the plugins gives up, in seconds since 1970; None when nothing is waited for."""
+        return min(self.pending.values()) if self.verdict is None else None
+
+    def allow(self, plugin: str) -> bool:
+        """Withdraw this plugin's wait; the pod goes on when no plugin waits any more. False: already decided."""
+        if self.verdict is not None:
+            return False
+        self.pending.pop(plugin, None)
+        if not self.pending:
+            self._decide(Status(Code.SUCCESS))
+        return True
+
+    def reject(self, plugin: str, message: str) -> bool:
+        """Send the pod back, on behalf of this plugin. False: it was already decided."""
+        return self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
+
+    def preempt(self, plugin: str, message: str) -> bool:
+        """Send the pod to back off, because a more important pod takes its place. False: it was already decided."""
+        return self._decide(Status(Code.ERROR, (message,), plugin))
+
+    def on_verdict(self, notify: Callable[[], None]) -> None:
+        """Call back once when there is a verdict: at once if there is one already."""
+        self._notify = notify
+        if self.verdict is not None:
+            notify()
+
+    def _decide(self, verdict: Status) -> bool:
+        if self.verdict is not None:
+            return False
+        self.verdict = verdict
+        if self._notify is not None:
+            self._notify()
+        return True
+
+    def __repr__(self) -> str:
+        state = f"waits for {', '.join(self.pending)}" if self.verdict is None else self.verdict.code.title
+        return f"<ReservedPod {self.pod.key} on {self.node_name}: {state}>"
+
+
+class WaitingPods:
+    """The pods that are reserved and not yet bound, by uid, oldest first."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, ReservedPod] = {}
+
+    def put(self, reserved: ReservedPod) -> None:
+        """Take a pod in."""
+        self._pods[reserved.pod.uid] = reserved
+
+    def remove(self, uid: str) -> None:
+        """Let a pod go, if it is here."""
+        self._pods.pop(uid, None)
+
+    def get(self, uid: str) -> ReservedPod | None:
+        """Return the reserved pod of this uid, whether it waits or not."""
+        return self._pods.get(uid)
+
+    def undecided(self) -> Iterator[ReservedPod]:
+        """List the pods whose Permit plugins still wait."""
+        return (reserved for reserved in list(self._pods.values()) if reserved.verdict is None)
+
+    @property
+    def deadline(self) -> float | None:
+        """The earliest moment at which a wait runs out, in seconds since 1970."""
+        return min((reserved.deadline for reserved in self.undecided() if reserved.deadline is not None), default=None)
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __repr__(self) -> str:
+        return f"<WaitingPods {len(self)} reserved, {sum(1 for _ in self.undecided())} waiting>"
