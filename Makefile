@@ -35,7 +35,8 @@ $(VENV)/.demo-installed: pyproject.toml examples/fewest_pods/pyproject.toml | $(
 	@touch $@
 
 $(VENV)/.dev-installed: $(PYPROJECTS) | $(BIN)/pip
-	$(BIN)/pip install --quiet 'pip>=25.1' # the first that knows --group
+	@# pip 25.1 is the first that knows --group.
+	$(BIN)/pip install --quiet 'pip>=25.1'
 	$(BIN)/pip install --quiet --group dev --editable '.[otlp]' $(DISTRIBUTIONS:%=--editable %)
 	@touch $@
 

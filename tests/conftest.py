@@ -11,6 +11,7 @@ import inspect
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
@@ -42,18 +43,22 @@ def _blocking_the_loop_fails(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-_needed = pytest.StashKey[Counter[str]]()
+_deselected = pytest.StashKey[Counter[str]]()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests whose outside tool is missing; in CI that is an error."""
-    missing = {item: tool for item in items if (tool := _missing_tool(item))}
-    needed = Counter(missing.values())
-    if needed and os.environ.get("KFRAMEWORK_CI_TOOLS") == "require":
-        raise pytest.UsageError(f"missing tools: {_sentence(needed)}")
-    config.stash[_needed] = needed
+    """Deselect the tests whose outside tool is missing, but not in CI: there they fail."""
+    in_ci = os.environ.get("KFRAMEWORK_CI_TOOLS") == "require"
+    missing = {item: tool for item in items if not in_ci and (tool := _missing_tool(item))}
+    config.stash[_deselected] = Counter(missing.values())
     config.hook.pytest_deselected(items=list(missing))
     items[:] = [item for item in items if item not in missing]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test that was not deselected although its tool is missing."""
+    if tool := _missing_tool(item):
+        pytest.fail(f"this test needs {tool}", pytrace=False)
 
 
 def _missing_tool(item: pytest.Item) -> str | None:
@@ -61,28 +66,22 @@ def _missing_tool(item: pytest.Item) -> str | None:
     return next((name for name in tools if shutil.which(name) is None), None)
 
 
-def _sentence(needed: Counter[str]) -> str:
-    counts = sorted(needed.items())
-    return ", ".join(f"{count} tests need {name}" if count > 1 else f"1 test needs {name}" for name, count in counts)
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Hand what was deselected from an xdist worker to its controller."""
-    output = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        output["deselected_for_tools"] = dict(session.config.stash.get(_needed, Counter[str]()))
+    if hasattr(session.config, "workeroutput"):
+        counts = session.config.stash[_deselected]
+        session.config.workeroutput["deselected"] = dict(counts)
 
 
-@pytest.hookimpl(optionalhook=True)  # xdist's hook
-def pytest_testnodedown(node: object) -> None:
+@pytest.hookimpl(optionalhook=True)  # there is none without xdist
+def pytest_testnodedown(node: Any) -> None:
     """Take what an xdist worker deselected; every worker collects the same tests."""
-    output = getattr(node, "workeroutput", {})
-    config: pytest.Config = node.config  # type: ignore[attr-defined]  # xdist has no types
-    config.stash[_needed] = Counter(output.get("deselected_for_tools", {}))
+    node.config.stash[_deselected] = Counter(getattr(node, "workeroutput", {}).get("deselected"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Name the missing tools in one line."""
-    needed = config.stash.get(_needed, Counter[str]())
-    if needed:
-        terminalreporter.write_line(f"deselected: {_sentence(needed)}")
+    counts = sorted(config.stash.get(_deselected, Counter[str]()).items())
+    if counts:
+        sentence = ", ".join(f"{n} tests need {tool}" if n > 1 else f"1 test needs {tool}" for tool, n in counts)
+        terminalreporter.write_line(f"deselected: {sentence}")

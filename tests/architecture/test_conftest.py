@@ -1,0 +1,94 @@
+"""The suite's own rules, tried on planted suites."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import tests.conftest
+from tests.architecture.sources import ROOT
+
+NEEDS_TOOLS = """
+import pytest
+
+@pytest.mark.tool("no-such-tool")
+@pytest.mark.parametrize("n", range(2))
+def test_twice(n): ...
+
+@pytest.mark.tool("sh")
+@pytest.mark.tool("no-other-tool")
+def test_both(): ...
+
+@pytest.mark.tool("sh")
+def test_shell(): ...
+"""
+
+MISSING = "deselected: 1 test needs no-other-tool, 2 tests need no-such-tool"
+
+
+@pytest.fixture(autouse=True)
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant the conftest and the settings of this project."""
+    monkeypatch.delenv("KFRAMEWORK_CI_TOOLS", raising=False)
+    pytester.makeconftest(Path(tests.conftest.__file__).read_text())
+    pytester.makepyprojecttoml((ROOT / "pyproject.toml").read_text())
+
+
+def test_tests_without_their_tool_are_deselected_and_named(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(NEEDS_TOOLS)
+    result = pytester.runpytest_inprocess(".")
+    result.assert_outcomes(passed=1, deselected=3)
+    assert MISSING in result.outlines
+
+
+def test_they_are_named_under_xdist(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(NEEDS_TOOLS)
+    result = pytester.runpytest_subprocess("-n1", ".")
+    assert result.ret == 0
+    assert MISSING in result.outlines
+
+
+def test_in_ci_they_fail(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KFRAMEWORK_CI_TOOLS", "require")
+    pytester.makepyfile(NEEDS_TOOLS)
+    result = pytester.runpytest_inprocess(".")
+    result.assert_outcomes(passed=1, errors=3)
+    result.stdout.fnmatch_lines(["this test needs no-such-tool"])
+
+
+def test_nothing_is_said_when_no_tool_is_missing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_plain(): ...")
+    assert "deselected" not in pytester.runpytest_inprocess(".").stdout.str()
+
+
+def test_a_test_that_blocks_the_loop_fails(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import time
+        import pytest
+        from kframework.errors import nearest
+
+        def names():
+            time.sleep(0)
+            yield "NodeName"
+
+        async def test_blocks():
+            nearest("nodename", names())
+
+        @pytest.mark.blocks_loop
+        async def test_may_block():
+            nearest("nodename", names())
+
+        def test_has_no_loop():
+            nearest("nodename", names())
+        """
+    )
+    result = pytester.runpytest_inprocess(".")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*BlockingError: Blocking call to time.sleep*"])
+
+
+def test_answers_are_verified() -> None:
+    assert os.environ["KFRAMEWORK_VERIFY"] == "1"

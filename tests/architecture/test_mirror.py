@@ -1,0 +1,72 @@
+"""The tests mirror the package, so that the tests of a module are found without a search."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.sources import ROOT, listed, modules
+
+#: Modules without tests of their own, each with the reason.
+TESTED_ELSEWHERE: dict[str, str] = {}
+
+
+def test_every_module_has_its_tests() -> None:
+    problems = [
+        f"{name}: there is no {test}; write it, or say why not in {Path(__file__).name}"
+        for name, path in modules().items()
+        if name not in TESTED_ELSEWHERE and not only_joins(path.read_text())
+        if (test := missing_test(ROOT, path.relative_to(ROOT)))
+    ]
+    assert not problems, listed(problems)
+
+
+def test_the_list_of_exceptions_is_not_stale() -> None:
+    untested = {name for name, path in modules().items() if missing_test(ROOT, path.relative_to(ROOT))}
+    assert TESTED_ELSEWHERE.keys() <= untested
+
+
+def missing_test(root: Path, module: Path) -> Path | None:
+    """Answer the test file that the module at a path under the root lacks, None when it has one.
+
+    The tests of `state/nodes.py` are `state/test_nodes.py` or a folder `state/test_nodes/`; those of a package's
+    `__init__.py` are `test_init.py`.
+    """
+    test = Path("tests", *module.parts[1:-1], f"test_{module.stem.strip('_')}.py")
+    found = (root / test).exists() or any((root / test.with_suffix("")).glob("test_*.py"))
+    return None if found else test
+
+
+def only_joins(source: str) -> bool:
+    """Tell whether a module defines nothing itself, as a package's `__init__` that only has a docstring."""
+    return not any(
+        isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) for node in ast.walk(ast.parse(source))
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "test"),
+    [
+        ("kframework/status.py", "tests/test_status.py"),
+        ("kframework/state/nodes.py", "tests/state/test_nodes.py"),
+        ("kframework/state/nodes.py", "tests/state/test_nodes/test_columns.py"),
+        ("kframework/__init__.py", "tests/test_init.py"),
+    ],
+)
+def test_a_mirrored_module_passes(tmp_path: Path, module: str, test: str) -> None:
+    (tmp_path / test).parent.mkdir(parents=True)
+    (tmp_path / test).touch()
+    assert missing_test(tmp_path, Path(module)) is None
+
+
+def test_a_module_without_tests_is_found(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_nodes.py").touch()
+    assert missing_test(tmp_path, Path("kframework/state/nodes.py")) == Path("tests/state/test_nodes.py")
+
+
+def test_a_package_that_only_joins_needs_no_tests() -> None:
+    assert only_joins('"""The state."""\nfrom kframework.state.nodes import NodeTable')
+    assert not only_joins('"""The state."""\ndef table(): ...')
