@@ -145,7 +145,7 @@ class Selector:
 #: The selector of an absent LabelSelector.
 NOTHING = Selector((), lambda _: False)
 #: The selector of an empty LabelSelector.
-EVERYTHING = Selector(())
+EVERYTHING = Selector((), lambda _: True)
 
 
 def label_selector(selector: LabelSelectorShape | None) -> Selector:

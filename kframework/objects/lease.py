@@ -1,0 +1,24 @@
+"""The lock by which one of several schedulers leads (coordination.k8s.io/v1)."""
+
+from __future__ import annotations
+
+from kframework.objects.meta import ApiStruct, ObjectMeta
+
+__all__ = ["Lease", "LeaseSpec"]
+
+
+class LeaseSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of a lease; times have exactly six decimals of a second."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(ApiStruct, frozen=True, kw_only=True):
+    """Who leads, and until when."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec = LeaseSpec()
