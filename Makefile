@@ -21,7 +21,8 @@ lint: $(VENV)/.dev-installed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes kframework --ignoreexternal
+	@# With --verifytypes pyright asks the python on PATH, not --pythonpath, where packages are.
+	PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes kframework --ignoreexternal
 
 bench: $(VENV)/.dev-installed
 	$(BIN)/python -m benchmarks
