@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.objects.meta import ApiStruct, ObjectMeta
+from kframework.objects.meta import ApiObject, ApiStruct
 from kframework.objects.storage import ObjectReference
 
 __all__ = ["CoreEvent", "Event", "EventSeries", "EventSource"]
@@ -15,10 +15,9 @@ class EventSeries(ApiStruct, frozen=True, kw_only=True):
     last_observed_time: str | None = None
 
 
-class Event(ApiStruct, frozen=True, kw_only=True):
+class Event(ApiObject, frozen=True, kw_only=True):
     """An event of events.k8s.io/v1; `event_time` has exactly six decimals of a second."""
 
-    metadata: ObjectMeta = ObjectMeta()
     event_time: str | None = None
     series: EventSeries | None = None
     reporting_controller: str = ""
@@ -38,10 +37,9 @@ class EventSource(ApiStruct, frozen=True, kw_only=True):
     host: str = ""
 
 
-class CoreEvent(ApiStruct, frozen=True, kw_only=True):
+class CoreEvent(ApiObject, frozen=True, kw_only=True):
     """The same event under core/v1, with that API's names."""
 
-    metadata: ObjectMeta = ObjectMeta()
     event_time: str | None = None
     series: EventSeries | None = None
     reporting_component: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.objects.meta import ApiStruct, ObjectMeta
+from kframework.objects.meta import ApiObject, ApiStruct
 
 __all__ = ["Lease", "LeaseSpec"]
 
@@ -17,8 +17,7 @@ class LeaseSpec(ApiStruct, frozen=True, kw_only=True):
     lease_transitions: int | None = None
 
 
-class Lease(ApiStruct, frozen=True, kw_only=True):
+class Lease(ApiObject, frozen=True, kw_only=True):
     """Who leads, and until when."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: LeaseSpec = LeaseSpec()

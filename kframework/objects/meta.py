@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 __all__ = [
+    "ApiObject",
     "ApiStruct",
     "LabelSelector",
     "LabelSelectorRequirement",
@@ -63,6 +64,12 @@ class ObjectMeta(ApiStruct, frozen=True, kw_only=True):
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
+
+
+class ApiObject(ApiStruct, frozen=True, kw_only=True):
+    """The root of the kinds: what has a name, and a version of its own in the API."""
+
+    metadata: ObjectMeta = ObjectMeta()
 
 
 class LabelSelectorRequirement(ApiStruct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.objects.meta import ApiStruct, ObjectMeta, ResourceList
+from kframework.objects.meta import ApiObject, ApiStruct, ResourceList
 
 __all__ = [
     "ContainerImage",
@@ -85,9 +85,8 @@ class NodeStatus(ApiStruct, frozen=True, kw_only=True):
     declared_features: tuple[str, ...] = ()
 
 
-class Node(ApiStruct, frozen=True, kw_only=True):
+class Node(ApiObject, frozen=True, kw_only=True):
     """A machine that runs pods."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.objects.meta import ApiStruct, LabelSelector, ObjectMeta, ResourceList
+from kframework.objects.meta import ApiObject, ApiStruct, LabelSelector, ResourceList
 from kframework.objects.node import NodeSelector, NodeSelectorTerm
 from kframework.objects.storage import PersistentVolumeClaimTemplate
 from kframework.objects.volumes import (
@@ -292,9 +292,8 @@ class PodStatus(ApiStruct, frozen=True, kw_only=True):
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
-class Pod(ApiStruct, frozen=True, kw_only=True):
+class Pod(ApiObject, frozen=True, kw_only=True):
     """The unit of scheduling."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.objects.meta import ApiStruct, LabelSelector, ObjectMeta
+from kframework.objects.meta import ApiObject, ApiStruct, LabelSelector
 
 __all__ = [
     "PodDisruptionBudget",
@@ -33,18 +33,16 @@ class PodDisruptionBudgetStatus(ApiStruct, frozen=True, kw_only=True):
     disrupted_pods: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class PodDisruptionBudget(ApiStruct, frozen=True, kw_only=True):
+class PodDisruptionBudget(ApiObject, frozen=True, kw_only=True):
     """How many of a set of pods may be evicted at once."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
 
-class PriorityClass(ApiStruct, frozen=True, kw_only=True):
+class PriorityClass(ApiObject, frozen=True, kw_only=True):
     """A name for a priority."""
 
-    metadata: ObjectMeta = ObjectMeta()
     value: int = 0
     global_default: bool = False
     preemption_policy: str | None = None

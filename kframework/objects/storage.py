@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.objects.meta import ApiStruct, LabelSelector, ObjectMeta, RawQuantity, ResourceList
+from kframework.objects.meta import ApiObject, ApiStruct, LabelSelector, ObjectMeta, RawQuantity, ResourceList
 from kframework.objects.node import NodeSelector
 from kframework.objects.volumes import (
     ISCSI,
@@ -99,10 +99,9 @@ class PersistentVolumeStatus(ApiStruct, frozen=True, kw_only=True):
     phase: str = ""
 
 
-class PersistentVolume(ApiStruct, frozen=True, kw_only=True):
+class PersistentVolume(ApiObject, frozen=True, kw_only=True):
     """A piece of storage."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: PersistentVolumeStatus = PersistentVolumeStatus()
 
@@ -134,10 +133,9 @@ class PersistentVolumeClaimStatus(ApiStruct, frozen=True, kw_only=True):
     capacity: ResourceList = msgspec.field(default_factory=dict)
 
 
-class PersistentVolumeClaim(ApiStruct, frozen=True, kw_only=True):
+class PersistentVolumeClaim(ApiObject, frozen=True, kw_only=True):
     """A user's claim to a volume."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
 
@@ -162,10 +160,9 @@ class TopologySelectorTerm(ApiStruct, frozen=True, kw_only=True):
     match_label_expressions: tuple[TopologySelectorRequirement, ...] = ()
 
 
-class StorageClass(ApiStruct, frozen=True, kw_only=True):
+class StorageClass(ApiObject, frozen=True, kw_only=True):
     """How volumes of one class are provisioned and bound."""
 
-    metadata: ObjectMeta = ObjectMeta()
     provisioner: str = ""
     parameters: dict[str, str] = msgspec.field(default_factory=dict)
     reclaim_policy: str | None = None
@@ -195,10 +192,9 @@ class CSINodeSpec(ApiStruct, frozen=True, kw_only=True):
     drivers: tuple[CSINodeDriver, ...] = ()
 
 
-class CSINode(ApiStruct, frozen=True, kw_only=True):
+class CSINode(ApiObject, frozen=True, kw_only=True):
     """The CSI drivers of the node of the same name."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: CSINodeSpec = CSINodeSpec()
 
 
@@ -209,17 +205,15 @@ class CSIDriverSpec(ApiStruct, frozen=True, kw_only=True):
     storage_capacity: bool | None = None
 
 
-class CSIDriver(ApiStruct, frozen=True, kw_only=True):
+class CSIDriver(ApiObject, frozen=True, kw_only=True):
     """A CSI driver deployed on the cluster."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: CSIDriverSpec = CSIDriverSpec()
 
 
-class CSIStorageCapacity(ApiStruct, frozen=True, kw_only=True):
+class CSIStorageCapacity(ApiObject, frozen=True, kw_only=True):
     """The room a storage class has left in one part of the cluster; no `node_topology` means nowhere."""
 
-    metadata: ObjectMeta = ObjectMeta()
     node_topology: LabelSelector | None = None
     storage_class_name: str = ""
     capacity: RawQuantity | None = None
@@ -247,9 +241,8 @@ class VolumeAttachmentStatus(ApiStruct, frozen=True, kw_only=True):
     attached: bool = False
 
 
-class VolumeAttachment(ApiStruct, frozen=True, kw_only=True):
+class VolumeAttachment(ApiObject, frozen=True, kw_only=True):
     """The intent to attach a volume to a node."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
     status: VolumeAttachmentStatus = VolumeAttachmentStatus()

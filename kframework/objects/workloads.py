@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.objects.meta import ApiStruct, LabelSelector, ObjectMeta
+from kframework.objects.meta import ApiObject, ApiStruct, LabelSelector
 
 __all__ = [
     "Namespace",
@@ -18,10 +18,8 @@ __all__ = [
 ]
 
 
-class Namespace(ApiStruct, frozen=True, kw_only=True):
+class Namespace(ApiObject, frozen=True, kw_only=True):
     """A namespace; a scheduler reads its labels."""
-
-    metadata: ObjectMeta = ObjectMeta()
 
 
 class ServiceSpec(ApiStruct, frozen=True, kw_only=True):
@@ -30,10 +28,9 @@ class ServiceSpec(ApiStruct, frozen=True, kw_only=True):
     selector: dict[str, str] | None = None
 
 
-class Service(ApiStruct, frozen=True, kw_only=True):
+class Service(ApiObject, frozen=True, kw_only=True):
     """A set of pods that serve together."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ServiceSpec = ServiceSpec()
 
 
@@ -44,10 +41,9 @@ class ReplicationControllerSpec(ApiStruct, frozen=True, kw_only=True):
     selector: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class ReplicationController(ApiStruct, frozen=True, kw_only=True):
+class ReplicationController(ApiObject, frozen=True, kw_only=True):
     """A number of equal pods, chosen by plain labels."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
 
 
@@ -58,15 +54,13 @@ class WorkloadSpec(ApiStruct, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
 
 
-class ReplicaSet(ApiStruct, frozen=True, kw_only=True):
+class ReplicaSet(ApiObject, frozen=True, kw_only=True):
     """A number of equal pods."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: WorkloadSpec = WorkloadSpec()
 
 
-class StatefulSet(ApiStruct, frozen=True, kw_only=True):
+class StatefulSet(ApiObject, frozen=True, kw_only=True):
     """A number of pods with identities of their own."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: WorkloadSpec = WorkloadSpec()
