@@ -28,7 +28,7 @@ settings.load_profile("kframework")
 def anyio_backend() -> object:
     """Run async tests on asyncio.
 
-    A module that wants virtual time overrides this with `("asyncio", {"loop_factory": ...})`.
+    A module that wants virtual time overrides this with `("asyncio", {"loop_factory": VirtualTimeLoop})`.
     """
     return "asyncio"
 

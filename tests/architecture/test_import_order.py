@@ -55,7 +55,8 @@ def misplaced_imports(module: str, source: str) -> Iterator[str]:
             continue
         home = behind_the_door(target)
         if home is not None and not allowed(module, home):
-            yield f"{module}, line {line}: imports {home}, which is not below it"
+            reason = "is not below it" if unit_of(home) in FLOORS else "stands on no floor"
+            yield f"{module}, line {line}: imports {home}, which {reason}"
 
 
 def other_may_import(module: str, target: str) -> bool:
