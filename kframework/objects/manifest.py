@@ -1,0 +1,230 @@
+"""Cluster files: what `kubectl get ... -o yaml` or `-o json` prints, or a person writes, read unchanged.
+
+The good path looks at no line numbers: only an error composes the file a second time, to find its line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import yaml
+
+from kframework.errors import InputError
+from kframework.objects.codec import FieldPath, decode, encode, misfit, spelled, without_nulls
+from kframework.objects.complaints import first_complaint
+from kframework.objects.kinds import Kind, kind_named, reference
+from kframework.objects.meta import ApiObject
+
+__all__ = ["Manifest", "PassedOver", "decode", "encode", "read"]
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two depends on libyaml
+    """YAML as Kubernetes reads it: times stay text, and `=` is a string like any other."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 -- PyYAML's own attribute
+        first: [(tag, shape) for tag, shape in resolvers if tag.rpartition(":")[2] not in ("timestamp", "value")]
+        for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A kind that no scheduler reads, and how many objects of it the files hold."""
+
+    api_version: str
+    kind: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The objects of some files in their order, and the kinds that were passed over."""
+
+    objects: list[ApiObject]
+    passed_over: list[PassedOver]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file and its text; `<stdin>` for standard input."""
+
+    name: str
+    text: str
+
+
+class _Place(NamedTuple):
+    """Where an object stands: in which document of a source, and under which path of it."""
+
+    source: _Source
+    document: int
+    path: FieldPath
+
+    def line(self, below: FieldPath = ()) -> int | None:
+        """Find the line of the object, or of a field below it, as far down as the text goes."""
+        try:
+            documents = list(yaml.compose_all(self.source.text, _Loader))
+        except yaml.YAMLError:
+            return None  # JSON that YAML does not read, such as one indented by tabs
+        node = documents[self.document]
+        line = node.start_mark.line
+        for step in (*self.path, *below):
+            entry = _entry(node, step)
+            if entry is None:
+                break
+            first, node = entry
+            line = first.start_mark.line
+        return int(line) + 1
+
+    def __str__(self) -> str:
+        line = self.line()
+        return self.source.name if line is None else f"{self.source.name}:{line}"
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What has been read so far."""
+
+    objects: list[ApiObject] = field(default_factory=list)
+    places: dict[tuple[str, str, str, str], _Place] = field(default_factory=dict)
+    unknown: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def add(self, data: object, place: _Place, listed_as: tuple[str, str]) -> None:
+        """Take in an object, or the items of a list; `listed_as` is what items without a kind are."""
+        if not isinstance(data, dict):
+            raise _error(place, "", (), "expected an object with apiVersion and kind")
+        api_version, name = _names(data, place, listed_as)
+        if name.endswith("List") and "items" in data:
+            for index, item in enumerate(data["items"] or ()):
+                self.add(item, place._replace(path=(*place.path, "items", index)), (api_version, name[:-4]))
+            return
+        kind = kind_named(api_version, name)
+        if kind is None:
+            self.unknown[api_version, name] = self.unknown.get((api_version, name), 0) + 1
+            return
+        found = _object(data, kind, place)
+        self._refuse_twice(found, kind, place)
+        self.objects.append(found)
+
+    def _refuse_twice(self, found: ApiObject, kind: Kind[ApiObject], place: _Place) -> None:
+        namespace = (found.metadata.namespace or "default") if kind.namespaced else ""
+        first = self.places.setdefault((kind.api_version, kind.name, namespace, found.metadata.name), place)
+        if first is not place:
+            raise _error(place, reference(found), (), f"given twice, first at {first}: remove one of them")
+
+
+def read(paths: Iterable[str]) -> Manifest:
+    """Read the objects of files, of folders (*.yaml, *.yml and *.json below them, sorted) and, for `-`, of stdin.
+
+    Raises InputError for what cannot be read, for an object given twice, for values of a wrong type, for quantities
+    that do not parse or are negative and for objects without a name.
+    """
+    reading = _Reading()
+    for source in _sources(paths):
+        for index, document in enumerate(_documents(source)):
+            if document is not None:
+                reading.add(document, _Place(source, index, ()), ("", ""))
+    passed_over = [PassedOver(api_version, kind, count) for (api_version, kind), count in reading.unknown.items()]
+    return Manifest(reading.objects, passed_over)
+
+
+def _sources(paths: Iterable[str]) -> Iterator[_Source]:
+    for path in paths:
+        if path == "-":
+            yield _Source("<stdin>", sys.stdin.read())
+        elif Path(path).is_dir():
+            files = sorted(file for file in Path(path).rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+            if not files:
+                raise InputError("no *.yaml, *.yml or *.json file in this folder", file=path)
+            yield from map(_source, files)
+        else:
+            yield _source(Path(path))
+
+
+def _source(path: Path) -> _Source:
+    try:
+        return _Source(str(path), path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(error.strerror or str(error), file=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise InputError("not UTF-8 text", file=str(path)) from error
+
+
+def _documents(source: _Source) -> Iterator[object]:
+    if source.text.lstrip().startswith("{"):
+        try:
+            yield msgspec.json.decode(source.text)
+            return
+        except msgspec.DecodeError:
+            pass  # a flow mapping of YAML begins like JSON; what is neither is YAML's to describe
+    try:
+        yield from yaml.load_all(source.text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else None
+        raise InputError(error.problem or "broken YAML", file=source.name, line=line) from error
+    except yaml.YAMLError as error:
+        raise InputError(" ".join(str(error).split()), file=source.name) from error
+
+
+def _names(data: Mapping[object, object], place: _Place, listed_as: tuple[str, str]) -> tuple[str, str]:
+    """Read apiVersion and kind; the items of a typed list go without."""
+    api_version, kind = data.get("apiVersion") or listed_as[0], data.get("kind") or listed_as[1]
+    for name, value in (("apiVersion", api_version), ("kind", kind)):
+        if not value:
+            raise _error(place, "", (), f"{name} is missing")
+        if not isinstance(value, str):
+            raise _error(place, "", (name,), "expected a string")
+    return str(api_version), str(kind)
+
+
+def _object(data: Mapping[object, object], kind: Kind[ApiObject], place: _Place) -> ApiObject:
+    try:
+        found = msgspec.convert(data, kind.struct)
+    except msgspec.ValidationError:
+        found = _object_without_nulls(data, kind, place)
+    complaint = first_complaint(found)
+    if complaint is not None:
+        path, message = complaint
+        subject = reference(found) if found.metadata.name else kind.name
+        raise _error(place, subject, path, message)
+    return found
+
+
+def _object_without_nulls(data: Mapping[object, object], kind: Kind[ApiObject], place: _Place) -> ApiObject:
+    stripped = without_nulls(data)
+    try:
+        return msgspec.convert(stripped, kind.struct)
+    except msgspec.ValidationError as error:
+        path, message = misfit(error, stripped)
+        raise _error(place, _subject(data, kind), path, message) from error
+
+
+def _subject(data: Mapping[object, object], kind: Kind[ApiObject]) -> str:
+    """Name an object that does not fit its struct, from what of its metadata can be read."""
+    metadata = data.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        return kind.name
+    prefix = f"{metadata.get('namespace') or 'default'}/" if kind.namespaced else ""
+    return f"{kind.name} {prefix}{metadata['name']}"
+
+
+def _error(place: _Place, subject: str, path: FieldPath, message: str) -> InputError:
+    line = place.line(path)
+    return InputError(message, file=place.source.name, line=line, subject=subject, path=spelled(path))
+
+
+def _entry(node: yaml.Node, step: str | int) -> tuple[yaml.Node, yaml.Node] | None:
+    """Find an entry of a composed node: where it begins (the key, or the item) and what it holds."""
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step], node.value[step]
+    if isinstance(node, yaml.MappingNode):
+        return next(((key, value) for key, value in node.value if key.value == step), None)
+    return None
