@@ -49,38 +49,52 @@ class RequirementShape(Protocol):
     """A requirement as a selector in an object states it."""
 
     @property
-    def key(self) -> str: ...
+    def key(self) -> str:
+        """The label or field."""
+
     @property
-    def operator(self) -> str: ...
+    def operator(self) -> str:
+        """In, NotIn, Exists, DoesNotExist or, for nodes, Gt and Lt."""
+
     @property
-    def values(self) -> Sequence[str]: ...
+    def values(self) -> Sequence[str]:
+        """What the operator compares with."""
 
 
 class LabelSelectorShape(Protocol):
     """A meta/v1 LabelSelector."""
 
     @property
-    def match_labels(self) -> Mapping[str, str]: ...
+    def match_labels(self) -> Mapping[str, str]:
+        """Labels that must have exactly these values."""
+
     @property
-    def match_expressions(self) -> Iterable[RequirementShape]: ...
+    def match_expressions(self) -> Iterable[RequirementShape]:
+        """Requirements on labels."""
 
 
 class NodeSelectorTermShape(Protocol):
     """A term of a core/v1 NodeSelector."""
 
     @property
-    def match_expressions(self) -> Sequence[RequirementShape]: ...
+    def match_expressions(self) -> Sequence[RequirementShape]:
+        """Requirements on labels."""
+
     @property
-    def match_fields(self) -> Sequence[RequirementShape]: ...
+    def match_fields(self) -> Sequence[RequirementShape]:
+        """Requirements on fields; nodes have `metadata.name` only."""
 
 
 class PreferredTermShape(Protocol):
     """A core/v1 PreferredSchedulingTerm."""
 
     @property
-    def weight(self) -> int: ...
+    def weight(self) -> int:
+        """What a match is worth."""
+
     @property
-    def preference(self) -> NodeSelectorTermShape: ...
+    def preference(self) -> NodeSelectorTermShape:
+        """The term to match."""
 
 
 class Requirement(NamedTuple):

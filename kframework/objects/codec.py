@@ -22,7 +22,7 @@ FieldPath = tuple[str | int, ...]
 
 
 def decode(data: bytes, kind: Kind[T]) -> T:
-    """Decode an object as the API sends it; nulls count as absent. Raises InputError."""
+    """Decode an object as the API sends it, where null is absent; raises InputError."""
     try:
         decoder: msgspec.json.Decoder[T] = _decoder(kind.struct)
         return decoder.decode(data)
@@ -39,7 +39,7 @@ def encode(subject: ApiObject) -> bytes:
 
 
 def convert(data: object, kind: Kind[T]) -> T:
-    """Make an object of plain data, such as YAML gives; nulls count as absent. Raises InputError."""
+    """Make an object of plain data, such as YAML gives, where null is absent; raises InputError."""
     try:
         return msgspec.convert(data, kind.struct)
     except msgspec.ValidationError:
