@@ -1,0 +1,77 @@
+"""A configuration as it takes effect: defaulted, merged and validated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kframework.config.decode import decode
+from kframework.config.document import Json, Place
+from kframework.config.models import API_VERSION, Plugins, Settings
+from kframework.config.options import Options
+from kframework.config.problems import Problem
+from kframework.plugin import PluginArgs
+
+__all__ = ["Configuration", "Profile", "RawArgs", "typed_args", "without_kind"]
+
+A = TypeVar("A", bound=PluginArgs)
+
+_GROUP = API_VERSION.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class RawArgs:
+    """The args of a plugin that only its own Args model understands, as they stand in the file."""
+
+    value: Mapping[str, Json]
+    place: Place = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A profile: `plugins` with the default set merged in, `args` of the enabled plugins that have any.
+
+    `place` is where the profile stands in the file. `percentage_of_nodes_to_score` None leaves it to the settings.
+    """
+
+    scheduler_name: str
+    percentage_of_nodes_to_score: int | None
+    plugins: Plugins
+    args: Mapping[str, PluginArgs | RawArgs]
+    place: Place = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """All that a configuration file says.
+
+    `settings` is the KubeSchedulerConfiguration without its profiles, `options` our own document. `warnings` are
+    lines for the user, each with its place.
+    """
+
+    settings: Settings
+    profiles: tuple[Profile, ...]
+    options: Options
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+
+def typed_args(profile: Profile, plugin_name: str, args_model: type[A]) -> A:
+    """Return the args of a plugin of this profile as its own model, defaulted; raises ConfigError with their place."""
+    args = profile.args.get(plugin_name) or RawArgs({}, profile.place / "pluginConfig" / plugin_name)
+    if isinstance(args, RawArgs):
+        return decode(args_model, without_kind(args.value, plugin_name, args.place), args.place)
+    if isinstance(args, args_model):
+        return args
+    raise profile.place.error(Problem(("pluginConfig",), f"args for plugin {plugin_name}: has to match plugin args"))
+
+
+def without_kind(args: Mapping[str, Json], plugin_name: str, place: Place) -> dict[str, Json]:
+    """Return args without their `apiVersion` and `kind`, which must be `<plugin>Args` if they are given."""
+    wanted = f"{plugin_name}Args"
+    kind = args.get("kind", wanted)
+    if kind != wanted:
+        group = str(args.get("apiVersion", API_VERSION)).rpartition("/")[0]
+        message = f"args for plugin {plugin_name} were not of type {wanted}.{_GROUP}, got {kind}.{group}"
+        raise place.error(Problem(("kind",), message))
+    return {name: value for name, value in args.items() if name not in ("apiVersion", "kind")}

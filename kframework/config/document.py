@@ -1,0 +1,167 @@
+"""YAML (or JSON) documents that remember on which line everything stands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+from yaml.constructor import SafeConstructor
+
+from kframework.config.problems import Problem, ProblemPath, raise_all, written
+from kframework.errors import ConfigError
+
+__all__ = ["Document", "Json", "Place", "parse_documents", "read_source"]
+
+#: What a document holds: JSON's values.
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+STDIN = "-"
+
+_PREFIX = "tag:yaml.org,2002:"
+_PLAIN = {_PREFIX + kind for kind in ("null", "bool", "int", "float")}
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document of a file; `lines` maps the path of each value to its line, counted from 1."""
+
+    file: str | None
+    data: Json
+    lines: dict[ProblemPath, int]
+
+    def at(self, *path: str | int) -> Place:
+        """Return the place of a path in this document."""
+        return Place(self, path)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A path in a document: where a value stands, or would stand if it were written."""
+
+    document: Document = field(repr=False)
+    path: ProblemPath = ()
+
+    def __truediv__(self, step: str | int) -> Place:
+        return Place(self.document, (*self.path, step))
+
+    @property
+    def line(self) -> int | None:
+        """The line of the value, or of the nearest value around it that is written."""
+        for length in range(len(self.path), -1, -1):
+            if self.path[:length] in self.document.lines:
+                return self.document.lines[self.path[:length]]
+        return None
+
+    @property
+    def value(self) -> Json:
+        """The value that is written here; None where there is none."""
+        value = self.document.data
+        for step in self.path:
+            if isinstance(value, dict) and isinstance(step, str):
+                value = value.get(step)
+            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+                value = value[step]
+            else:
+                return None
+        return value
+
+    def error(self, problem: Problem) -> ConfigError:
+        """Return the error that reports a problem found at or below this place."""
+        at = Place(self.document, (*self.path, *problem.path))
+        return ConfigError(
+            problem.message, file=self.document.file, line=at.line, path=written(at.path), nearest=problem.nearest
+        )
+
+
+def read_source(source: str | Path) -> tuple[str, str]:
+    """Read a file, or standard input when `source` is `-`; return its name for messages and its text."""
+    if source == STDIN:
+        return "<stdin>", sys.stdin.read()
+    try:
+        return str(source), Path(source).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as cause:
+        raise ConfigError("is not UTF-8 text", file=str(source)) from cause
+    except OSError as cause:
+        raise ConfigError(f"cannot be read: {cause.strerror}", file=str(source)) from cause
+
+
+def parse_documents(text: str, file: str | None) -> list[Document]:
+    """Parse every non-empty document of a YAML or JSON text; duplicate keys are errors."""
+    try:
+        roots = [root for root in yaml.compose_all(text, Loader=yaml.CSafeLoader) if root is not None]
+    except yaml.MarkedYAMLError as cause:
+        line = cause.problem_mark.line + 1 if cause.problem_mark else None
+        raise ConfigError(f"is not YAML: {cause.problem or cause.context}", file=file, line=line) from cause
+    except yaml.YAMLError as cause:
+        raise ConfigError(f"is not YAML: {cause}", file=file) from cause
+    return [document for root in roots if (document := _Reader(file).document(root)).data is not None]
+
+
+class _Reader:
+    """Turns the nodes of one document into plain values and notes the lines."""
+
+    def __init__(self, file: str | None) -> None:
+        self._file = file
+        self._lines: dict[ProblemPath, int] = {}
+        self._problems: list[Problem] = []
+        self._open: set[int] = set()
+        self._scalars = SafeConstructor()
+
+    def document(self, root: yaml.Node) -> Document:
+        document = Document(self._file, self._value(root, ()), self._lines)
+        raise_all([document.at().error(problem) for problem in self._problems])
+        return document
+
+    def _value(self, node: yaml.Node, path: ProblemPath) -> Json:
+        self._lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        if id(node) in self._open:
+            self._problems.append(Problem(path, "contains itself"))
+            return None
+        self._open.add(id(node))
+        value = self._mapping(node, path) if isinstance(node, yaml.MappingNode) else self._list(node, path)
+        self._open.remove(id(node))
+        return value
+
+    def _list(self, node: yaml.Node, path: ProblemPath) -> Json:
+        return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
+
+    def _mapping(self, node: yaml.MappingNode, path: ProblemPath) -> Json:
+        values: dict[str, Json] = {}
+        merged: list[yaml.Node] = []
+        for key, value in node.value:
+            if key.tag == _PREFIX + "merge":
+                merged.append(value)
+                continue
+            name = str(key.value)
+            if name in values:
+                self._problems.append(Problem((*path, name), f'key "{name}" already set in map'))
+                continue
+            self._lines.setdefault((*path, name), key.start_mark.line + 1)
+            values[name] = self._value(value, (*path, name))
+        for extra in _mappings(merged):
+            inherited = self._value(extra, path)
+            values = {**inherited, **values} if isinstance(inherited, dict) else values
+        return values
+
+    def _scalar(self, node: yaml.ScalarNode, path: ProblemPath) -> Json:
+        """Read a scalar as JSON would have it: dates and base-60 numbers stay text, 16.0 is the integer 16."""
+        if node.tag not in _PLAIN or ":" in node.value:
+            return str(node.value)
+        try:
+            value: Json = self._scalars.construct_object(node)
+        except ValueError:
+            self._problems.append(Problem(path, f"cannot read {node.value!r}"))
+            return None
+        if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+            return int(value)
+        return value
+
+
+def _mappings(merged: Sequence[yaml.Node]) -> Iterator[yaml.Node]:
+    for node in merged:
+        yield from _mappings(node.value) if isinstance(node, yaml.SequenceNode) else [node]

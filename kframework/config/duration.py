@@ -1,0 +1,90 @@
+"""Durations as Kubernetes writes them: the text of Go's `time.Duration` ("15s", "1m30s")."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+__all__ = ["Duration"]
+
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_PART = re.compile(r"(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?P<unit>[^0-9.]*)")
+_LARGEST = 2**63 - 1
+
+
+class Duration(float):
+    """A span of time in seconds which prints as Go does: `1m30s`, `10m0s`, `1.5ms`, `0s`."""
+
+    @classmethod
+    def parse(cls, text: str) -> Duration:
+        """Read Go's notation; a ValueError says what is wrong with the text, in Go's words."""
+        sign = -1 if text.startswith("-") else 1
+        digits = text.removeprefix("-") if sign < 0 else text.removeprefix("+")
+        return cls(sign * _nanoseconds(digits, text) / 10**9)
+
+    def __str__(self) -> str:
+        nanoseconds = round(Fraction(float(self)) * 10**9)
+        sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+        return sign + (_below_a_second(rest) if rest < 10**9 else _hours_minutes_seconds(rest))
+
+    def __repr__(self) -> str:
+        return f"Duration({str(self)!r})"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let a model's field take Go's text from a file, and a Duration from code."""
+        return core_schema.no_info_plain_validator_function(
+            cls._validate, serialization=core_schema.plain_serializer_function_ser_schema(str)
+        )
+
+    @classmethod
+    def _validate(cls, value: object) -> Duration:
+        if isinstance(value, Duration):
+            return value
+        if isinstance(value, str):
+            return cls.parse(value)
+        raise ValueError('expected a duration in quotes, such as "1m30s"')
+
+
+def _nanoseconds(digits: str, text: str) -> int:
+    if digits == "0":
+        return 0
+    total, position = Fraction(0), 0
+    while position < len(digits) or not digits:
+        part = _PART.match(digits, position)
+        if part is None:
+            raise ValueError(f'time: invalid duration "{text}"')
+        if not part["unit"]:
+            raise ValueError(f'time: missing unit in duration "{text}"')
+        if part["unit"] not in _UNITS:
+            raise ValueError(f'time: unknown unit "{part["unit"]}" in duration "{text}"')
+        total += Fraction(part["number"]) * _UNITS[part["unit"]]
+        position = part.end()
+    if total > _LARGEST:
+        raise ValueError(f'time: invalid duration "{text}"')
+    return int(total)
+
+
+def _below_a_second(nanoseconds: int) -> str:
+    if nanoseconds == 0:
+        return "0s"
+    unit = next(unit for unit in ("ms", "µs", "ns") if nanoseconds >= _UNITS[unit])
+    return _decimal(nanoseconds, _UNITS[unit]) + unit
+
+
+def _hours_minutes_seconds(nanoseconds: int) -> str:
+    minutes, rest = divmod(nanoseconds, _UNITS["m"])
+    hours, minutes = divmod(minutes, 60)
+    seconds = _decimal(rest, _UNITS["s"]) + "s"
+    if hours:
+        return f"{hours}h{minutes}m{seconds}"
+    return f"{minutes}m{seconds}" if minutes else seconds
+
+
+def _decimal(nanoseconds: int, unit: int) -> str:
+    whole, rest = divmod(nanoseconds, unit)
+    fraction = str(rest + unit)[1:].rstrip("0")
+    return f"{whole}.{fraction}" if fraction else str(whole)

@@ -1,0 +1,211 @@
+"""From a profile's plugin sets to the plugins of each extension point, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kframework.config.configuration import Configuration, Profile
+from kframework.config.document import Place
+from kframework.config.in_tree import in_tree_points, known_in_tree
+from kframework.config.load import load
+from kframework.config.merge import ALL
+from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, camel
+from kframework.config.problems import Problem, collecting, raise_all
+from kframework.errors import ConfigError, nearest
+
+__all__ = ["ExtensionPoints", "PointsOf", "check", "expand", "expand_all"]
+
+#: Returns the extension points that a plugin implements; raises KeyError for a name that is not registered.
+PointsOf = Callable[[str], frozenset[str]]
+
+_EXPANDED = (*POINTS, *PLACEMENT_POINTS)
+_MAX_NODE_SCORE = 100
+_MAX_TOTAL_SCORE = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class ExtensionPoints:
+    """The names of the plugins of each point in order, and the weight of each score plugin."""
+
+    order: Mapping[str, tuple[str, ...]]
+    weights: Mapping[str, int]
+
+    def __getitem__(self, point: str) -> tuple[str, ...]:
+        return self.order[point]
+
+
+def check(
+    source: str | Path, points_of: PointsOf = in_tree_points, known: Collection[str] = ()
+) -> tuple[Configuration, tuple[ExtensionPoints, ...]]:
+    """Load a configuration and expand its profiles: raises for all that is wrong in either."""
+    configuration = load(source)
+    return configuration, expand_all(configuration, points_of, known)
+
+
+def expand_all(
+    configuration: Configuration, points_of: PointsOf = in_tree_points, known: Collection[str] = ()
+) -> tuple[ExtensionPoints, ...]:
+    """Expand every profile, and see that all have the same queue sort; see `expand`."""
+    errors: list[ConfigError] = []
+    expanded: list[ExtensionPoints] = []
+    for profile in configuration.profiles:
+        with collecting(errors):
+            expanded.append(expand(profile, points_of, known))
+    raise_all(errors)
+    raise_all(_queue_sort_errors(configuration.profiles, expanded))
+    return tuple(expanded)
+
+
+def expand(profile: Profile, points_of: PointsOf = in_tree_points, known: Collection[str] = ()) -> ExtensionPoints:
+    """Return the plugins of each extension point of a profile.
+
+    `points_of` is asked first; kube-scheduler's own plugins are known even where it does not have them. `known` are the
+    names it has, for hints. Raises ConfigError (ConfigErrors) in kube-scheduler's words.
+    """
+    return _Expansion(profile, points_of, known).extension_points()
+
+
+class _Expansion:
+    """The expansion of one profile."""
+
+    def __init__(self, profile: Profile, points_of: PointsOf, known: Collection[str]) -> None:
+        self._profile = profile
+        self._plugins = profile.plugins
+        self._points_of = points_of
+        self._known = {*known, *known_in_tree}
+        self._points: dict[str, frozenset[str] | None] = {}
+
+    def extension_points(self) -> ExtensionPoints:
+        """Check the specific keys, all of them first; then expand `multi_point`, then count and weigh."""
+        raise_all([error for point in _EXPANDED for error in self._key_errors(point)])
+        raise_all(self._multi_point_errors())
+        order = {point: self._order(point) for point in _EXPANDED}
+        raise_all(self._count_errors(order))
+        weights = self._weights()
+        return ExtensionPoints(order, {name: weights[name] for name in order["score"]})
+
+    def _implemented(self, name: str) -> frozenset[str] | None:
+        """Return the points of a plugin, None when nobody knows it."""
+        if name not in self._points:
+            try:
+                self._points[name] = self._points_of(name)
+            except KeyError:
+                self._points[name] = known_in_tree[name].points if name in known_in_tree else None
+        return self._points[name]
+
+    def _implements(self, name: str, point: str) -> bool:
+        return point in (self._implemented(name) or ())
+
+    def _key_errors(self, point: str) -> list[ConfigError]:
+        """Report plugins of a specific key that do not exist, do not implement the point or stand there twice."""
+        errors = []
+        seen: set[str] = set()
+        for entry in self._plugins.key(point).enabled:
+            name = entry.name
+            if self._implemented(name) is None:
+                errors.append(self._unknown(name, point, point))
+            elif not self._implements(name, point):
+                errors.append(self._error(point, name, f'plugin "{name}" does not extend {_interface(point)} plugin'))
+            elif name in seen:
+                errors.append(self._registered_twice(name, point, point))
+            seen.add(name)
+        return errors
+
+    def _multi_point_errors(self) -> list[ConfigError]:
+        """Report, at the first point where kube-scheduler would see it, what is unknown or would run twice."""
+        open_points = [point for point in _EXPANDED if ALL not in self._disabled(point)]
+        names = [entry.name for entry in self._plugins.multi_point.enabled]
+        errors = []
+        for index, name in enumerate(names):
+            if self._implemented(name) is None and open_points:
+                errors.append(self._unknown(name, open_points[0], "multi_point"))
+            elif name in names[:index]:
+                twice = [point for point in open_points if self._is_expanded(name, point)]
+                errors += [self._registered_twice(name, point, "multi_point") for point in twice[:1]]
+        return errors
+
+    def _is_expanded(self, name: str, point: str) -> bool:
+        """Tell whether a plugin comes to a point by `multi_point` alone."""
+        return self._implements(name, point) and name not in self._disabled(point) and name not in self._specific(point)
+
+    def _order(self, point: str) -> tuple[str, ...]:
+        specific, disabled = self._specific(point), self._disabled(point)
+        if ALL in disabled:
+            return tuple(specific)
+        everywhere = [entry.name for entry in self._plugins.multi_point.enabled]
+        # A name that the key disables is not looked for in `multi_point`, even where the key enables it too.
+        overriding = [name for name in specific if name in everywhere and name not in disabled]
+        expanded = [name for name in everywhere if self._is_expanded(name, point)]
+        rest = [name for name in specific if name not in overriding]
+        return (*overriding, *expanded, *rest)
+
+    def _specific(self, point: str) -> list[str]:
+        return [entry.name for entry in self._plugins.key(point).enabled]
+
+    def _disabled(self, point: str) -> set[str]:
+        return {entry.name for entry in self._plugins.key(point).disabled}
+
+    def _count_errors(self, order: Mapping[str, Sequence[str]]) -> list[ConfigError]:
+        named = f'profile with scheduler name "{self._profile.scheduler_name}"'
+        errors = []
+        if len(order["queue_sort"]) != 1:
+            message = f"only one queue sort plugin required for {named}, but got {len(order['queue_sort'])}"
+            errors.append(self._profile.place.error(Problem(("plugins", "queueSort"), message)))
+        if not order["bind"]:
+            message = f"at least one bind plugin is needed for {named}"
+            errors.append(self._profile.place.error(Problem(("plugins", "bind"), message)))
+        if len(order["placement_generate"]) > 1:
+            message = f"at most one placement generate plugin is allowed for {named}"
+            errors.append(self._profile.place.error(Problem(("plugins", "placementGenerate"), message)))
+        return errors
+
+    def _weights(self) -> dict[str, int]:
+        """Weigh every plugin that can score, even where it is disabled; the `score` key beats `multiPoint`."""
+        weights: dict[str, int] = {}
+        entries: tuple[PluginEntry, ...] = (*self._plugins.score.enabled, *self._plugins.multi_point.enabled)
+        for entry in entries:
+            if entry.name not in weights and self._implements(entry.name, "score"):
+                weights[entry.name] = entry.weight or 1
+        if sum(weights.values()) * _MAX_NODE_SCORE > _MAX_TOTAL_SCORE:
+            message = "total score of Score plugins could overflow"
+            raise self._profile.place.error(Problem(("plugins", "score"), message))
+        return weights
+
+    def _unknown(self, name: str, point: str, key: str) -> ConfigError:
+        return self._error(key, name, f'{_interface(point)} "{name}" does not exist', nearest(name, self._known))
+
+    def _registered_twice(self, name: str, point: str, key: str) -> ConfigError:
+        return self._error(key, name, f'plugin "{name}" already registered as "{_interface(point)}"')
+
+    def _error(self, key: str, name: str, message: str, hint: str | None = None) -> ConfigError:
+        return _last_entry(self._profile.place / "plugins" / camel(key), name).error(Problem((), message, hint))
+
+
+def _last_entry(key: Place, name: str) -> Place:
+    """Return where a key of the file last enables a plugin; the key itself for one of the default set."""
+    entries = (key / "enabled").value
+    for index, entry in reversed(list(enumerate(entries if isinstance(entries, list) else ()))):
+        if isinstance(entry, dict) and entry.get("name") == name:
+            return key / "enabled" / index / "name"
+    return key
+
+
+def _interface(point: str) -> str:
+    name = camel(point)
+    return f"{name[0].upper()}{name[1:]}Plugin"
+
+
+def _queue_sort_errors(profiles: Sequence[Profile], expanded: Sequence[ExtensionPoints]) -> list[ConfigError]:
+    (first,) = expanded[0]["queue_sort"]
+    errors = []
+    for profile, points in zip(profiles, expanded, strict=True):
+        (name,) = points["queue_sort"]
+        if name != first:
+            message = f'different queue sort plugins for profile "{profile.scheduler_name}": "{name}", first: "{first}"'
+            errors.append(profile.place.error(Problem(("plugins",), message)))
+        elif profile.args.get(name) != profiles[0].args.get(name):
+            message = f'different queue sort plugin args for profile "{profile.scheduler_name}"'
+            errors.append(profile.place.error(Problem(("pluginConfig",), message)))
+    return errors

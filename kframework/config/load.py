@@ -1,0 +1,209 @@
+"""Reading a configuration: documents by kind, decoding, defaults, validation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kframework.config.args import InTreeArgs, NodeResourcesFitArgs
+from kframework.config.configuration import Configuration, Profile, RawArgs, without_kind
+from kframework.config.decode import decode, without_nulls
+from kframework.config.document import Document, Json, Place, parse_documents, read_source
+from kframework.config.in_tree import DEFAULT_PLUGINS, known_in_tree
+from kframework.config.merge import merge_plugins
+from kframework.config.models import (
+    API_VERSION,
+    KIND,
+    PLACEMENT_POINTS,
+    KubeSchedulerConfiguration,
+    PluginConfigEntry,
+    ProfileBlock,
+    Settings,
+    camel,
+)
+from kframework.config.options import OPTIONS_API_VERSION, OPTIONS_KIND, Options
+from kframework.config.problems import Problem, collecting, raise_all, shown
+from kframework.config.validation import profile_problems, settings_problems
+from kframework.errors import ConfigError, nearest
+from kframework.plugin import PluginArgs
+
+__all__ = ["default_configuration", "load", "parse"]
+
+_GROUP = API_VERSION.partition("/")[0]
+_OLD_API_VERSIONS = tuple(f"{_GROUP}/v1beta{number}" for number in (1, 2, 3))
+_OLD_FIELDS = ("healthzBindAddress", "metricsBindAddress")
+
+#: The kinds of a file's documents and the versions in which each is read, the current one first.
+_KINDS = {KIND: (API_VERSION, *_OLD_API_VERSIONS), OPTIONS_KIND: (OPTIONS_API_VERSION,)}
+
+
+def load(source: str | Path) -> Configuration:
+    """Load a configuration from a YAML or JSON file, or from standard input when `source` is `-`.
+
+    Raises ConfigError, or ConfigErrors when several things are wrong.
+    """
+    file, text = read_source(source)
+    return parse(text, file)
+
+
+def parse(text: str, file: str | None = None) -> Configuration:
+    """Load a configuration from a text; `file` is its name for error messages."""
+    documents = _by_kind(parse_documents(text, file), file)
+    absent = Document(file, {}, {})
+    return _configuration(documents.get(KIND, absent).at(), documents.get(OPTIONS_KIND, absent).at())
+
+
+def default_configuration() -> Configuration:
+    """Return the configuration that holds without a file."""
+    nothing = Document(None, {}, {}).at()
+    return _configuration(nothing, nothing)
+
+
+# --- documents --------------------------------------------------------------------------------------------------------
+
+
+def _by_kind(documents: Sequence[Document], file: str | None) -> dict[str, Document]:
+    found: dict[str, Document] = {}
+    for document in documents:
+        kind = _kind(document.at())
+        if kind in found:
+            raise document.at().error(Problem((), f"is a second {kind}; a file holds one"))
+        found[kind] = document
+    if not found:
+        raise ConfigError(f"is empty; want kind {KIND} ({API_VERSION})", file=file)
+    return found
+
+
+def _kind(document: Place) -> str:
+    if not isinstance(document.value, dict):
+        raise document.error(Problem((), f"is no {KIND} ({API_VERSION}): expected a mapping with apiVersion and kind"))
+    kind, version = document.value.get("kind"), document.value.get("apiVersion")
+    if not isinstance(kind, str) or not isinstance(version, str):
+        missing = "kind" if not isinstance(kind, str) else "apiVersion"
+        raise document.error(Problem((missing,), f"Required value: want kind {KIND} ({API_VERSION})"))
+    if kind not in _KINDS:
+        wanted = " or ".join(f"{known} ({versions[0]})" for known, versions in _KINDS.items())
+        message = f"couldn't decode as {KIND}, got {kind} ({version}); want {wanted}"
+        raise document.error(Problem(("kind",), message, nearest(kind, _KINDS)))
+    if version not in _KINDS[kind]:
+        message = f'no kind "{kind}" is registered for version "{version}"; want {_KINDS[kind][0]}'
+        raise document.error(Problem(("apiVersion",), message))
+    return kind
+
+
+# --- from documents to the configuration ------------------------------------------------------------------------------
+
+
+def _configuration(scheduler: Place, options: Place) -> Configuration:
+    errors: list[ConfigError] = []
+    warnings: list[ConfigError] = []
+    with collecting(errors):
+        written = decode(KubeSchedulerConfiguration, _body(scheduler, warnings), scheduler)
+    with collecting(errors):
+        own = decode(Options, _body(options, warnings), options)
+        raise_all([options.error(problem) for problem in own.problems()])
+    raise_all(errors)
+
+    blocks = _named(written.profiles)
+    profiles = [_profile(block, scheduler / "profiles" / index, errors) for index, block in enumerate(blocks)]
+    errors += [scheduler.error(problem) for problem in settings_problems(written)]
+    errors += [scheduler.error(problem) for problem in profile_problems(profiles, [b.plugin_config for b in blocks])]
+    raise_all(errors)
+
+    settings = Settings(**{name: getattr(written, name) for name in Settings.model_fields})
+    profiles = [_without_managed_resources(profile, settings) for profile in profiles]
+    for profile in profiles:
+        warnings += _notices(profile)
+    profiles = [_reduced(profile) for profile in profiles]
+    return Configuration(settings, tuple(profiles), own, tuple(str(warning) for warning in warnings))
+
+
+def _body(document: Place, warnings: list[ConfigError]) -> Json:
+    """Return a document without its header, and without what an old version had besides today's fields."""
+    assert isinstance(document.value, dict)  # _kind has refused everything else
+    dropped = ["apiVersion", "kind"]
+    version = document.value.get("apiVersion")
+    if version in _OLD_API_VERSIONS:
+        message = f"{version} is no longer served by kube-scheduler; read as {API_VERSION}"
+        warnings.append(document.error(Problem(("apiVersion",), message)))
+        old = [name for name in _OLD_FIELDS if name in document.value]
+        warnings += [document.error(Problem((name,), f"is not in {API_VERSION}: ignored")) for name in old]
+        dropped += old
+    return without_nulls({name: value for name, value in document.value.items() if name not in dropped})
+
+
+def _named(blocks: Sequence[ProfileBlock]) -> Sequence[ProfileBlock]:
+    """Fill in the one name that has a default: that of an only profile."""
+    only = blocks[0] if blocks else ProfileBlock()
+    if len(blocks) > 1 or only.scheduler_name is not None:
+        return blocks
+    return [only.model_copy(update={"scheduler_name": "default-scheduler"})]
+
+
+def _profile(block: ProfileBlock, place: Place, errors: list[ConfigError]) -> Profile:
+    """Merge the default plugins in and make models of the args; what is wrong with them goes to `errors`."""
+    plugins = merge_plugins(DEFAULT_PLUGINS, block.plugins)
+    enabled = plugins.enabled_names()
+    args: dict[str, PluginArgs | RawArgs] = {}
+    for index, entry in enumerate(block.plugin_config):
+        with collecting(errors):
+            args[entry.name] = _args(entry, place / "pluginConfig" / index / "args", enabled)
+    for name in enabled:
+        model = known_in_tree[name].args if name in known_in_tree else None
+        if model is not None and name not in args:
+            args[name] = model()
+    return Profile(block.scheduler_name or "", block.percentage_of_nodes_to_score, plugins, args, place)
+
+
+def _args(entry: PluginConfigEntry, place: Place, enabled: Sequence[str]) -> PluginArgs | RawArgs:
+    model = known_in_tree[entry.name].args if entry.name in known_in_tree else None
+    if model is None:
+        raw = place.value  # with its nulls, which may mean something to the plugin
+        return RawArgs(raw if isinstance(raw, dict) else {}, place)
+    _check_version(entry, place)
+    args = decode(model, without_kind(entry.args or {}, entry.name, place), place)
+    # kube-scheduler checks the args of NodeResourcesFit when the plugin is made, so only where it is enabled.
+    if isinstance(args, InTreeArgs) and (entry.name in enabled or not isinstance(args, NodeResourcesFitArgs)):
+        raise_all([place.error(problem) for problem in args.problems()])
+    return args
+
+
+def _check_version(entry: PluginConfigEntry, place: Place) -> None:
+    version = (entry.args or {}).get("apiVersion", API_VERSION)
+    if version not in _KINDS[KIND]:
+        message = f'no kind "{entry.name}Args" is registered for version {shown(version)}; want {API_VERSION}'
+        raise place.error(Problem(("apiVersion",), message))
+
+
+def _without_managed_resources(profile: Profile, settings: Settings) -> Profile:
+    """Let NodeResourcesFit ignore what extenders manage with `ignoredByScheduler`."""
+    managed = [resource for extender in settings.extenders for resource in extender.managed_resources]
+    ignored = tuple(resource.name for resource in managed if resource.ignored_by_scheduler)
+    if not ignored:
+        return profile
+    fit = profile.args.get("NodeResourcesFit")
+    if not isinstance(fit, NodeResourcesFitArgs):
+        message = "couldn't build extenders: can't find NodeResourcesFitArgs in plugin config"
+        raise profile.place.error(Problem(("pluginConfig",), message))
+    return replace(
+        profile, args={**profile.args, "NodeResourcesFit": fit.model_copy(update={"ignored_resources": ignored})}
+    )
+
+
+def _notices(profile: Profile) -> Iterator[ConfigError]:
+    """Name what a profile says to no effect."""
+    for key in PLACEMENT_POINTS:
+        if profile.plugins.key(key).enabled:
+            message = "is alpha in kube-scheduler and not used here"
+            yield profile.place.error(Problem(("plugins", camel(key)), message))
+    enabled = profile.plugins.enabled_names()
+    for name in profile.args:
+        if name not in enabled:
+            message = f"args of {name} have no effect: the profile does not enable it"
+            yield profile.place.error(Problem(("pluginConfig",), message, nearest(name, enabled)))
+
+
+def _reduced(profile: Profile) -> Profile:
+    enabled = profile.plugins.enabled_names()
+    return replace(profile, args={name: profile.args[name] for name in enabled if name in profile.args})

@@ -1,0 +1,59 @@
+"""The options of our own (`kframework.dev/v1`), which stand in a document beside the KubeSchedulerConfiguration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from kframework.config.duration import Duration
+from kframework.config.fields import ApiModel, Int32, Int64
+from kframework.config.problems import Problem, invalid
+from kframework.quantity import QuantityError, value
+
+__all__ = ["OPTIONS_API_VERSION", "OPTIONS_KIND", "Options", "Tracing"]
+
+OPTIONS_KIND = "KFrameworkConfiguration"
+OPTIONS_API_VERSION = "kframework.dev/v1"
+
+
+class Tracing(ApiModel):
+    """Where traces go, and how many of a million scheduling attempts are traced."""
+
+    exporter: Literal["none", "console", "otlp"] = "none"
+    endpoint: str | None = None
+    sampling_rate_per_million: Int32 = 0
+
+
+class Options(ApiModel):
+    """What kube-scheduler's file has no field for.
+
+    `seed` starts every random choice; `layer_memory` is the size of the memory for remembered answers, a quantity in
+    bytes; `pod_max_in_unschedulable_pods_duration` is kube-scheduler's flag of that name, in seconds.
+    """
+
+    seed: Int64 = 0
+    layer_memory: str = "256Mi"
+    tracing: Tracing = Tracing()
+    pod_max_in_unschedulable_pods_duration: Duration = Duration(300)
+
+    @property
+    def layer_memory_bytes(self) -> int:
+        """The size of the memory for remembered answers, in bytes."""
+        return value(self.layer_memory)
+
+    def problems(self) -> Iterator[Problem]:
+        """List what is out of range."""
+        yield from self._layer_memory_problems()
+        rate = self.tracing.sampling_rate_per_million
+        if not 0 <= rate <= 1_000_000:
+            yield invalid(("tracing", "samplingRatePerMillion"), rate, "not in valid range [0, 1000000]")
+        duration = self.pod_max_in_unschedulable_pods_duration
+        if duration <= 0:
+            yield invalid(("podMaxInUnschedulablePodsDuration",), str(duration), "must be greater than zero")
+
+    def _layer_memory_problems(self) -> Iterator[Problem]:
+        try:
+            if self.layer_memory_bytes < 0:
+                yield invalid(("layerMemory",), self.layer_memory, "must be non-negative")
+        except QuantityError as error:
+            yield Problem(("layerMemory",), str(error))
