@@ -38,7 +38,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,63}", re.ASCII)
 _LABEL_WORD = re.compile(r"==|!=|[=!(),><]|[^ \t\r\n=!(),><]+")
 _LABEL_OPERATORS = {"in": "In", "notin": "NotIn", ">": "Gt", "<": "Lt", "=": "=", "==": "==", "!=": "!="}
 _FIELD_WORD = re.compile(r"(?:\\.|[^,])+", re.DOTALL)
-_FIELD_TERM = re.compile(r"(.+?)(!=|==|=)((?:\\[\\,=]|[^\\,=])*)", re.DOTALL)
+_FIELD_TERM = re.compile(r"((?:(?!!?=).)+)(!=|==|=)((?:\\[\\,=]|[^\\,=])*)", re.DOTALL)
 
 
 class SelectorError(ValueError):

@@ -1,0 +1,32 @@
+"""Namespaces, services and the owners of pods keep their selectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kframework.objects.meta import ApiObject
+from kframework.objects.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
+from tests.objects.conftest import RoundTrip
+
+METADATA = {"name": "web", "namespace": "ns", "labels": {"a": "b"}}
+SELECTOR = {"matchLabels": {"app": "web"}}
+CASES: list[tuple[type[ApiObject], dict[str, Any]]] = [
+    (Namespace, {"metadata": METADATA}),
+    (Service, {"metadata": METADATA, "spec": {"selector": {"app": "web"}}}),
+    (ReplicationController, {"metadata": METADATA, "spec": {"replicas": 0, "selector": {"app": "web"}}}),
+    (ReplicaSet, {"metadata": METADATA, "spec": {"replicas": 0, "selector": SELECTOR}}),
+    (StatefulSet, {"metadata": METADATA, "spec": {"replicas": 0, "selector": SELECTOR}}),
+]
+
+
+@pytest.mark.parametrize(("struct", "fields"), CASES, ids=lambda case: getattr(case, "__name__", ""))
+def test_fields(round_trip: RoundTrip, struct: type[ApiObject], fields: dict[str, Any]) -> None:
+    assert round_trip(struct, fields).metadata.labels == {"a": "b"}
+
+
+def test_a_service_without_a_selector_is_told_from_one_that_is_empty() -> None:
+    assert Service().spec.selector is None
+    assert msgspec.convert({"spec": {"selector": {}}}, Service).spec.selector == {}
