@@ -1,0 +1,86 @@
+"""What is refused in an object whose types are right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kframework.objects.codec import spelled
+from kframework.objects.complaints import first_complaint
+from kframework.objects.meta import ApiObject
+from kframework.objects.node import Node
+from kframework.objects.pod import Pod
+from kframework.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+
+QUANTITIES: list[tuple[type[ApiObject], str]] = [
+    (Pod, "spec.containers[0].resources.requests"),
+    (Pod, "spec.containers[0].resources.limits"),
+    (Pod, "spec.initContainers[0].resources.requests"),
+    (Pod, "spec.initContainers[0].resources.limits"),
+    (Pod, "spec.overhead"),
+    (Pod, "spec.resources.requests"),
+    (Pod, "spec.resources.limits"),
+    (Pod, "status.containerStatuses[0].resources.requests"),
+    (Pod, "status.containerStatuses[0].allocatedResources"),
+    (Pod, "status.initContainerStatuses[0].resources.requests"),
+    (Pod, "status.initContainerStatuses[0].allocatedResources"),
+    (Pod, "status.resources.requests"),
+    (Pod, "status.allocatedResources"),
+    (Node, "status.capacity"),
+    (Node, "status.allocatable"),
+    (PersistentVolume, "spec.capacity"),
+    (PersistentVolumeClaim, "spec.resources.requests"),
+]
+
+
+def built(struct: type[ApiObject], path: str, leaf: object) -> ApiObject:
+    """Build an object with one value at a path; `[0]` makes a list of one."""
+    value: Any = leaf
+    for name in reversed(path.split(".")):
+        value = {name.removesuffix("[0]"): [value] if name.endswith("[0]") else value}
+    return msgspec.convert({"metadata": {"name": "x"}, **value}, struct)
+
+
+def complaint(subject: ApiObject) -> tuple[str, str] | None:
+    found = first_complaint(subject)
+    return (spelled(found[0]), found[1]) if found else None
+
+
+@pytest.mark.parametrize(("struct", "path"), QUANTITIES)
+def test_quantities(struct: type[ApiObject], path: str) -> None:
+    assert complaint(built(struct, path, {"cpu": 0, "example.com/foo": "1Gi"})) is None
+    assert complaint(built(struct, path, {"cpu": "-1m"})) == (f"{path}.cpu", "'-1m' is negative")
+    found = complaint(built(struct, path, {"cpu": "1", "example.com/foo": "lots"}))
+    assert found is not None
+    assert found[0] == f"{path}[example.com/foo]"
+    assert "'lots' is not a quantity" in found[1]
+
+
+@pytest.mark.parametrize("field", ["capacity", "maximumVolumeSize"])
+def test_storage_capacity(field: str) -> None:
+    assert complaint(built(CSIStorageCapacity, field, "1Gi")) is None
+    assert complaint(built(CSIStorageCapacity, field, -1)) == (field, "-1 is negative")
+
+
+@pytest.mark.parametrize("path", ["metadata.creationTimestamp", "metadata.deletionTimestamp", "status.startTime"])
+@pytest.mark.parametrize(
+    ("time", "good"),
+    [
+        ("2026-01-02T15:04:05Z", True),
+        ("2026-01-02T15:04:05.123456+02:00", True),
+        ("2026-01-02T15:04:05", False),
+        ("yesterday", False),
+    ],
+)
+def test_times(path: str, time: str, good: bool) -> None:
+    head, name = path.split(".")
+    fields: dict[str, dict[str, str]] = {"metadata": {"name": "x"}}
+    fields.setdefault(head, {})[name] = time
+    found = complaint(msgspec.convert(fields, Pod))
+    assert found is None if good else found == (path, f"{time!r} is not a time: write it like 2026-01-02T15:04:05Z")
+
+
+def test_a_name_is_needed() -> None:
+    assert complaint(Node()) == ("metadata.name", "is missing: every object needs one")

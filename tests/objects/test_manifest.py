@@ -1,0 +1,243 @@
+"""Reading cluster files."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from kframework.errors import InputError
+from kframework.objects.kinds import reference
+from kframework.objects.manifest import PassedOver, read
+from kframework.objects.node import Node
+from kframework.objects.pod import Pod
+
+
+def written(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(dedent(text).lstrip("\n"))
+    return str(path)
+
+
+def names(*paths: str) -> list[str]:
+    return [reference(found) for found in read(paths).objects]
+
+
+NODE = "{apiVersion: v1, kind: Node, metadata: {name: %s}}\n"
+
+
+def test_what_kubectl_prints(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        "cluster.yaml",
+        """
+        apiVersion: v1
+        items:
+        - apiVersion: v1
+          kind: Node
+          metadata:
+            creationTimestamp: "2026-01-02T03:04:05Z"
+            labels:
+              gen: "007"
+            managedFields: [{manager: kubelet}]
+            name: n1
+          spec: {}
+          status:
+            allocatable: {cpu: "4", memory: 16Gi, pods: "110"}
+        - apiVersion: v1
+          kind: Pod
+          metadata: {name: web-0, namespace: shop, creationTimestamp: null}
+          spec:
+            containers: [{name: c, resources: {requests: {cpu: 0.5}}}]
+            nodeSelector: null
+        kind: List
+        metadata:
+          resourceVersion: ""
+        """,
+    )
+    manifest = read([path])
+    node, pod = manifest.objects
+    assert isinstance(node, Node)
+    assert node.metadata.labels == {"gen": "007"}
+    assert isinstance(pod, Pod)
+    assert pod.spec.containers[0].resources.requests == {"cpu": 0.5}
+    assert manifest.passed_over == []
+
+
+def test_documents_lists_and_plain_objects_keep_their_order(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        "all.yaml",
+        """
+        ---
+        apiVersion: v1
+        kind: Node
+        metadata: {name: b}
+        ---
+        # nothing here
+        ---
+        apiVersion: v1
+        kind: PodList
+        items:
+        - metadata: {name: p, namespace: x}
+        - metadata: {name: p}
+        ---
+        {apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: NodeList, items: [{metadata: {name: a}}]}]}
+        ---
+        apiVersion: v1
+        kind: PodList
+        items: null
+        """,
+    )
+    assert names(path) == ["Node b", "Pod x/p", "Pod default/p", "Node a"]
+
+
+def test_json(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        "all.json",
+        """
+        {"kind": "NodeList", "apiVersion": "v1",
+        \t"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}
+        """,
+    )
+    assert names(path) == ["Node a", "Node b"]
+
+
+def test_a_folder_is_read_through_in_order(tmp_path: Path) -> None:
+    for name in ("z.yaml", "b/c.yml", "a.json", "b/ignored.txt"):
+        written(tmp_path, name, NODE % Path(name).stem)
+    assert names(str(tmp_path)) == ["Node a", "Node c", "Node z"]
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(NODE % "piped"))
+    assert names(written(tmp_path, "a.yaml", NODE % "first"), "-") == ["Node first", "Node piped"]
+
+
+def test_unknown_kinds_are_counted(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        "mixed.yaml",
+        """
+        {apiVersion: v1, kind: ConfigMapList, items: [{metadata: {}}, {metadata: {}}]}
+        ---
+        {apiVersion: apps/v1, kind: Deployment}
+        ---
+        {apiVersion: v1, kind: ConfigMap}
+        ---
+        {apiVersion: v1, kind: Node, metadata: {name: n1}}
+        """,
+    )
+    manifest = read([path])
+    assert len(manifest.objects) == 1
+    assert manifest.passed_over == [PassedOver("v1", "ConfigMap", 3), PassedOver("apps/v1", "Deployment", 1)]
+
+
+def test_yaml_is_read_as_kubernetes_reads_it(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        "node.yaml",
+        """
+        apiVersion: v1
+        kind: Node
+        metadata:
+          name: n1
+          creationTimestamp: 2026-01-02T03:04:05Z
+          annotations: {day: 2026-01-02, sign: =}
+        """,
+    )
+    (node,) = read([path]).objects
+    assert node.metadata.creation_timestamp == "2026-01-02T03:04:05Z"
+    assert node.metadata.annotations == {"day": "2026-01-02", "sign": "="}
+
+
+LABEL_5 = """
+apiVersion: v1
+kind: PodList
+items:
+- metadata:
+    name: p
+    labels:
+      a: b
+      x.y/z: 5
+"""
+CPU_MINUS_1 = """
+apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+  namespace: ns
+spec:
+  containers:
+  - name: c
+    resources:
+      requests:
+        memory: 1Gi
+        cpu: -1
+"""
+CPU_4X = """
+{"apiVersion": "v1", "kind": "Node",
+ "metadata": {"name": "n1"},
+ "status": {"allocatable": {"cpu": "4x"}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "rest"),
+    [
+        ("kind: [Node\nmetadata: {}\n", 2, ""),  # in the words of the YAML parser
+        ("kind: Node\n\tmetadata: {}\n", 2, ""),
+        ("- kind: Node\n", 1, "expected an object with apiVersion and kind"),
+        ("metadata: {}\nkind: Node\n", 1, "apiVersion is missing"),
+        ("apiVersion: v1\n", 1, "kind is missing"),
+        ("apiVersion: v1\nkind: 5\n", 2, "kind: expected a string"),
+        ("apiVersion: v1\nkind: List\nitems:\n- 5\n", 4, "expected an object with apiVersion and kind"),
+        ("apiVersion: v1\nkind: Node\nmetadata:\n  labels: {}\n", 3, "Node: metadata.name: is missing"),
+        (
+            "---\n---\napiVersion: v1\nkind: Node\nmetadata: [name]\n",
+            5,
+            "Node: metadata: expected a mapping, got a list",
+        ),
+        (LABEL_5, 8, "Pod default/p: metadata.labels[x.y/z]: expected a string, got an integer; put it in quotes"),
+        (CPU_MINUS_1, 12, "Pod ns/p: spec.containers[0].resources.requests.cpu: -1 is negative"),
+        (CPU_4X, 3, "Node n1: status.allocatable.cpu: '4x' is not a quantity"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, line: int, rest: str) -> None:
+    path = written(tmp_path, "bad.yaml", text)
+    with pytest.raises(InputError) as caught:
+        read([path])
+    assert str(caught.value).startswith(f"{path}:{line}: {rest}")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_object_given_twice_names_both_places(tmp_path: Path) -> None:
+    first = written(tmp_path, "first.yaml", "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: p}\n")
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: default}}"
+    second = written(tmp_path, "second.yaml", f"{NODE % 'p'}---\n{pod}\n")
+    with pytest.raises(InputError) as caught:
+        read([first, second])
+    assert str(caught.value) == f"{second}:3: Pod default/p: given twice, first at {first}:4: remove one of them"
+
+
+def test_json_that_yaml_cannot_read_has_no_line(tmp_path: Path) -> None:
+    path = written(tmp_path, "bad.json", '{\n\t"apiVersion": "v1", "kind": "Node"\n}')
+    with pytest.raises(InputError) as caught:
+        read([path])
+    assert caught.value.subject == "Node"
+    assert caught.value.path == "metadata.name"
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.yaml")
+    with pytest.raises(InputError, match="No such file"):
+        read([missing])
+    with pytest.raises(InputError, match=r"no \*\.yaml"):
+        read([str(tmp_path)])
+    (tmp_path / "latin.yaml").write_bytes(b"\xe9")
+    with pytest.raises(InputError, match="not UTF-8"):
+        read([str(tmp_path / "latin.yaml")])

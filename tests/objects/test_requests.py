@@ -1,0 +1,287 @@
+"""What a pod asks of a node, and what a node offers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kframework.objects.meta import ResourceList
+from kframework.objects.node import Node, NodeStatus
+from kframework.objects.pod import Container, Pod, PodSpec
+from kframework.objects.requests import (
+    allocatable,
+    fit_requests,
+    is_scalar,
+    limits,
+    non_zero_requests,
+    on_node_requests,
+    scoring_requests,
+)
+
+MI = 1 << 20
+DEFAULT = 200 * MI
+
+
+def container(name: str = "c", **requests: object) -> dict[str, Any]:
+    return {"name": name, "resources": {"requests": named(requests)}}
+
+
+def sidecar(name: str = "s", **requests: object) -> dict[str, Any]:
+    return {**container(name, **requests), "restartPolicy": "Always"}
+
+
+def status(name: str, actual: dict[str, Any], **allocated: object) -> dict[str, Any]:
+    return {"name": name, "resources": {"requests": actual}, "allocatedResources": named(allocated)}
+
+
+def named(requests: dict[str, object]) -> dict[str, object]:
+    return {
+        {"gpu": "nvidia.com/gpu", "huge": "hugepages-2Mi"}.get(name, name): amount for name, amount in requests.items()
+    }
+
+
+def spec(*containers: dict[str, Any], init: Sequence[dict[str, Any]] = (), **fields: Any) -> PodSpec:
+    return msgspec.convert({"containers": list(containers), "initContainers": list(init), **fields}, PodSpec)
+
+
+@pytest.mark.parametrize(
+    ("pod", "requests"),
+    [
+        (spec(), {}),
+        (spec(container()), {}),
+        (spec(container(cpu="1", memory="1Mi"), container(cpu="0.5")), {"cpu": 1500, "memory": MI}),
+        (spec(container(cpu="0")), {"cpu": 0}),
+        (spec(container(gpu=1, huge="2Mi", pods="3", thing="4")), {"nvidia.com/gpu": 1, "hugepages-2Mi": 2 * MI}),
+        # A plain init container counts only where it needs more than what runs later.
+        (spec(container(cpu="1"), init=[container(cpu="2", memory="1Mi")]), {"cpu": 2000, "memory": MI}),
+        (spec(container(cpu="1"), init=[container(cpu="0.5")]), {"cpu": 1000}),
+        (spec(container(cpu="1"), init=[container(cpu="1"), container(cpu="2")]), {"cpu": 2000}),
+        # A sidecar counts with the containers, and with the init containers behind it.
+        (spec(container(cpu="1"), init=[sidecar(cpu="2")]), {"cpu": 3000}),
+        (spec(container(cpu="1"), init=[sidecar(cpu="2"), container(cpu="4")]), {"cpu": 6000}),
+        (spec(container(cpu="1"), init=[container(cpu="4"), sidecar(cpu="2")]), {"cpu": 4000}),
+        (spec(container(cpu="1"), init=[sidecar(cpu="1"), sidecar(cpu="3"), container(cpu="2")]), {"cpu": 6000}),
+        # Overhead is added at the end, also under names nobody requests.
+        (spec(container(cpu="1"), overhead={"cpu": "10m", "memory": "1Mi"}), {"cpu": 1010, "memory": MI}),
+        # Pod-level requests replace the sum of the containers, name by name.
+        (
+            spec(container(cpu="1", memory="1Mi", gpu=1), resources={"requests": {"cpu": "3", "nvidia.com/gpu": 9}}),
+            {"cpu": 3000, "memory": MI, "nvidia.com/gpu": 1},
+        ),
+        (spec(container(cpu="1"), resources={"requests": {"huge": 1}}), {"cpu": 1000}),
+        (spec(container(cpu="1"), resources={"limits": {"cpu": "3"}}), {"cpu": 1000}),
+        (spec(container(cpu="1"), overhead={"cpu": "1"}, resources={"requests": {"cpu": "3"}}), {"cpu": 4000}),
+        # The sum is rounded, not its parts.
+        (spec(container(cpu="0.4m"), container(cpu="0.4m")), {"cpu": 1}),
+        (spec(container(memory="100m"), container(memory="0.5")), {"memory": 1}),
+    ],
+)
+def test_fit_requests(pod: PodSpec, requests: dict[str, int]) -> None:
+    assert fit_requests(pod) == requests
+    assert on_node_requests(Pod(spec=pod)) == requests
+
+
+INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+
+
+@pytest.mark.parametrize(
+    ("pod", "pod_status", "requests"),
+    [
+        # The most of what is asked, held and promised counts while a container is resized.
+        (spec(container(cpu="1")), {"containerStatuses": [status("c", {"cpu": "2"}, cpu="3")]}, {"cpu": 3000}),
+        (spec(container(cpu="5")), {"containerStatuses": [status("c", {"cpu": "2"}, cpu="3")]}, {"cpu": 5000}),
+        (
+            spec(container(cpu="1")),
+            {"containerStatuses": [status("c", {"memory": "1Mi"})]},
+            {"cpu": 1000, "memory": MI},
+        ),
+        (spec(container(cpu="1")), {"containerStatuses": [status("other", {"cpu": "2"})]}, {"cpu": 1000}),
+        # Without `resources` in the status nothing else of it counts.
+        (
+            spec(container(cpu="1")),
+            {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "3"}}]},
+            {"cpu": 1000},
+        ),
+        # A resize that cannot be done does not count.
+        (
+            spec(container(cpu="5")),
+            {"containerStatuses": [status("c", {"cpu": "2"}, cpu="3")], "conditions": INFEASIBLE},
+            {"cpu": 3000},
+        ),
+        (spec(container(cpu="5")), {"conditions": INFEASIBLE}, {"cpu": 5000}),
+        # Sidecars are resized, other init containers are not.
+        (
+            spec(init=[sidecar(cpu="1"), container("i", cpu="1")]),
+            {"initContainerStatuses": [status("s", {"cpu": "2"}), status("i", {"cpu": "9"})]},
+            {"cpu": 3000},
+        ),
+        # The same for pod-level requests, once the pod's status speaks of them.
+        (
+            spec(container(cpu="1"), resources={"requests": {"cpu": "2", "memory": "1Mi"}}),
+            {"resources": {"requests": {"cpu": "4"}}, "allocatedResources": {"cpu": "3"}},
+            {"cpu": 4000, "memory": MI},
+        ),
+        (
+            spec(container(cpu="1"), resources={"requests": {"cpu": "2"}}),
+            {"allocatedResources": {"cpu": "3"}},
+            {"cpu": 2000},
+        ),
+        (
+            spec(container(cpu="1"), resources={"requests": {"cpu": "9", "memory": "1Mi"}}),
+            {"resources": {"requests": {"cpu": "4"}}, "conditions": INFEASIBLE},
+            {"cpu": 4000, "memory": 0},
+        ),
+    ],
+)
+def test_on_node_requests_count_a_resize(pod: PodSpec, pod_status: dict[str, Any], requests: dict[str, int]) -> None:
+    resized = msgspec.convert({"status": pod_status}, Pod)
+    assert on_node_requests(msgspec.structs.replace(resized, spec=pod)) == requests
+
+
+@pytest.mark.parametrize(
+    ("pod", "cpu", "memory"),
+    [
+        (spec(container()), 100, DEFAULT),
+        (spec(container(), container()), 200, 2 * DEFAULT),
+        (spec(container(cpu="0", memory="0")), 0, 0),
+        (spec(container(cpu="1"), container(memory="1Mi")), 1100, DEFAULT + MI),
+        (spec(container(), init=[sidecar(), container()]), 200, 2 * DEFAULT),
+        (spec(container(), overhead={"cpu": "10m"}), 110, DEFAULT),
+        # With pod-level requests only what the whole pod lacks has a default.
+        (spec(container(), resources={"requests": {"cpu": "2"}}), 2000, DEFAULT),
+        (spec(container(memory="1Mi"), container(), resources={"requests": {"cpu": "2"}}), 2000, MI),
+        (spec(container(), overhead={"memory": "1Mi"}, resources={"requests": {"cpu": "2"}}), 2000, MI),
+        (spec(container(), container(), resources={"requests": {"memory": "1Mi"}}), 200, MI),
+        (spec(container(), resources={"requests": {"nvidia.com/gpu": 2}}), 100, DEFAULT),
+    ],
+)
+def test_non_zero_requests(pod: PodSpec, cpu: int, memory: int) -> None:
+    assert non_zero_requests(Pod(spec=pod)) == (cpu, memory)
+
+
+@pytest.mark.parametrize(
+    ("pod", "requests"),
+    [
+        (spec(container()), {"cpu": 100, "memory": DEFAULT}),
+        (spec(container(cpu="0", gpu=1)), {"cpu": 0, "memory": DEFAULT, "nvidia.com/gpu": 1}),
+        (spec(container(), resources={"requests": {"cpu": "9"}}), {"cpu": 100, "memory": DEFAULT}),
+        (spec(container(cpu="1"), init=[sidecar()]), {"cpu": 1100, "memory": 2 * DEFAULT}),
+        (spec(container(), overhead={"cpu": "1"}), {"cpu": 1100, "memory": DEFAULT}),
+    ],
+)
+def test_scoring_requests_ignore_the_pod_level(pod: PodSpec, requests: dict[str, int]) -> None:
+    assert scoring_requests(pod) == requests
+
+
+def limited(**amounts: object) -> dict[str, Any]:
+    return {"resources": {"limits": named(amounts)}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (spec(limited(cpu="1"), limited(cpu="1", memory="1Mi")), {"cpu": 2000, "memory": MI}),
+        (spec(limited(cpu="1"), init=[limited(cpu="3")]), {"cpu": 3000}),
+        (spec(limited(cpu="1"), resources={"limits": {"cpu": "5", "nvidia.com/gpu": 2}}), {"cpu": 5000}),
+        (spec(limited(cpu="1", memory=0), overhead={"cpu": "1", "memory": 5, "huge": 1}), {"cpu": 2000, "memory": 0}),
+    ],
+)
+def test_limits(pod: PodSpec, expected: dict[str, int]) -> None:
+    assert limits(pod) == expected
+
+
+def test_allocatable_is_rounded_up_and_counts_pods() -> None:
+    offered: ResourceList = {
+        "cpu": "3920.5m",
+        "memory": "0.5",
+        "pods": "110",
+        "nvidia.com/gpu": 2,
+        "thing": 1,
+        "ephemeral-storage": "1k",
+    }
+    assert allocatable(Node(status=NodeStatus(allocatable=offered))) == {
+        "cpu": 3921,
+        "memory": 1,
+        "pods": 110,
+        "nvidia.com/gpu": 2,
+        "ephemeral-storage": 1000,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "scalar"),
+    [
+        ("cpu", False),
+        ("memory", False),
+        ("ephemeral-storage", False),
+        ("pods", False),
+        ("storage", False),
+        ("nvidia.com/gpu", True),
+        ("hugepages-2Mi", True),
+        ("attachable-volumes-aws-ebs", True),
+        ("kubernetes.io/batch-cpu", True),
+        ("example.kubernetes.io/foo", True),
+        ("requests.nvidia.com/gpu", False),
+        ("nvidia.com/", False),
+        ("Bad.Prefix/gpu", False),
+        ("a/b/c", False),
+        ("d" * 245 + "/gpu", False),  # `requests.` in front makes it too long
+    ],
+)
+def test_scalar_resources(name: str, scalar: bool) -> None:
+    assert is_scalar(name) is scalar
+
+
+amounts = st.integers(0, 3000)
+some_requests = st.fixed_dictionaries(
+    {},
+    optional={
+        "cpu": amounts.map(lambda n: f"{n}u"),
+        "memory": amounts.map(lambda n: f"{n}m"),
+        "nvidia.com/gpu": amounts.map(str),
+    },
+)
+UNITS = {"cpu": Fraction(1, 10**6), "memory": Fraction(1, 1000), "nvidia.com/gpu": Fraction(1)}
+
+
+def slowly(pod: PodSpec) -> dict[str, int]:
+    """Compute what a pod needs from what runs at each moment of its life, resource by resource."""
+
+    def amount(one: Container, name: str) -> Fraction:
+        return int(str(one.resources.requests.get(name, "0")).rstrip("um")) * UNITS[name]
+
+    answer = {}
+    everyone = (*pod.init_containers, *pod.containers)
+    for name in UNITS:
+        if not any(name in one.resources.requests for one in everyone):
+            continue
+        moments = []
+        for index, starting in enumerate(pod.init_containers):
+            running = [one for one in pod.init_containers[:index] if one.restart_policy == "Always"]
+            moments.append(sum(amount(one, name) for one in (*running, starting)))
+        sidecars = [one for one in pod.init_containers if one.restart_policy == "Always"]
+        moments.append(sum(amount(one, name) for one in (*sidecars, *pod.containers)))
+        answer[name] = ceil(max(moments) * (1000 if name == "cpu" else 1))
+    return answer
+
+
+@given(st.lists(some_requests, max_size=3), st.lists(st.tuples(some_requests, st.booleans()), max_size=4))
+def test_requests_agree_with_the_obvious_way(
+    containers: list[dict[str, str]], inits: list[tuple[dict[str, str], bool]]
+) -> None:
+    pod = spec(
+        *({"resources": {"requests": requests}} for requests in containers),
+        init=[
+            {"resources": {"requests": requests}, **({"restartPolicy": "Always"} if runs_on else {})}
+            for requests, runs_on in inits
+        ],
+    )
+    assert fit_requests(pod) == slowly(pod)
+    assert on_node_requests(Pod(spec=pod)) == slowly(pod)
