@@ -51,14 +51,17 @@ class RequirementShape(Protocol):
     @property
     def key(self) -> str:
         """The label or field."""
+        ...
 
     @property
     def operator(self) -> str:
         """In, NotIn, Exists, DoesNotExist or, for nodes, Gt and Lt."""
+        ...
 
     @property
     def values(self) -> Sequence[str]:
         """What the operator compares with."""
+        ...
 
 
 class LabelSelectorShape(Protocol):
@@ -67,10 +70,12 @@ class LabelSelectorShape(Protocol):
     @property
     def match_labels(self) -> Mapping[str, str]:
         """Labels that must have exactly these values."""
+        ...
 
     @property
     def match_expressions(self) -> Iterable[RequirementShape]:
         """Requirements on labels."""
+        ...
 
 
 class NodeSelectorTermShape(Protocol):
@@ -79,10 +84,12 @@ class NodeSelectorTermShape(Protocol):
     @property
     def match_expressions(self) -> Sequence[RequirementShape]:
         """Requirements on labels."""
+        ...
 
     @property
     def match_fields(self) -> Sequence[RequirementShape]:
         """Requirements on fields; nodes have `metadata.name` only."""
+        ...
 
 
 class PreferredTermShape(Protocol):
@@ -91,10 +98,12 @@ class PreferredTermShape(Protocol):
     @property
     def weight(self) -> int:
         """What a match is worth."""
+        ...
 
     @property
     def preference(self) -> NodeSelectorTermShape:
         """The term to match."""
+        ...
 
 
 class Requirement(NamedTuple):
