@@ -6,22 +6,22 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from kframework.objects import Event, PodCondition
+    from kframework.objects import ApiObject, Event, PodCondition
     from kframework.state.inbox import Message
 
 __all__ = ["Cluster"]
 
-T = TypeVar("T")
+T = TypeVar("T", bound="ApiObject")
 
 
 class Cluster(Protocol):
     """The API of a cluster, as far as a scheduler needs it. Every call may raise ClusterError.
 
-    `kind` is a struct type of `kframework.objects`; objects carry their resource version, and where a caller passes one
-    it is a precondition (status 409 when it has moved on).
+    `kind` is the struct of a registered kind of `kframework.objects`; objects carry their resource version, and where a
+    caller passes one it is a precondition (status 409 when it has moved on).
     """
 
-    async def watch(self, kinds: Collection[type], offer: Callable[[Message], None]) -> None:
+    async def watch(self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None]) -> None:
         """List these kinds, then follow them for ever.
 
         Every object arrives as Changed, every one that went as Gone, in the order in which the API did it per kind;
@@ -69,6 +69,6 @@ class Cluster(Protocol):
         """Merge-patch the object and return it as stored."""
         ...
 
-    async def delete(self, kind: type[object], name: str, namespace: str = "", *, uid: str = "") -> None:
+    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         """Delete the object; a uid is a precondition. A pod on a node first gets its grace period."""
         ...

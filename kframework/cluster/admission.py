@@ -1,0 +1,328 @@
+"""What an API server fills in, and what it refuses, when an object is created or updated; pure functions.
+
+What is set already is left alone, so an object from `kubectl get` passes through unchanged. Nothing is invented that
+controllers and kubelets would add: no taints for a node's conditions, no hostname label.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import TypeVar, cast
+
+from msgspec.structs import replace
+
+from kframework.cluster import refusals
+from kframework.cluster.transitions import with_condition
+from kframework.objects import (
+    Affinity,
+    Container,
+    CSIDriver,
+    LabelSelector,
+    LabelSelectorRequirement,
+    Namespace,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    PersistentVolumeClaim,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodAntiAffinity,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+    PriorityClass,
+    ResourceList,
+    Resources,
+    StorageClass,
+    Toleration,
+    TopologySpreadConstraint,
+    kind_of,
+)
+from kframework.objects.codec import spelled
+from kframework.objects.complaints import first_complaint
+from kframework.objects.meta import ApiObject
+from kframework.objects.requests import fit_requests
+
+__all__ = ["admitted", "as_request", "generated_name", "updated"]
+
+T = TypeVar("T", bound=ApiObject)
+Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
+
+_PREEMPTS = "PreemptLowerPriority"
+_NO_CLASS = PriorityClass()
+_SYSTEM_CLASSES = (
+    PriorityClass(metadata=ObjectMeta(name="system-cluster-critical"), value=2_000_000_000),
+    PriorityClass(metadata=ObjectMeta(name="system-node-critical"), value=2_000_001_000),
+)
+_TOLERATED_FOR_A_WHILE = tuple(
+    Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=300)
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+)
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+
+
+# --- creation ---------------------------------------------------------------------------------------------------------
+
+
+def as_request(subject: T) -> T:
+    """Drop what a client cannot say when it creates an object: uid, times and, of a pod, its status."""
+    metadata = replace(
+        subject.metadata,
+        uid="",
+        resource_version="",
+        generation=0,
+        creation_timestamp=None,
+        deletion_timestamp=None,
+        deletion_grace_period_seconds=None,
+    )
+    if isinstance(subject, Pod):
+        return replace(subject, metadata=metadata, status=PodStatus())
+    return replace(subject, metadata=metadata)
+
+
+def generated_name(prefix: str, number: int) -> str:
+    """Complete a `generateName`; the same number always gives the same name."""
+    scattered = number * 7_368_787 % len(_SUFFIX_LETTERS) ** _SUFFIX_LENGTH
+    suffix = ""
+    for _ in range(_SUFFIX_LENGTH):
+        scattered, letter = divmod(scattered, len(_SUFFIX_LETTERS))
+        suffix += _SUFFIX_LETTERS[letter]
+    return prefix[: 63 - _SUFFIX_LENGTH] + suffix
+
+
+def admitted(subject: T, version: int, now: str, classes: Iterable[PriorityClass]) -> T:
+    """Fill in an object that is about to be created as `version`; ClusterError 403 (its priority class) or 422."""
+    _check(subject)
+    metadata = _metadata(subject, version, now)
+    match subject:
+        case Pod():
+            filled: ApiObject = _pod(subject, metadata, now, classes)
+        case Node():
+            filled = replace(subject, metadata=metadata, status=_allocatable_from_capacity(subject))
+        case Namespace():
+            labels = {"kubernetes.io/metadata.name": metadata.name} | metadata.labels
+            filled = replace(subject, metadata=replace(metadata, labels=labels))
+        case StorageClass():
+            filled = replace(
+                subject,
+                metadata=metadata,
+                volume_binding_mode=subject.volume_binding_mode or "Immediate",
+                reclaim_policy=subject.reclaim_policy or "Delete",
+            )
+        case PersistentVolumeClaim():
+            status = replace(subject.status, phase=subject.status.phase or "Pending")
+            filled = replace(subject, metadata=metadata, status=status)
+        case CSIDriver() if subject.spec.attach_required is None:
+            filled = replace(subject, metadata=metadata, spec=replace(subject.spec, attach_required=True))
+        case PriorityClass():
+            filled = replace(subject, metadata=metadata, preemption_policy=subject.preemption_policy or _PREEMPTS)
+        case _:
+            filled = replace(subject, metadata=metadata)
+    return cast("T", filled)
+
+
+def updated(old: T, new: T) -> T:
+    """Carry over what an update cannot change; ClusterError 422 if it says nonsense, moves a pod or gates it anew."""
+    _check(new)
+    metadata = replace(
+        new.metadata,
+        namespace=old.metadata.namespace,
+        uid=old.metadata.uid,
+        resource_version=old.metadata.resource_version,
+        generation=old.metadata.generation,
+        creation_timestamp=old.metadata.creation_timestamp,
+        deletion_timestamp=old.metadata.deletion_timestamp,
+        deletion_grace_period_seconds=old.metadata.deletion_grace_period_seconds,
+    )
+    if isinstance(old, Pod) and isinstance(new, Pod) and old.spec != new.spec:
+        _check_spec(old, new)
+        metadata = replace(metadata, generation=metadata.generation + 1)
+    return replace(new, metadata=metadata)
+
+
+def _check(subject: ApiObject) -> None:
+    complaint = first_complaint(subject)
+    if complaint is not None:
+        path, why = complaint
+        raise refusals.invalid(type(subject), subject.metadata.name, spelled(path), why)
+
+
+def _check_spec(old: Pod, new: Pod) -> None:
+    name = old.metadata.name
+    if new.spec.node_name != old.spec.node_name:
+        raise refusals.invalid(Pod, name, "spec.nodeName", "Forbidden: only a binding may set it")
+    for gate in new.spec.scheduling_gates:
+        if gate not in old.spec.scheduling_gates:
+            why = f'Forbidden: only deletion is allowed, but found new scheduling gate "{gate.name}"'
+            raise refusals.invalid(Pod, name, "spec.schedulingGates", why)
+
+
+def _metadata(subject: ApiObject, version: int, now: str) -> ObjectMeta:
+    kind, metadata = kind_of(subject), subject.metadata
+    namespace = (metadata.namespace or "default") if kind.namespaced else ""
+    return replace(
+        metadata,
+        namespace=namespace,
+        uid=metadata.uid or _uid(f"{kind.plural}/{namespace}/{metadata.name}/{version}"),
+        creation_timestamp=metadata.creation_timestamp or now,
+        generation=metadata.generation or (1 if isinstance(subject, Pod) else 0),
+    )
+
+
+def _uid(seed: str) -> str:
+    """Derive a uid, so that two runs agree on it."""
+    digits = hashlib.md5(seed.encode(), usedforsecurity=False).hexdigest()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def _allocatable_from_capacity(node: Node) -> NodeStatus:
+    return replace(node.status, allocatable=node.status.allocatable or node.status.capacity)
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+def _pod(pod: Pod, metadata: ObjectMeta, now: str, classes: Iterable[PriorityClass]) -> Pod:
+    spec = _with_priority(pod, classes)
+    grace = spec.termination_grace_period_seconds
+    spec = replace(
+        spec,
+        containers=tuple(_container(container, spec) for container in spec.containers),
+        init_containers=tuple(_container(container, spec) for container in spec.init_containers),
+        scheduler_name=spec.scheduler_name or "default-scheduler",
+        restart_policy=spec.restart_policy or "Always",
+        termination_grace_period_seconds=30 if grace is None else grace,
+        tolerations=_tolerations(spec.tolerations),
+    )
+    if spec.resources is not None:
+        spec = replace(spec, resources=_pod_level(spec, spec.resources))
+    if spec.affinity is not None:
+        spec = replace(spec, affinity=_affinity(spec.affinity, metadata.labels))
+    if spec.topology_spread_constraints:
+        constraints = tuple(_constraint(each, metadata.labels) for each in spec.topology_spread_constraints)
+        spec = replace(spec, topology_spread_constraints=constraints)
+    return replace(pod, metadata=metadata, spec=spec, status=_first_status(pod, now))
+
+
+def _first_status(pod: Pod, now: str) -> PodStatus:
+    status = replace(pod.status, phase=pod.status.phase or "Pending")
+    if not pod.spec.scheduling_gates or any(each.type == "PodScheduled" for each in status.conditions):
+        return status
+    gated = PodCondition(
+        type="PodScheduled",
+        status="False",
+        reason="SchedulingGated",
+        message="Scheduling is blocked due to non-empty scheduling gates",
+    )
+    return replace(status, conditions=with_condition(status.conditions, gated, now))
+
+
+def _container(container: Container, spec: PodSpec) -> Container:
+    """Let limits stand in for requests and, on the host's network, container ports for host ports."""
+    resources, ports = container.resources, container.ports
+    if not resources.limits.keys() <= resources.requests.keys():
+        resources = replace(resources, requests=resources.limits | resources.requests)
+    if ports and spec.host_network:
+        ports = tuple(replace(port, host_port=port.host_port or port.container_port) for port in ports)
+    return replace(container, resources=resources, ports=ports)
+
+
+def _pod_level(spec: PodSpec, resources: Resources) -> Resources:
+    """Where a pod has limits of its own: request what the containers do together, and for the rest the limits."""
+    if not resources.limits:
+        return resources
+    together = fit_requests(replace(spec, resources=None, overhead={}))
+    requests: ResourceList = {
+        name: f"{together[name]}m" if name == "cpu" else str(together[name])
+        for name in ("cpu", "memory")
+        if name in together
+    }
+    return replace(resources, requests=resources.limits | requests | resources.requests)
+
+
+def _tolerations(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
+    """Let the pod stay a while on a node that is not ready or unreachable, unless it says how long itself."""
+    for added in _TOLERATED_FOR_A_WHILE:
+        if not any(each.key in (added.key, "") and each.effect in ("NoExecute", "") for each in tolerations):
+            tolerations = (*tolerations, added)
+    return tolerations
+
+
+# --- priority ---------------------------------------------------------------------------------------------------------
+
+
+def _with_priority(pod: Pod, classes: Iterable[PriorityClass]) -> PodSpec:
+    """Look the pod's priority up; a pod that states one keeps it, where an API server would hold it against the class.
+
+    So pods that were printed are read without their classes, and a person may write a priority and no class.
+    """
+    spec = pod.spec
+    if spec.priority is not None:
+        return replace(spec, preemption_policy=spec.preemption_policy or _PREEMPTS)
+    found = _priority_class(pod, classes)
+    return replace(
+        spec,
+        priority=found.value,
+        priority_class_name=found.metadata.name,
+        preemption_policy=spec.preemption_policy or found.preemption_policy or _PREEMPTS,
+    )
+
+
+def _priority_class(pod: Pod, classes: Iterable[PriorityClass]) -> PriorityClass:
+    name = pod.spec.priority_class_name
+    if not name:
+        defaults = (each for each in classes if each.global_default)
+        return min(defaults, key=lambda each: each.value, default=_NO_CLASS)
+    for known in (*classes, *_SYSTEM_CLASSES):
+        if known.metadata.name == name:
+            return known
+    raise refusals.forbidden(Pod, pod.metadata.name, f"no PriorityClass with name {name} was found")
+
+
+# --- selectors that follow the pod's own labels -----------------------------------------------------------------------
+
+
+def _affinity(affinity: Affinity, labels: Mapping[str, str]) -> Affinity:
+    together, apart = affinity.pod_affinity, affinity.pod_anti_affinity
+    return replace(
+        affinity,
+        pod_affinity=together and _terms(together, labels),
+        pod_anti_affinity=apart and _terms(apart, labels),
+    )
+
+
+def _terms(terms: Terms, labels: Mapping[str, str]) -> Terms:
+    return replace(
+        terms,
+        required_during_scheduling_ignored_during_execution=tuple(
+            _term(term, labels) for term in terms.required_during_scheduling_ignored_during_execution
+        ),
+        preferred_during_scheduling_ignored_during_execution=tuple(
+            replace(weighted, pod_affinity_term=_term(weighted.pod_affinity_term, labels))
+            for weighted in terms.preferred_during_scheduling_ignored_during_execution
+        ),
+    )
+
+
+def _term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
+    selector = _selector(term.label_selector, term.match_label_keys, "In", labels)
+    return replace(term, label_selector=_selector(selector, term.mismatch_label_keys, "NotIn", labels))
+
+
+def _constraint(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> TopologySpreadConstraint:
+    selector = _selector(constraint.label_selector, constraint.match_label_keys, "In", labels)
+    return replace(constraint, label_selector=selector)
+
+
+def _selector(
+    selector: LabelSelector | None, keys: tuple[str, ...], operator: str, labels: Mapping[str, str]
+) -> LabelSelector | None:
+    """Ask for (In) or rule out (NotIn) the pod's own values of these labels; no selector stays none."""
+    if selector is None or not keys:
+        return selector
+    own = (LabelSelectorRequirement(key=key, operator=operator, values=(labels[key],)) for key in keys if key in labels)
+    added = (requirement for requirement in own if requirement not in selector.match_expressions)
+    return replace(selector, match_expressions=(*selector.match_expressions, *added))

@@ -1,0 +1,188 @@
+"""The kubelets of a cluster in memory, all in one: pods run, end and go as on real nodes, but nothing is executed.
+
+It does not look at nodes: a bound pod runs even where its node is unknown or not ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import math
+
+from msgspec.structs import replace
+
+from kframework.clock import Clock, rfc3339, seconds_of
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.shelf import Change
+from kframework.cluster.transitions import has_ended, with_condition
+from kframework.objects import Pod, PodCondition, PodStatus
+
+__all__ = ["RUN_SECONDS", "Kubelet"]
+
+#: The annotation that says how many seconds a pod runs before it succeeds; it is read when the pod starts.
+RUN_SECONDS = "kframework.dev/run-seconds"
+
+_log = logging.getLogger(__name__)
+
+
+class Kubelet:
+    """Makes bound pods Running, lets them succeed after their run time, and ends deletions after their grace.
+
+    A pod that is Running already counts its run time from its start time; one that is being deleted gets its whole
+    grace, as after a restart of a kubelet.
+    """
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._wake = asyncio.Event()
+        self._unseen: dict[tuple[str, str], None] = {}  # namespace and name of pods that changed, in order
+        self._met: set[str] = set()  # uids of the Running pods whose run time has been read
+        self._ends: dict[str, float] = {}  # uid -> when the pod ends
+        self._heap: list[tuple[float, int, str, str, str]] = []  # end, serial, uid, namespace, name; some out of date
+        self._serial = 0
+
+    @property
+    def due(self) -> float | None:
+        """When there is something to do next, in seconds since 1970; None if nothing is under way."""
+        if self._unseen:
+            return self._clock.now()
+        while self._heap and self._ends.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    @property
+    def pending(self) -> int:
+        """The number of pods that will end by themselves: their run time or their grace is running."""
+        return len(self._ends)
+
+    async def run(self) -> None:
+        """Follow the pods of the cluster until cancelled."""
+        stop = self._cluster.subscribe([Pod], self._receive)
+        try:
+            for pod in self._cluster.objects(Pod):
+                self._notice(pod)
+            while True:
+                self._wake.clear()
+                self._work()
+                await self._sleep()
+        finally:
+            stop()
+
+    async def _sleep(self) -> None:
+        """Wait for a change or for the next end, whichever comes first."""
+        due = self.due
+        if due is None:
+            await self._wake.wait()
+            return
+        timer = asyncio.get_running_loop().call_later(max(0.0, due - self._clock.now()), self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+
+    def _receive(self, change: Change) -> None:
+        """Remember a change for later: a subscriber must not write."""
+        if isinstance(change.new, Pod):
+            self._notice(change.new)
+        elif change.old is not None:
+            self._forget(change.old.metadata.uid)
+
+    def _notice(self, pod: Pod) -> None:
+        if pod.spec.node_name:
+            self._unseen[pod.metadata.namespace, pod.metadata.name] = None
+            self._wake.set()
+
+    def _forget(self, uid: str) -> None:
+        self._met.discard(uid)
+        self._ends.pop(uid, None)
+
+    def _work(self) -> None:
+        while (due := self.due) is not None and due <= self._clock.now():
+            if self._unseen:
+                namespace, name = key = next(iter(self._unseen))
+                del self._unseen[key]
+                pod = self._cluster.find(Pod, name, namespace)
+                if pod is not None:
+                    self._look_at(pod)
+            else:
+                _, _, uid, namespace, name = heapq.heappop(self._heap)
+                del self._ends[uid]
+                self._end(self._cluster.read(Pod, name, namespace, uid=uid))
+
+    def _look_at(self, pod: Pod) -> None:
+        if has_ended(pod):
+            self._forget(pod.metadata.uid)
+            if pod.metadata.deletion_timestamp is not None:
+                self._end(pod)
+        elif pod.metadata.deletion_timestamp is not None:
+            self._end_by(pod, self._clock.now() + (pod.metadata.deletion_grace_period_seconds or 0))
+        elif pod.status.phase == "Pending":
+            self._start(pod)
+        elif pod.metadata.uid not in self._met:
+            started = seconds_of(pod.status.start_time) if pod.status.start_time else self._clock.now()
+            self._let_run(pod, started)
+
+    def _start(self, pod: Pod) -> None:
+        now = self._clock.now()
+        self._let_run(pod, now)
+        self._cluster.replace(replace(pod, status=_running(pod.status, rfc3339(now))))
+
+    def _let_run(self, pod: Pod, started: float) -> None:
+        self._met.add(pod.metadata.uid)
+        seconds = _run_seconds(pod)
+        if seconds is not None:
+            self._end_by(pod, started + seconds)
+
+    def _end_by(self, pod: Pod, end: float) -> None:
+        uid = pod.metadata.uid
+        if end < self._ends.get(uid, math.inf):
+            self._ends[uid] = end
+            self._serial += 1
+            heapq.heappush(self._heap, (end, self._serial, uid, pod.metadata.namespace, pod.metadata.name))
+
+    def _end(self, pod: Pod) -> None:
+        metadata = pod.metadata
+        if metadata.deletion_timestamp is not None:
+            self._cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid, grace=0)
+        else:
+            self._cluster.replace(replace(pod, status=_succeeded(pod.status, rfc3339(self._clock.now()))))
+
+
+def _run_seconds(pod: Pod) -> float | None:
+    """Read how long a pod runs; text that says nothing sensible is logged and means for ever."""
+    text = pod.metadata.annotations.get(RUN_SECONDS)
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if 0 <= seconds < math.inf:
+        return seconds
+    key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    _log.warning("pod %s runs for ever: its annotation %s is %r, not a number of seconds", key, RUN_SECONDS, text)
+    return None
+
+
+def _running(status: PodStatus, now: str) -> PodStatus:
+    conditions = status.conditions
+    for condition in _RUNNING:
+        conditions = with_condition(conditions, condition, now)
+    return replace(status, phase="Running", start_time=now, conditions=conditions)
+
+
+def _succeeded(status: PodStatus, now: str) -> PodStatus:
+    conditions = status.conditions
+    for condition in _SUCCEEDED:
+        conditions = with_condition(conditions, condition, now)
+    return replace(status, phase="Succeeded", conditions=conditions)
+
+
+_RUNNING = tuple(PodCondition(type=name, status="True") for name in ("Initialized", "Ready", "ContainersReady"))
+_SUCCEEDED = (
+    PodCondition(type="Initialized", status="True", reason="PodCompleted"),
+    PodCondition(type="Ready", status="False", reason="PodCompleted"),
+    PodCondition(type="ContainersReady", status="False", reason="PodCompleted"),
+)

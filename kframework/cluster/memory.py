@@ -1,0 +1,335 @@
+"""A cluster in memory, the sibling of a real one: what an API server and its store do, without the network.
+
+Its core is synchronous and belongs to the cluster's own side: loading, the kubelet, a simulation's script. The async
+methods are `Cluster`, what a client sees, and only they are subject to faults. There are no controllers and hence no
+finalizers: an object with finalizers goes as if it had none. Status is no subresource: an update replaces the whole
+object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import count
+from typing import TypeVar, cast
+
+import msgspec
+from msgspec import structs
+
+from kframework.clock import Clock, rfc3339
+from kframework.cluster import admission, refusals, transitions
+from kframework.cluster.shelf import Change, Receive, Shelf
+from kframework.errors import ClusterError, InputError
+from kframework.objects import (
+    KINDS,
+    Event,
+    Namespace,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PriorityClass,
+    kind_of,
+)
+from kframework.objects.codec import convert
+from kframework.objects.meta import ApiObject
+from kframework.state.inbox import Changed, Gone, Message, Synced
+
+__all__ = ["Fault", "MemoryCluster"]
+
+T = TypeVar("T", bound=ApiObject)
+A = TypeVar("A")
+
+_SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+#: What other objects need at their own creation.
+_LOADED_FIRST = (Namespace, PriorityClass)
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """What befalls a call: it takes `delay` seconds, then fails with `error`, if `done` only after it did its work."""
+
+    error: ClusterError | None = None
+    delay: float = 0.0
+    done: bool = False
+
+
+class MemoryCluster:
+    """A cluster that lives in this process.
+
+    `objects` are stored as they are but for what an API server would fill in: uid, status and node of a running pod
+    stay. Output of `kubectl get pods` rarely comes with its namespaces, so those that objects name are created.
+    """
+
+    def __init__(self, clock: Clock, objects: Iterable[ApiObject] = ()) -> None:
+        self._clock = clock
+        self._version = 0
+        self._shelves: dict[type[ApiObject], Shelf[ApiObject]] = {kind.struct: Shelf(kind) for kind in KINDS}
+        #: Asked (method, kind, namespace, name) before every call of a client; the first that answers has its way.
+        self.faults: list[Callable[[str, type[ApiObject], str, str], Fault | None]] = []
+        self.load(objects)
+        for name in _SYSTEM_NAMESPACES:
+            self._make_namespace(name)
+
+    # --- the cluster's own side ---------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """The resource version of the last write."""
+        return self._version
+
+    def load(self, objects: Iterable[ApiObject]) -> None:
+        """Add objects, those first that others need; raises as `add` does."""
+        for subject in sorted(objects, key=lambda each: not isinstance(each, _LOADED_FIRST)):
+            self.add(subject)
+
+    def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
+        """Return an object, or None."""
+        return self._shelf(kind).objects.get((namespace, name))
+
+    def read(self, kind: type[T], name: str, namespace: str = "", *, uid: str = "") -> T:
+        """Return an object; ClusterError 404 if there is none, 409 if it is not the one of this uid."""
+        found = self.find(kind, name, namespace)
+        if found is None:
+            raise refusals.not_found(kind, name)
+        if uid not in ("", found.metadata.uid):
+            raise refusals.other_uid(kind, name, uid, found.metadata.uid)
+        return found
+
+    def objects(self, kind: type[T], namespace: str = "") -> list[T]:
+        """Return the objects of a kind in the order of their creation, in a namespace or in all."""
+        found = self._shelf(kind).objects.values()
+        return [each for each in found if namespace in ("", each.metadata.namespace)]
+
+    def add(self, subject: T) -> T:
+        """Create an object, and its namespace too if there is none; ClusterError 403, 409 or 422 as an API server."""
+        kind, shelf = type(subject), self._shelf(type(subject))
+        if not subject.metadata.name and subject.metadata.generate_name:
+            subject = structs.replace(subject, metadata=self._named(shelf, subject.metadata))
+        classes = self.objects(PriorityClass)
+        subject = admission.admitted(subject, self._version + 1, rfc3339(self._clock.now()), classes)
+        namespace, name = shelf.key(subject.metadata)
+        if (namespace, name) in shelf.objects:
+            raise refusals.already_exists(kind, name)
+        if namespace:
+            self._make_namespace(namespace)
+        return self._write(shelf, subject)
+
+    def replace(self, subject: T) -> T:
+        """Store an object in place of the one it was; uid and resource version, where set, are preconditions.
+
+        What changes nothing is no write. ClusterError 404, 409 or 422.
+        """
+        kind, shelf = type(subject), self._shelf(type(subject))
+        namespace, name = shelf.key(subject.metadata)
+        old = self.read(kind, name, namespace, uid=subject.metadata.uid)
+        if subject.metadata.resource_version not in ("", old.metadata.resource_version):
+            raise refusals.modified(kind, name)
+        new = admission.updated(old, subject)
+        return old if new == old else self._write(shelf, new)
+
+    def put(self, subject: T) -> T:
+        """Store an object, whether there was one of this name or not."""
+        shelf = self._shelf(type(subject))
+        if shelf.key(subject.metadata) not in shelf.objects:
+            return self.add(subject)
+        metadata = structs.replace(subject.metadata, uid="", resource_version="")
+        return self.replace(structs.replace(subject, metadata=metadata))
+
+    def remove(
+        self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "", grace: int | None = None
+    ) -> None:
+        """Delete an object; ClusterError 404, or 409 if it is not the one of this uid.
+
+        A pod on a node gets `grace` seconds, None meaning what its spec says; it goes when a kubelet deletes it with 0.
+        """
+        shelf = self._shelf(kind)
+        old = self.read(kind, name, namespace, uid=uid)
+        rest = transitions.deleting(old, grace, self._clock.now()) if isinstance(old, Pod) else None
+        if rest is None:
+            self._version += 1
+            shelf.write((namespace, name), None, self._version)
+        elif rest is not old:
+            self._write(shelf, rest)
+
+    def assign(self, namespace: str, name: str, uid: str, node_name: str) -> Pod:
+        """Bind a pod to a node; ClusterError 404, or 409 if it is another, bound, gated or being deleted."""
+        pod = self.read(Pod, name, namespace, uid=uid)
+        node = self.find(Node, node_name)
+        return self._write(self._shelf(Pod), transitions.bound(pod, node_name, node, rfc3339(self._clock.now())))
+
+    def subscribe(self, kinds: Collection[type[ApiObject]], receive: Receive) -> Callable[[], None]:
+        """Call back with every change during its write, until the returned function is called."""
+        shelves = [self._shelf(kind) for kind in kinds]
+        for shelf in shelves:
+            shelf.subscribe(receive)
+
+        def stop() -> None:
+            for shelf in shelves:
+                shelf.unsubscribe(receive)
+
+        return stop
+
+    def changes(self, kind: type[ApiObject], since: int) -> list[Change]:
+        """Return what happened to a kind after a resource version; ClusterError 410 if that is too long ago."""
+        return self._shelf(kind).changes(since)
+
+    # --- Cluster: what a client sees ----------------------------------------------------------------------------------
+
+    async def watch(self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None]) -> None:
+        """List these kinds, then tell every change to `offer` while it is written, until cancelled."""
+
+        def receive(change: Change) -> None:
+            message = _message(change)
+            if message is not None:
+                offer(message)
+
+        def begin() -> Callable[[], None]:
+            stop = self.subscribe(kinds, receive)
+            for kind in KINDS:
+                if kind.struct in kinds:
+                    for each in filter(_is_shown, self.objects(kind.struct)):
+                        offer(Changed(each))
+            offer(Synced())
+            return stop
+
+        stop = await self._call("watch", ApiObject, "", "", begin)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            stop()
+
+    async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
+        """Bind a pod to a node; the uid is a precondition. Status 409 if it is bound, gated or being deleted."""
+        await self._call("bind", Pod, namespace, name, lambda: self.assign(namespace, name, uid, node_name))
+
+    async def patch_pod_status(
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        *,
+        condition: PodCondition | None = None,
+        nominated_node_name: str | None = None,
+    ) -> None:
+        """Set a condition of a pod, its nominated node, or both, in one write; None leaves as it is."""
+
+        def patch() -> None:
+            pod = self.read(Pod, name, namespace, uid=uid)
+            status = pod.status
+            if condition is not None:
+                now = rfc3339(self._clock.now())
+                status = structs.replace(
+                    status, conditions=transitions.with_condition(status.conditions, condition, now)
+                )
+            if nominated_node_name is not None:
+                status = structs.replace(status, nominated_node_name=nominated_node_name)
+            self.replace(structs.replace(pod, status=status))
+
+        await self._call("patch_pod_status", Pod, namespace, name, patch)
+
+    async def record_event(self, event: Event) -> None:
+        """Write an Event, or the growth of its series."""
+        metadata = event.metadata
+        await self._call("record_event", Event, metadata.namespace, metadata.name, lambda: self.put(event))
+
+    async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
+        """Read one object; status 404 if there is none."""
+        return await self._call("get", kind, namespace, name, lambda: self.read(kind, name, namespace))
+
+    async def list(self, kind: type[T], namespace: str = "") -> list[T]:
+        """Read all objects of a kind, in a namespace or in all."""
+        return await self._call("list", kind, namespace, "", lambda: self.objects(kind, namespace))
+
+    async def create(self, obj: T) -> T:
+        """Create the object and return it as stored; status 409 if it exists, 404 if its namespace does not."""
+
+        def create() -> T:
+            namespace, _ = self._shelf(type(obj)).key(obj.metadata)
+            if namespace:
+                self.read(Namespace, namespace)
+            return self.add(admission.as_request(obj))
+
+        return await self._call("create", type(obj), obj.metadata.namespace, obj.metadata.name, create)
+
+    async def update(self, obj: T) -> T:
+        """Replace the object and return it as stored; its resource version, if set, is a precondition."""
+        metadata = obj.metadata
+        return await self._call("update", type(obj), metadata.namespace, metadata.name, lambda: self.replace(obj))
+
+    async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
+        """Merge-patch the object and return it as stored."""
+
+        def apply() -> T:
+            merged = _merged(msgspec.to_builtins(self.read(kind, name, namespace)), patch)
+            try:
+                return self.replace(convert(merged, kind_of(kind)))
+            except InputError as error:
+                raise refusals.bad_request(str(error)) from error
+
+        return await self._call("patch", kind, namespace, name, apply)
+
+    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
+        """Delete the object; a uid is a precondition. A pod on a node first gets its grace period."""
+        await self._call("delete", kind, namespace, name, lambda: self.remove(kind, name, namespace, uid=uid))
+
+    async def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], A]) -> A:
+        """Do the work of a call, unless a fault befalls it."""
+        answers = (ask(method, kind, namespace, name) for ask in self.faults)
+        fault = next((answer for answer in answers if answer is not None), None)
+        if fault is None:
+            return work()
+        if fault.delay:
+            await asyncio.sleep(fault.delay)
+        if fault.error is None:
+            return work()
+        if fault.done:
+            work()
+        raise fault.error
+
+    # --- storing ------------------------------------------------------------------------------------------------------
+
+    def _shelf(self, kind: type[T]) -> Shelf[T]:
+        shelf = self._shelves.get(kind)
+        if shelf is None:
+            raise refusals.unknown_kind()
+        return cast("Shelf[T]", shelf)
+
+    def _write(self, shelf: Shelf[T], subject: T) -> T:
+        self._version += 1
+        metadata = structs.replace(subject.metadata, resource_version=str(self._version))
+        stored = structs.replace(subject, metadata=metadata)
+        shelf.write((metadata.namespace, metadata.name), stored, self._version)
+        return stored
+
+    def _named(self, shelf: Shelf[T], metadata: ObjectMeta) -> ObjectMeta:
+        names = (admission.generated_name(metadata.generate_name, number) for number in count(self._version + 1))
+        candidates = (structs.replace(metadata, name=name) for name in names)
+        return next(candidate for candidate in candidates if shelf.key(candidate) not in shelf.objects)
+
+    def _make_namespace(self, name: str) -> None:
+        if self.find(Namespace, name) is None:
+            self.add(Namespace(metadata=ObjectMeta(name=name)))
+
+
+def _is_shown(subject: ApiObject | None) -> bool:
+    """Tell whether a watch shows this object: pods that have ended count as gone."""
+    return subject is not None and not (isinstance(subject, Pod) and transitions.has_ended(subject))
+
+
+def _message(change: Change) -> Message | None:
+    if _is_shown(change.new):
+        return Changed(change.new)
+    return Gone(change.old) if _is_shown(change.old) else None
+
+
+def _merged(target: object, patch: object) -> object:
+    """Apply a JSON merge patch (RFC 7386): mappings merge, null takes away, anything else replaces."""
+    if not isinstance(patch, Mapping):
+        return patch
+    kept = dict(target) if isinstance(target, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            kept.pop(key, None)
+        else:
+            kept[key] = _merged(kept.get(key), value)
+    return kept

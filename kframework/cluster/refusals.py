@@ -1,0 +1,83 @@
+"""How an API server words what it refuses; clients match on these texts."""
+
+from __future__ import annotations
+
+from kframework.errors import ClusterError
+from kframework.objects import kind_of
+from kframework.objects.meta import ApiObject
+
+__all__ = [
+    "already_exists",
+    "bad_request",
+    "conflict",
+    "expired",
+    "forbidden",
+    "invalid",
+    "modified",
+    "not_found",
+    "other_uid",
+    "unknown_kind",
+]
+
+
+def not_found(kind: type[ApiObject], name: str) -> ClusterError:
+    """Say that there is no such object."""
+    return ClusterError(f'{_resource(kind)} "{name}" not found', status=404, reason="NotFound")
+
+
+def unknown_kind() -> ClusterError:
+    """Say that the API has no such kind."""
+    return ClusterError("the server could not find the requested resource", status=404, reason="NotFound")
+
+
+def already_exists(kind: type[ApiObject], name: str) -> ClusterError:
+    """Say that the name is taken."""
+    return ClusterError(f'{_resource(kind)} "{name}" already exists', status=409, reason="AlreadyExists")
+
+
+def conflict(resource: str, name: str, why: str) -> ClusterError:
+    """Say that the object is not, or no more, as the caller thinks; `resource` is a plural name such as `pods`."""
+    message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
+    return ClusterError(message, status=409, reason="Conflict")
+
+
+def modified(kind: type[ApiObject], name: str) -> ClusterError:
+    """Say that the resource version has moved on."""
+    why = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(_resource(kind), name, why)
+
+
+def other_uid(kind: type[ApiObject], name: str, wanted: str, actual: str) -> ClusterError:
+    """Say that another object has the name now."""
+    why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
+    return conflict(_resource(kind), name, why)
+
+
+def forbidden(kind: type[ApiObject], name: str, why: str) -> ClusterError:
+    """Say that an admission plugin is against it."""
+    return ClusterError(f'{_resource(kind)} "{name}" is forbidden: {why}', status=403, reason="Forbidden")
+
+
+def invalid(kind: type[ApiObject], name: str, path: str, why: str) -> ClusterError:
+    """Say that a field has a value it cannot have."""
+    message = f'{kind_of(kind).name}{_group(kind)} "{name}" is invalid: {path}: {why}'
+    return ClusterError(message, status=422, reason="Invalid")
+
+
+def bad_request(why: str) -> ClusterError:
+    """Say that the request cannot be read."""
+    return ClusterError(why, status=400, reason="BadRequest")
+
+
+def expired(version: int, oldest: int) -> ClusterError:
+    """Say that the changes since a version are forgotten; `oldest` is the first version to ask from."""
+    return ClusterError(f"too old resource version: {version} ({oldest})", status=410, reason="Expired")
+
+
+def _resource(kind: type[ApiObject]) -> str:
+    return f"{kind_of(kind).plural}{_group(kind)}"
+
+
+def _group(kind: type[ApiObject]) -> str:
+    group, _, version = kind_of(kind).api_version.partition("/")
+    return f".{group}" if version else ""

@@ -1,0 +1,74 @@
+"""The objects of one kind, with the changes that led to them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from kframework.cluster import refusals
+from kframework.objects import Kind, ObjectMeta
+from kframework.objects.meta import ApiObject
+
+__all__ = ["HISTORY", "Change", "Receive", "Shelf"]
+
+T = TypeVar("T", bound=ApiObject)
+
+#: How many changes of a kind are remembered for those who resume a watch.
+HISTORY = 10_000
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One write: the object before it (None: created) and after it (None: deleted), and the version it made."""
+
+    version: int
+    old: ApiObject | None
+    new: ApiObject | None
+
+
+#: What a subscriber does with a change. It is called during the write, so it must not write itself.
+Receive = Callable[[Change], None]
+
+
+class Shelf(Generic[T]):
+    """The objects of a kind by (namespace, name), in the order of their creation."""
+
+    def __init__(self, kind: Kind[T]) -> None:
+        self.kind = kind
+        self.objects: dict[tuple[str, str], T] = {}
+        self._history: deque[Change] = deque(maxlen=HISTORY)
+        self._forgotten = 0  # the version of the last change that fell out of the history
+        self._subscribers: tuple[Receive, ...] = ()
+
+    def key(self, metadata: ObjectMeta) -> tuple[str, str]:
+        """Return where an object with this metadata belongs; no namespace means `default`."""
+        return (metadata.namespace or "default") if self.kind.namespaced else "", metadata.name
+
+    def write(self, key: tuple[str, str], new: T | None, version: int) -> None:
+        """Put an object in place of the one of this key, or take that away (None), and tell the subscribers."""
+        change = Change(version, self.objects.get(key), new)
+        if new is None:
+            del self.objects[key]
+        else:
+            self.objects[key] = new
+        if len(self._history) == HISTORY:
+            self._forgotten = self._history[0].version
+        self._history.append(change)
+        for receive in self._subscribers:
+            receive(change)
+
+    def changes(self, since: int) -> list[Change]:
+        """Return what happened after a version; ClusterError 410 when part of it is forgotten."""
+        if since < self._forgotten:
+            raise refusals.expired(since, self._forgotten)
+        return [change for change in self._history if change.version > since]
+
+    def subscribe(self, receive: Receive) -> None:
+        """Tell this subscriber every change from now on."""
+        self._subscribers = (*self._subscribers, receive)
+
+    def unsubscribe(self, receive: Receive) -> None:
+        """Tell it no more."""
+        self._subscribers = tuple(other for other in self._subscribers if other is not receive)
