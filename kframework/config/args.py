@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 
-class InTreeArgs(PluginArgs):
+class InTreeArgs(PluginArgs, ApiModel):
     """The Args of a plugin that kube-scheduler has."""
 
     def problems(self) -> Iterator[Problem]:

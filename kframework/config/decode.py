@@ -9,10 +9,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from kframework.config.document import Json, Place
-from kframework.config.fields import unknown_field
+from kframework.config.fields import field_names, unknown_field
 from kframework.config.problems import FieldProblems, Problem, ProblemPath, raise_all, required, shown
 
-__all__ = ["decode", "field_names", "without_nulls"]
+__all__ = ["decode"]
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -40,18 +40,6 @@ def decode(model: type[M], data: Json, place: Place) -> M:
     raise AssertionError("a ValidationError has at least one error")
 
 
-def without_nulls(data: Json) -> Json:
-    """Leave out fields that are null: to Kubernetes they are absent."""
-    if isinstance(data, dict):
-        return {name: without_nulls(value) for name, value in data.items() if value is not None}
-    return [without_nulls(value) for value in data] if isinstance(data, list) else data
-
-
-def field_names(model: type[BaseModel]) -> list[str]:
-    """Return the names of a model's fields as a file spells them."""
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
 def _problems(model: type[BaseModel], detail: ErrorDetails) -> Iterator[Problem]:
     path, kind = detail["loc"], detail["type"]
     cause = detail.get("ctx", {}).get("error")
@@ -60,6 +48,8 @@ def _problems(model: type[BaseModel], detail: ErrorDetails) -> Iterator[Problem]
             yield Problem((*path, *problem.path), problem.message, problem.nearest)
     elif kind == "extra_forbidden":
         yield unknown_field(path, _siblings(model, path))
+    elif kind == "default_factory_not_called":
+        return  # the default follows from a field that is reported itself
     elif kind == "missing":
         yield required(path)
     elif kind in _WANTED:

@@ -96,7 +96,7 @@ def parse_documents(text: str, file: str | None) -> list[Document]:
         line = cause.problem_mark.line + 1 if cause.problem_mark else None
         raise ConfigError(f"is not YAML: {cause.problem or cause.context}", file=file, line=line) from cause
     except yaml.YAMLError as cause:
-        raise ConfigError(f"is not YAML: {cause}", file=file) from cause
+        raise ConfigError(f"is not YAML: {str(cause).partition(chr(10))[0]}", file=file) from cause
     return [document for root in roots if (document := _Reader(file).document(root)).data is not None]
 
 

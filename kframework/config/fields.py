@@ -10,14 +10,33 @@ from typing import Annotated, TypeVar
 import msgspec
 from annotated_types import Ge, Le
 from msgspec import inspect
-from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler, PlainSerializer, Strict
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    PlainSerializer,
+    Strict,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, PydanticUseDefault, core_schema
 
 from kframework.config.problems import FieldProblems, Problem, ProblemPath
 from kframework.errors import nearest
 
-__all__ = ["ZERO_IS_DEFAULT", "ApiModel", "ApiObject", "Base64", "Bool", "Float", "Int32", "Int64", "unknown_field"]
+__all__ = [
+    "ZERO_IS_DEFAULT",
+    "ApiModel",
+    "ApiObject",
+    "Base64",
+    "Bool",
+    "Float",
+    "Int32",
+    "Int64",
+    "field_names",
+    "unknown_field",
+]
 
 Bool = Annotated[bool, Strict()]
 Int32 = Annotated[int, Strict(), Ge(-(2**31)), Le(2**31 - 1)]
@@ -26,7 +45,7 @@ Int64 = Annotated[int, Strict(), Ge(-(2**63)), Le(2**63 - 1)]
 T = TypeVar("T")
 
 
-def _shortest(number: float) -> float:
+def _shortest(number: float) -> int | float:
     return int(number) if number.is_integer() else number
 
 
@@ -56,9 +75,22 @@ ZERO_IS_DEFAULT = AfterValidator(_default_when_zero)
 
 
 class ApiModel(BaseModel):
-    """A block of the configuration: camelCase in the file, unknown fields refused."""
+    """A block of the configuration: camelCase in the file, unknown fields refused, null the same as absent."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, data: object) -> object:
+        if not isinstance(data, dict):
+            return data
+        known = field_names(cls)
+        return {name: value for name, value in data.items() if value is not None or name not in known}
+
+
+def field_names(model: type[BaseModel]) -> list[str]:
+    """Return the names of a model's fields as a file spells them."""
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 class ApiObject:
@@ -85,7 +117,7 @@ def _read_object(struct: type[msgspec.Struct], value: object) -> msgspec.Struct:
     if problems:
         raise FieldProblems(problems)
     try:
-        return msgspec.convert(value, struct)
+        return msgspec.convert(_without_nulls(value), struct)
     except msgspec.ValidationError as cause:
         reason, _, where = str(cause).partition(" - at `$")
         raise FieldProblems([Problem(_steps(where.removesuffix("`")), reason)]) from cause
@@ -105,6 +137,12 @@ def _unknown_fields(kind: inspect.Type, value: object, path: ProblemPath) -> Ite
                 yield from _unknown_fields(fields[name], item, (*path, name))
             else:
                 yield unknown_field((*path, name), list(fields))
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _steps(where: str) -> ProblemPath:

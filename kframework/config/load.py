@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kframework.config.args import InTreeArgs, NodeResourcesFitArgs
 from kframework.config.configuration import Configuration, Profile, RawArgs, without_kind
-from kframework.config.decode import decode, without_nulls
+from kframework.config.decode import decode
 from kframework.config.document import Document, Json, Place, parse_documents, read_source
 from kframework.config.in_tree import DEFAULT_PLUGINS, known_in_tree
 from kframework.config.merge import merge_plugins
@@ -130,7 +130,7 @@ def _body(document: Place, warnings: list[ConfigError]) -> Json:
         old = [name for name in _OLD_FIELDS if name in document.value]
         warnings += [document.error(Problem((name,), f"is not in {API_VERSION}: ignored")) for name in old]
         dropped += old
-    return without_nulls({name: value for name, value in document.value.items() if name not in dropped})
+    return {name: value for name, value in document.value.items() if name not in dropped}
 
 
 def _named(blocks: Sequence[ProfileBlock]) -> Sequence[ProfileBlock]:
@@ -159,8 +159,7 @@ def _profile(block: ProfileBlock, place: Place, errors: list[ConfigError]) -> Pr
 def _args(entry: PluginConfigEntry, place: Place, enabled: Sequence[str]) -> PluginArgs | RawArgs:
     model = known_in_tree[entry.name].args if entry.name in known_in_tree else None
     if model is None:
-        raw = place.value  # with its nulls, which may mean something to the plugin
-        return RawArgs(raw if isinstance(raw, dict) else {}, place)
+        return RawArgs(entry.args or {}, place)
     _check_version(entry, place)
     args = decode(model, without_kind(entry.args or {}, entry.name, place), place)
     # kube-scheduler checks the args of NodeResourcesFit when the plugin is made, so only where it is enabled.

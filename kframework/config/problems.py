@@ -61,11 +61,11 @@ class ConfigErrors(ConfigError):
 
 
 def raise_all(errors: Sequence[ConfigError]) -> None:
-    """Raise the errors: nothing for none, the error itself for one, ConfigErrors for several."""
+    """Raise the errors: nothing for none, the error itself for one, ConfigErrors for several, by line."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
-        raise ConfigErrors(errors)
+        raise ConfigErrors(sorted(errors, key=lambda error: error.line or 0))
 
 
 def written(path: ProblemPath) -> str:

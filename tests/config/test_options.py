@@ -1,0 +1,53 @@
+"""Our own document."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.config import Duration, Options, parse
+from kframework.errors import ConfigError
+
+OWN = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\n"
+
+
+def test_defaults() -> None:
+    options = parse(OWN).options
+    assert options == Options()
+    assert (options.seed, options.layer_memory, options.layer_memory_bytes) == (0, "256Mi", 256 * 2**20)
+    assert options.pod_max_in_unschedulable_pods_duration == Duration(300)
+    tracing = options.tracing
+    assert (tracing.exporter, tracing.endpoint, tracing.sampling_rate_per_million) == ("none", None, 0)
+
+
+def test_what_is_written_holds() -> None:
+    options = parse(
+        OWN + "seed: 42\nlayerMemory: 1Gi\ntracing: {exporter: otlp, endpoint: 'http://c:4318',"
+        " samplingRatePerMillion: 1000000}\npodMaxInUnschedulablePodsDuration: 10m\n"
+    ).options
+    assert (options.seed, options.layer_memory_bytes) == (42, 2**30)
+    assert options.tracing.exporter == "otlp"
+    assert (options.tracing.endpoint, options.tracing.sampling_rate_per_million) == ("http://c:4318", 1_000_000)
+    assert options.pod_max_in_unschedulable_pods_duration == Duration(600)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("layerMemory: lots\n", "c.yaml:3: layerMemory: 'lots' is not a quantity"),
+        ("layerMemory: -1\n", "c.yaml:3: layerMemory: expected a text, got -1"),
+        ("layerMemory: '-1'\n", 'c.yaml:3: layerMemory: Invalid value: "-1": must be non-negative'),
+        (
+            "tracing:\n  samplingRatePerMillion: 1000001\n",
+            "c.yaml:4: tracing.samplingRatePerMillion: Invalid value: 1000001: not in valid range [0, 1000000]",
+        ),
+        (
+            "podMaxInUnschedulablePodsDuration: 0s\n",
+            'c.yaml:3: podMaxInUnschedulablePodsDuration: Invalid value: "0s": must be greater than zero',
+        ),
+        ("profiles: []\n", 'c.yaml:3: profiles: unknown field "profiles"'),
+    ],
+)
+def test_rules(body: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(OWN + body, "c.yaml")
+    assert str(caught.value).startswith(message)

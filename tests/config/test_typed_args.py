@@ -1,0 +1,154 @@
+"""The args of plugins that bring their own model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pytest
+from pydantic import Field, model_validator
+
+from kframework.config import RawArgs, known_in_tree, parse, typed_args
+from kframework.config.args import InterPodAffinityArgs
+from kframework.errors import ConfigError
+from kframework.plugin import PluginArgs
+
+HEADER = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {multiPoint: {enabled: [{name: Mine}]}}
+  pluginConfig:
+  - name: Mine
+    args:
+"""
+
+
+class MineArgs(PluginArgs):
+    spread_limit: Annotated[int, Field(ge=1)] = 7
+    labels: dict[str, str | None] = Field(default_factory=dict)
+    ratio: float = 0.5
+
+    @model_validator(mode="after")
+    def _ratio_fits_limit(self) -> MineArgs:
+        if self.ratio > self.spread_limit:
+            raise ValueError("ratio must not exceed spreadLimit")
+        return self
+
+
+class NeedyArgs(PluginArgs):
+    url: str
+
+
+def mine(body: str) -> MineArgs:
+    (profile,) = parse(HEADER + body, "c.yaml").profiles
+    return typed_args(profile, "Mine", MineArgs)
+
+
+def test_args_stay_raw_until_the_model_is_known() -> None:
+    (profile,) = parse(HEADER + "      anything: {a: [1, null]}\n", "c.yaml").profiles
+    raw = profile.args["Mine"]
+    assert isinstance(raw, RawArgs)
+    assert raw.value == {"anything": {"a": [1, None]}}
+    assert (raw.place.line, raw.place.path) == (7, ("profiles", 0, "pluginConfig", 0, "args"))
+
+
+@pytest.mark.parametrize(
+    ("body", "args"),
+    [
+        ("", MineArgs()),
+        ("      {}\n", MineArgs()),
+        (
+            "      spreadLimit: 3\n      labels: {a: b, c: null}\n",
+            MineArgs(spread_limit=3, labels={"a": "b", "c": None}),
+        ),
+        ("      apiVersion: example.com/v2\n      kind: MineArgs\n      ratio: 1\n", MineArgs(ratio=1)),
+    ],
+)
+def test_a_model_takes_the_raw_args(body: str, args: MineArgs) -> None:
+    assert mine(body) == args
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "      spreadLimt: 3\n",
+            (
+                'c.yaml:8: profiles[0].pluginConfig[0].args.spreadLimt: unknown field "spreadLimt"'
+                " (did you mean 'spreadLimit'?)"
+            ),
+        ),
+        (
+            "      spread_limit: 3\n",
+            (
+                'c.yaml:8: profiles[0].pluginConfig[0].args.spread_limit: unknown field "spread_limit"'
+                " (did you mean 'spreadLimit'?)"
+            ),
+        ),
+        (
+            "      ratio: 0.1\n      spreadLimit: 0\n",
+            (
+                "c.yaml:9: profiles[0].pluginConfig[0].args.spreadLimit: Invalid value: 0:"
+                " Input should be greater than or equal to 1"
+            ),
+        ),
+        (
+            "      labels: {a: 1}\n",
+            "c.yaml:8: profiles[0].pluginConfig[0].args.labels.a: expected a text, got 1",
+        ),
+        (
+            "      ratio: 8\n",
+            (
+                'c.yaml:7: profiles[0].pluginConfig[0].args: Invalid value: {"ratio": 8}:'
+                " ratio must not exceed spreadLimit"
+            ),
+        ),
+        (
+            "      kind: YoursArgs\n      apiVersion: example.com/v1\n",
+            (
+                "c.yaml:8: profiles[0].pluginConfig[0].args.kind: args for plugin Mine were not of type"
+                " MineArgs.kubescheduler.config.k8s.io, got YoursArgs.example.com"
+            ),
+        ),
+    ],
+)
+def test_what_the_model_refuses_is_named_with_its_line(body: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        mine(body)
+    assert str(caught.value) == message
+
+
+def test_a_plugin_without_args_in_the_file_gets_its_defaults() -> None:
+    (profile,) = parse(HEADER.replace("name: Mine\n    args:", "name: Other"), "c.yaml").profiles
+    assert typed_args(profile, "Mine", MineArgs) == MineArgs()
+    with pytest.raises(ConfigError) as caught:
+        typed_args(profile, "Mine", NeedyArgs)
+    assert str(caught.value) == "c.yaml:5: profiles[0].pluginConfig.Mine.url: Required value"
+
+
+def test_args_of_kube_schedulers_plugins_are_typed_already() -> None:
+    (profile,) = parse(HEADER, "c.yaml").profiles
+    assert typed_args(profile, "InterPodAffinity", InterPodAffinityArgs) == InterPodAffinityArgs()
+    with pytest.raises(ConfigError, match="args for plugin InterPodAffinity: has to match plugin args"):
+        typed_args(profile, "InterPodAffinity", MineArgs)
+
+
+def test_plugins_without_args_kind_keep_what_is_given() -> None:
+    text = HEADER.replace("name: Mine\n    args:", "name: ImageLocality\n    args: {x: 1}")
+    assert known_in_tree["ImageLocality"].args is None
+    (profile,) = parse(text, "c.yaml").profiles
+    raw = profile.args["ImageLocality"]
+    assert isinstance(raw, RawArgs)
+    assert raw.value == {"x": 1}
+
+
+def test_args_of_a_plugin_that_is_not_enabled_are_dropped_with_a_warning() -> None:
+    text = HEADER.replace("name: Mine\n    args:", "name: Mina\n    args: {x: 1}")
+    configuration = parse(text, "c.yaml")
+    assert "Mina" not in configuration.profiles[0].args
+    assert configuration.warnings == (
+        (
+            "c.yaml:5: profiles[0].pluginConfig: args of Mina have no effect: the profile does not enable it"
+            " (did you mean 'Mine'?)"
+        ),
+    )
