@@ -142,7 +142,7 @@ def _queue_sort_problems(
     if len(first.enabled) > 1:
         path: ProblemPath = ("profiles", 0, "plugins", "queueSort", "Enabled")
         yield invalid(path, len(first.enabled), "only one queue sort plugin can be enabled")
-    name = first.enabled[0].name if first.enabled else None
+    name = first.enabled[0].name if first.enabled else ""
     for index, profile in enumerate(profiles[1:], start=1):
         if profile.plugins.queue_sort != first:
             path = ("profiles", index, "plugins", "queueSort")

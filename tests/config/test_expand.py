@@ -24,7 +24,7 @@ from kframework.config import (
 from kframework.config.configuration import Profile
 from kframework.config.in_tree import DEFAULT_PLUGINS
 from kframework.config.merge import merge_sets
-from kframework.config.models import PluginEntry, Plugins, PluginSet, camel
+from kframework.config.models import PLACEMENT_POINTS, PluginEntry, Plugins, PluginSet, camel
 from kframework.errors import ConfigError
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -278,16 +278,13 @@ def test_construction_errors_read_as_kube_schedulers(body: str, message: str) ->
 
 
 def test_a_plugin_twice_in_multi_point_is_no_error_where_every_point_overrides_it() -> None:
-    points = plugins(
-        "{multiPoint: {enabled: [{name: NodeName}, {name: NodeName}]}, filter: {enabled: [{name: NodeName}]}}"
-    )
+    twice = "multiPoint: {enabled: [{name: NodeName}, {name: NodeName}]}"
+    points = plugins(f"{{{twice}, filter: {{enabled: [{{name: NodeName}}]}}}}")
     assert points["filter"].count("NodeName") == 1
 
 
 def test_unknown_names_go_unnoticed_where_nothing_is_expanded() -> None:
-    everything = {
-        camel(point): "{disabled: [{name: '*'}]}" for point in (*POINTS, "placement_generate", "placement_score")
-    }
+    everything = {camel(point): "{disabled: [{name: '*'}]}" for point in (*POINTS, *PLACEMENT_POINTS)}
     everything["queueSort"] = "{disabled: [{name: '*'}], enabled: [{name: PrioritySort}]}"
     everything["bind"] = "{disabled: [{name: '*'}], enabled: [{name: DefaultBinder}]}"
     keys = ", ".join(f"{key}: {value}" for key, value in everything.items())
@@ -349,6 +346,7 @@ def profiles(first: str, second: str, config: tuple[str, str] = ("[]", "[]")) ->
 
 Q1 = "{queueSort: {disabled: [{name: '*'}], enabled: [{name: Q1}]}}"
 Q2 = "{queueSort: {disabled: [{name: '*'}], enabled: [{name: Q2}]}}"
+BOTH = "{queueSort: {enabled: [{name: Q1}, {name: Q2}]}}"
 MULTI_Q1 = "{multiPoint: {disabled: [{name: PrioritySort}], enabled: [{name: Q1}]}}"
 
 
@@ -370,7 +368,7 @@ MULTI_Q1 = "{multiPoint: {disabled: [{name: PrioritySort}], enabled: [{name: Q1}
             'profiles[1].pluginConfig: different queue sort plugin args for profile "b"',
         ),
         (
-            profiles(*["{queueSort: {enabled: [{name: Q1}, {name: Q2}]}}"] * 2),
+            profiles(BOTH, BOTH),
             "profiles[0].plugins.queueSort.Enabled: Invalid value: 2: only one queue sort plugin can be enabled",
         ),
     ],

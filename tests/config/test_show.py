@@ -87,7 +87,8 @@ def test_args_are_reduced_to_enabled_plugins() -> None:
 
 def test_what_is_rarely_set_is_shown_only_where_it_is() -> None:
     (document,) = shown(
-        "delayCacheUntilActive: true\nextenders: [{urlPrefix: 'http://x', enableHTTPS: true, tlsConfig: {insecure: true},"
+        "delayCacheUntilActive: true\n"
+        "extenders: [{urlPrefix: 'http://x', enableHTTPS: true, tlsConfig: {insecure: true},"
         " managedResources: [{name: a.b/c}]}]\nprofiles: [{percentageOfNodesToScore: 0}]\n"
     )
     assert document["delayCacheUntilActive"] is True
