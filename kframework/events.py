@@ -83,8 +83,9 @@ class QueueingHint(Enum):
     QUEUE = 1
 
 
-#: `hint(pod, old, new)`: the waiting pod, and the object of the event before (None: added) and after (None: deleted).
-Hint = Callable[[object, object, object], QueueingHint]
+#: `hint(pod, old, new)`: the waiting PendingPod, and the object of the event before (None: added) and after (None:
+#: deleted). Of a pod on a node the objects are PodInfos, of a pending pod PendingPods, else what the API says.
+Hint = Callable[..., QueueingHint]
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):

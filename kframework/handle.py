@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from kframework.clock import Clock
     from kframework.cycle_state import CycleState
+    from kframework.objects import ApiObject
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.objects import ObjectStore
     from kframework.state.pods import PendingPod, PodInfo
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Api", "Handle", "WaitingPod"]
 
-T = TypeVar("T")
+T = TypeVar("T", bound="ApiObject")
 
 
 class WaitingPod(Protocol):
@@ -73,7 +74,7 @@ class Api(Protocol):
         """Merge-patch the object and return it as stored."""
         ...
 
-    async def delete(self, kind: type[object], name: str, namespace: str = "") -> None:
+    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "") -> None:
         """Delete the object; status 404 if there is none."""
         ...
 

@@ -15,9 +15,9 @@ Hooks up to `permit` are plain functions that neither wait nor do I/O: the clust
 `pre_bind`, `bind` and `post_bind` may be `async def`.
 
 A method marked `@hookimpl(wrapper=True)` wraps a whole point once per cycle: it yields, receives what the point
-answered, and returns the answer to go on with. `filter`, `score`, `sign`, `queue_sort`, `events_to_register`, the
-`add_pod`/`remove_pod` pair and the points that may be async cannot be wrapped. Order comes from the configuration, so
-`tryfirst` and `trylast` are refused.
+answered, and returns the answer to go on with. So it is for `pre_enqueue`, `pre_filter`, `post_filter`, `pre_score`,
+`reserve`, `unreserve` and `permit`; what is asked per node, and what may await, cannot be wrapped. Order comes from the
+configuration, so `tryfirst` and `trylast` are refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kframework.cycle_state import CycleState
     from kframework.events import ClusterEvent
     from kframework.plugin import ClearNomination, Diagnosis, Nominate, NodeNames, Preempt, Rows, Scores
-    from kframework.queue.queued_pod import QueuedPod
+    from kframework.state.queued_pod import QueuedPod
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.status import Status, Wait

@@ -189,6 +189,10 @@ class ClearNomination(msgspec.Struct, frozen=True):
     status: Status = Status(Code.UNSCHEDULABLE)
 
 
+#: What `post_filter` may answer beside a Status.
+PluginResult = Preempt | Nominate | ClearNomination
+
+
 def min_max(scores: Scores) -> Scores | int:
     """Stretch scores linearly so that the smallest becomes 0 and the largest 100; equal ones all become 0."""
     low, high = int(scores.min()), int(scores.max())

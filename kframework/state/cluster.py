@@ -118,9 +118,9 @@ class ClusterState:
         self.assumed.discard(uid)
         if pod.row >= 0:
             self.nodes.lift(pod)
-        else:
+        elif pod.node_name in self._orphans:
             orphans = self._orphans[pod.node_name]
-            del orphans[uid]
+            orphans.pop(uid, None)  # a statement may have taken it off a node that was there
             if not orphans:
                 del self._orphans[pod.node_name]
         return pod

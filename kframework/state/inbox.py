@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from kframework.objects import ApiObject
 from kframework.status import Status
 
 __all__ = [
@@ -26,13 +27,13 @@ __all__ = [
 class Changed(msgspec.Struct, frozen=True):
     """The cluster says that this object exists now, new or changed."""
 
-    obj: object
+    obj: ApiObject
 
 
 class Gone(msgspec.Struct, frozen=True):
     """The cluster says that this object, last seen like this, exists no more."""
 
-    obj: object
+    obj: ApiObject
 
 
 class Synced(msgspec.Struct, frozen=True):

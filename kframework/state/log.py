@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["Log"]
+__all__ = ["NEVER", "Log"]
+
+#: The position of a reader that has read nothing yet.
+NEVER = -1
 
 
 class Log:
     """Row numbers in the order of their changes; every reader keeps its own position.
+
+    A reader starts at NEVER; it asks `since` its position and then stands at `end`. Without having asked it must not
+    take `end` for its position: `cut` spares only what was asked for.
 
     The log keeps at least the last `limit` entries (the length of its table: a reader further behind than that is
     better off rebuilding) and at most twice as many.
@@ -35,7 +41,7 @@ class Log:
             self._first += dropped
 
     def since(self, position: int) -> list[int] | None:
-        """Return the rows changed since a position, oldest first; None when the log no longer reaches back so far."""
+        """Return the rows changed since a position, oldest first; None when the log does not reach back so far."""
         self._read = self.end
         behind = position - self._first
         return self._rows[behind:] if behind >= 0 else None

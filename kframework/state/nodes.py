@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import cast
 
 import msgspec
 import numpy as np
@@ -18,16 +17,6 @@ from kframework.state.node_order import NodeOrder, zone_of
 from kframework.state.pods import PodInfo
 
 __all__ = ["NodeInfo", "NodeTable", "same_node"]
-
-
-class _Gone:
-    """Stands in for what a NodeInfo held, once its node has left: every use says so."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, attribute: str) -> object:
-        raise StaleNodeError(self._name)
 
 
 class NodeInfo:
@@ -48,10 +37,12 @@ class NodeInfo:
     @property
     def object(self) -> Node:
         """The Node object."""
-        node = self._node
-        if isinstance(node, _Gone):
-            raise StaleNodeError(self.name)
-        return node
+        return self._node
+
+    @property
+    def table(self) -> NodeTable:
+        """The table that this is a row of."""
+        return self._table
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -89,9 +80,21 @@ class NodeInfo:
         return column.cells[self.row] if column is not None else 0
 
     def __repr__(self) -> str:
-        if isinstance(self._node, _Gone):
-            return f"<NodeInfo {self.name} gone>"
         return f"<NodeInfo {self.name} {len(self._pods)} pods, {self.requested('cpu')}m of {self.allocatable('cpu')}m cpu>"
+
+
+class _GoneNode(NodeInfo):
+    """What a NodeInfo turns into when its node leaves: it still knows its name, and that is all it answers."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, attribute: str) -> object:
+        if attribute == "name" or attribute.startswith("__"):
+            return super().__getattribute__(attribute)
+        raise StaleNodeError(self.name)
+
+    def __repr__(self) -> str:
+        return f"<NodeInfo {self.name} gone>"
 
 
 class NodeTable:
@@ -213,14 +216,25 @@ class NodeTable:
         """Add a node or replace its object; return the object before, None if it is new."""
         row = self._row_of.get(node.metadata.name)
         if row is None:
-            self._write(self._new_row(node), node)
-            return None
+            row, old = self._new_row(node), None
+            self._write(row, node)
+        else:
+            old = self.replace(row, node)
+        self.settle(row)
+        return old
+
+    def replace(self, row: int, node: Node) -> Node:
+        """Replace the object of a row's node and return the one before; its place in the order waits for `settle`."""
         info = self[row]
         old = info._node
         info._node = node
         if not same_node(old, node):
             self._write(row, node)
         return old
+
+    def settle(self, row: int) -> None:
+        """Give a row its place in the order, if its node is new or has changed its zone."""
+        self._order.add(row, zone_of(self[row].labels))
 
     def remove(self, name: str) -> tuple[Node, list[PodInfo]] | None:
         """Take a node out; return its object and the pods that were on it, None if it is unknown."""
@@ -231,10 +245,7 @@ class NodeTable:
         node, pods = info._node, list(info._pods.values())
         for pod in pods:
             self.lift(pod)
-        # From here on every use of the NodeInfo says that its node is gone.
-        gone = _Gone(name)
-        info._node, info._table = cast("Node", gone), cast("NodeTable", gone)
-        info._pods = cast("dict[str, PodInfo]", gone)
+        info.__class__ = _GoneNode
         for column in self._columns():
             column.cells[row] = 0
         self._infos[row] = None
@@ -331,7 +342,6 @@ class NodeTable:
         self.taint_sets.cells[row] = self.taint_sets.code(tuple(_timeless(taint) for taint in node.spec.taints))
         for key, labels in self._labels.items():
             labels.cells[row] = labels.code(node.metadata.labels.get(key))
-        self._order.add(row, zone_of(node.metadata.labels))
         self.touch(row)
 
     def __repr__(self) -> str:

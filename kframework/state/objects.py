@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from kframework.objects import ObjectMeta
 
-__all__ = ["ObjectStore", "Stored"]
-
-
-class Stored(Protocol):
-    """Anything with metadata."""
-
-    @property
-    def metadata(self) -> ObjectMeta:
-        """Name, namespace and the rest."""
-        ...
-
+__all__ = ["ObjectStore"]
 
 T = TypeVar("T")
 

@@ -114,7 +114,8 @@ class PodInfo:
         self.nominated_node_name = pod.status.nominated_node_name
         self.claim_statuses = pod.status.resource_claim_statuses
         self.resized: tuple[Requests, tuple[int, int]] | None = None
-        if pod.status.container_statuses or pod.status.resources is not None:
+        status = pod.status
+        if status.container_statuses or status.init_container_statuses or status.resources is not None:
             actual = tuple(on_node_requests(pod).items())
             if actual != self.template.on_node:
                 self.resized = (actual, non_zero_requests(pod))
@@ -189,9 +190,13 @@ class PendingPod(PodInfo):
 
     @property
     def whole(self) -> Hashable:
-        """Everything of the pod but name, hostname, uid and times: the signature of a plugin that gives none."""
+        """Everything of the pod but its own names, uid and times: the signature of a plugin that gives none.
+
+        Names of its own are name, hostname and those of its projected volumes, one of which every pod is given.
+        """
         metadata, spec, status = self.object.metadata, self.object.spec, self.object.status
-        own = (metadata.annotations, metadata.owner_references, spec.node_name, spec.volumes, spec.affinity)
+        claims = [volume.persistent_volume_claim for volume in spec.volumes]
+        own = (metadata.annotations, metadata.owner_references, spec.node_name, claims, spec.affinity)
         seen = (status.nominated_node_name, status.resource_claim_statuses)
         return (self.template, self.label_class, _encode((own, seen)))
 

@@ -20,21 +20,39 @@ __all__ = ["Statement"]
 class Statement:
     """Operations on the live tables, kept until `commit` or undone by `rollback`.
 
-    As a context manager it rolls back on the way out unless it was closed before. An inner statement (`statement()`)
-    must be closed before its outer one, and its commit hands its operations to the outer one. Statements side by side
-    may be closed in any order if they only add and remove, and different pods; else the last opened goes first. A
-    violation raises StatementError.
+    As a context manager it rolls back on the way out unless it was closed before. While an inner statement
+    (`statement()`) is open its outer one rests; its commit hands its operations to the outer one.
+
+    Statements side by side are independent unless they touch the same pod, or both write node objects or columns. Of
+    dependent ones only the last opened may go on, it must be closed first, and it cannot be committed before the
+    others are: what it builds on is a what-if itself. A violation raises StatementError and changes nothing.
     """
 
-    __slots__ = ("_cuttable", "_marks", "_others", "_outer", "_state", "_undo", "closed", "evicted", "touched")
+    __slots__ = (
+        "_added",
+        "_entries",
+        "_outer",
+        "_replaced",
+        "_start",
+        "_state",
+        "_undo",
+        "_writes",
+        "closed",
+        "evicted",
+        "touched",
+    )
 
     def __init__(self, state: ClusterState, outer: Statement | None = None) -> None:
         self._state = state
         self._outer = outer
         self._undo: list[Callable[[], object]] = []
-        self._marks = (state.nodes.node_log.end, state.nodes.pod_log.end)
-        self._cuttable = True
-        self._others = False
+        self._start = (state.nodes.node_log.end, state.nodes.pod_log.end)
+        #: How many entries of the two logs are this statement's.
+        self._entries = 0
+        #: Whether it wrote a node's object or a column.
+        self._writes = False
+        self._added: list[PodInfo] = []
+        self._replaced: list[int] = []
         self.closed = False
         #: The uids of the pods that were added or removed.
         self.touched: set[str] = set()
@@ -45,20 +63,21 @@ class Statement:
     # -- operations ------------------------------------------------------------------------------------------------
 
     def add(self, pod: PodInfo, node_name: str) -> None:
-        """Put a pod that is on no node on this one."""
-        if pod.row >= 0:
-            raise StatementError(f"pod {pod.key} is on a node already")
-        nodes, row = self._state.nodes, self._row(node_name)
+        """Put a pod that is on no node on this one, for as long as the outermost statement is open."""
+        row = self._free_row(pod, node_name)
+        nodes = self._state.nodes
         nodes.place(pod, row)
-        self._record(lambda: nodes.lift(pod), pod)
+        self._added.append(pod)
+        self._record_pod(pod, lambda: nodes.lift(pod))
 
     def remove(self, pod: PodInfo) -> None:
         """Take a pod off its node."""
+        self._check_pod(pod)
         if pod.row < 0:
             raise StatementError(f"pod {pod.key} is on no node")
         nodes, row = self._state.nodes, pod.row
         nodes.lift(pod)
-        self._record(lambda: nodes.place(pod, row), pod)
+        self._record_pod(pod, lambda: nodes.place(pod, row))
 
     def evict(self, pod: PodInfo) -> None:
         """Take a pod off its node, for good if the statement is committed: it is then listed in `evicted`."""
@@ -67,58 +86,69 @@ class Statement:
 
     def assume(self, pod: PodInfo, node_name: str) -> None:
         """Assume a pending pod on a node, as after a scheduling decision."""
+        self._free_row(pod, node_name)
         state = self._state
         state.assume(pod, node_name)
-        self._others = True
-        self._record(lambda: state.forget(pod.uid), pod)
+        self._record_pod(pod, lambda: state.forget(pod.uid))
 
     def set_node(self, node: Node) -> None:
-        """Replace the object of a node that exists."""
+        """Replace the object of a node that exists; it moves to a new zone's place in the order with the commit."""
+        self._check_write()
+        row = self._row(node.metadata.name)
         nodes = self._state.nodes
-        self._row(node.metadata.name)
-        old = nodes.put(node)
-        assert old is not None
-        self._others = True
-        self._record(lambda: nodes.put(old))
+        before = self._log_ends()
+        old = nodes.replace(row, node)
+        self._replaced.append(row)
+        self._record_write(lambda: nodes.replace(row, old), self._log_ends() - before)
 
     def write(self, column: Column, row: int, value: int) -> None:
         """Set a cell of an extension's column."""
-        old = column.cells[row]
-        column.cells[row] = value
+        self._check_write()
+        nodes, old = self._state.nodes, column.cells[row]
 
         def restore() -> None:
             column.cells[row] = old
+            nodes.touch(row)
 
-        self._others = True
-        self._record(restore)
+        before = self._log_ends()
+        column.cells[row] = value
+        nodes.touch(row)
+        self._record_write(restore, self._log_ends() - before)
 
     def statement(self) -> Statement:
         """Open an inner statement."""
-        self._open()
+        self._check_open()
         return Statement(self._state, self)
 
     # -- closing ---------------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Keep what was done; an inner statement hands it to its outer one."""
+        """Keep what was done; an inner statement hands it to its outer one.
+
+        The outermost keeps no pod that was only added: such a pod must be assumed.
+        """
+        self._check_close()
+        self._check_basis()
+        if self._outer is None:
+            self._check_added()
+            for row in self._replaced:
+                self._state.nodes.settle(row)
+        else:
+            self._merge_into(self._outer)
         self._close()
-        if self._outer is not None:
-            self._outer._undo += self._undo
-            self._outer.touched |= self.touched
-            self._outer.evicted += self.evicted
-            self._outer._others |= self._others
 
     def rollback(self) -> None:
         """Undo what was done, last first."""
-        youngest = self._state.statements[-1] is self
-        self._close()
+        self._check_close()
+        node_start, pod_start = self._start
+        alone = self._is_youngest() and self._log_ends() - node_start - pod_start == self._entries
         for undo in reversed(self._undo):
             undo()
-        if youngest and self._cuttable:
-            node_mark, pod_mark = self._marks
-            # Nobody has read the entries of this what-if: as if it had never been.
-            self._state.nodes.node_log.cut(node_mark)
-            self._state.nodes.pod_log.cut(pod_mark)
+        if alone:
+            # Where nobody has read the entries of this what-if, it is as if it had never been.
+            self._state.nodes.node_log.cut(node_start)
+            self._state.nodes.pod_log.cut(pod_start)
+        self._close()
 
     def __enter__(self) -> Statement:
         return self
@@ -129,39 +159,97 @@ class Statement:
         if not self.closed:
             self.rollback()
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    def _merge_into(self, outer: Statement) -> None:
+        outer._undo += self._undo
+        outer._entries += self._entries
+        outer._writes |= self._writes
+        outer._added += self._added
+        outer._replaced += self._replaced
+        outer.touched |= self.touched
+        outer.evicted += self.evicted
+
+    def _close(self) -> None:
+        self._state.statements.remove(self)
+        self.closed = True
+
+    # -- recording -------------------------------------------------------------------------------------------------
+
+    def _record_pod(self, pod: PodInfo, undo: Callable[[], object]) -> None:
+        self._undo.append(undo)
+        self._entries += 1
+        self.touched.add(pod.uid)
+
+    def _record_write(self, undo: Callable[[], object], entries: int) -> None:
+        self._undo.append(undo)
+        self._entries += entries
+        self._writes = True
+
+    def _log_ends(self) -> int:
+        return self._state.nodes.node_log.end + self._state.nodes.pod_log.end
+
+    # -- the rules -------------------------------------------------------------------------------------------------
 
     def _row(self, node_name: str) -> int:
-        self._open()
         row = self._state.nodes.row(node_name)
         if row is None:
             raise StatementError(f"there is no node {node_name!r}")
         return row
 
-    def _open(self) -> None:
+    def _free_row(self, pod: PodInfo, node_name: str) -> int:
+        """Return the row of a node on which the pod may be put."""
+        self._check_pod(pod)
+        # The books may know a newer version of the pod.
+        if pod.row >= 0 or self._state.pods.get(pod.uid, pod).row >= 0:
+            raise StatementError(f"pod {pod.key} is on a node already")
+        return self._row(node_name)
+
+    def _check_pod(self, pod: PodInfo) -> None:
+        if self._is_youngest():
+            return
+        for younger in self._younger():
+            if pod.uid in younger.touched:
+                raise StatementError(f"a younger statement, still open, has touched pod {pod.key}")
+
+    def _check_write(self) -> None:
+        if any(younger._writes for younger in self._younger()):
+            raise StatementError("a younger statement, still open, has written nodes too")
+
+    def _check_close(self) -> None:
+        if not self._is_youngest() and any(self._depends_on(younger) for younger in self._younger()):
+            raise StatementError("a younger statement, still open, builds on this one; close it first")
+
+    def _check_basis(self) -> None:
+        """Refuse a commit to where statements that lie between have been at work too."""
+        statements = self._state.statements
+        start = 0 if self._outer is None else statements.index(self._outer) + 1
+        if any(self._depends_on(older) for older in statements[start : statements.index(self)]):
+            raise StatementError("an older statement, still open, is what this one builds on; close it first")
+
+    def _check_added(self) -> None:
+        state = self._state
+        for pod in self._added:
+            at_home = state.pods.get(pod.uid) is pod and state.nodes.row(pod.node_name) == pod.row
+            if pod.row >= 0 and not at_home:
+                raise StatementError(f"pod {pod.key} was only added; assume it to keep it")
+
+    def _depends_on(self, other: Statement) -> bool:
+        return not self.touched.isdisjoint(other.touched) or (self._writes and other._writes)
+
+    def _younger(self) -> list[Statement]:
+        """List the open statements opened after this one, provided that this one may be used at all."""
+        self._check_open()
+        statements = self._state.statements
+        younger = statements[statements.index(self) + 1 :]
+        if any(other._within(self) for other in younger):
+            raise StatementError("an inner statement is still open")
+        return younger
+
+    def _is_youngest(self) -> bool:
+        return not self.closed and self._state.statements[-1] is self
+
+    def _check_open(self) -> None:
         if self.closed:
             raise StatementError("the statement is closed")
-
-    def _record(self, undo: Callable[[], object], pod: PodInfo | None = None) -> None:
-        self._undo.append(undo)
-        if pod is not None:
-            self.touched.add(pod.uid)
-        statements = self._state.statements
-        if statements[-1] is not self:
-            # Entries of this statement now lie behind the marks of younger ones, which must not cut them away.
-            for younger in statements[statements.index(self) + 1 :]:
-                younger._cuttable = False
-
-    def _close(self) -> None:
-        self._open()
-        statements = self._state.statements
-        for younger in statements[statements.index(self) + 1 :]:
-            if younger._within(self):
-                raise StatementError("an inner statement is still open")
-            if self._others or younger._others or self.touched & younger.touched:
-                raise StatementError("a younger statement is still open and the two cannot be closed in this order")
-        statements.remove(self)
-        self.closed = True
 
     def _within(self, other: Statement) -> bool:
         outer = self._outer

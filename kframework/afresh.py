@@ -1,0 +1,160 @@
+"""The cycle that asks everything afresh: slow, obvious, node by node, and right by inspection.
+
+It is the oracle of the fast one: the tests compare the two, and under `KFRAMEWORK_VERIFY=1` every search is checked
+against it as it happens. It uses no remembered answer, no columnar form, no draw, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kframework.cycle import Failed, Found, Search, Unfit, nodes_to_find
+from kframework.cycle_state import CycleState
+from kframework.errors import KFrameworkError
+from kframework.objections import PASS
+from kframework.points import (
+    Narrowing,
+    ask_pre_filter,
+    run_add_pod,
+    run_filter,
+    run_pre_filter,
+    run_pre_score,
+    run_score,
+)
+from kframework.profile import FilterStep, Profile, ScoreStep
+from kframework.state.cluster import ClusterState
+from kframework.state.pods import PendingPod
+from kframework.status import Code, Status
+
+__all__ = ["Afresh", "VerificationError", "verify"]
+
+
+class VerificationError(KFrameworkError):
+    """Raised when a remembered answer is not the one that asking afresh gives."""
+
+    def __init__(self, search: Search, what: str, remembered: object, afresh: object) -> None:
+        self.pod = search.pod.key
+        self.what = what
+        self.remembered = remembered
+        self.afresh = afresh
+        super().__init__(f"pod {self.pod}: {what}: remembered {remembered!r}, asked afresh {afresh!r}")
+
+
+class Afresh:
+    """One pod's cycle, asked afresh."""
+
+    def __init__(self, cluster: ClusterState, profile: Profile, pod: PendingPod) -> None:
+        self.cluster = cluster
+        self.nodes = cluster.nodes
+        self.profile = profile
+        self.pod = pod
+        self.state = CycleState()
+        self.narrowing = self._pre_filter()
+
+    def _pre_filter(self) -> Narrowing:
+        profile = self.profile
+        return run_pre_filter(
+            profile,
+            profile.pre_filter,
+            lambda step: ask_pre_filter(profile, step, self.state, self.pod, self.nodes),
+        )
+
+    def rows(self, start: int) -> list[int]:
+        """List the rows to look at, from this place in the order of the nodes."""
+        rows: list[int] = self.nodes.order.tolist()
+        if self.narrowing.nodes is not None:
+            rows = [row for row in rows if self.nodes[row].name in self.narrowing.nodes]
+        start = start % len(rows) if rows else 0
+        return rows[start:] + rows[:start]
+
+    def objection(self, row: int) -> Status | None:
+        """Return the first objection to a node, in two passes where pods are nominated to it."""
+        node = self.nodes[row]
+        rivals = dict(self.cluster.nominator.rivals(self.pod)).get(node.name, [])
+        if rivals:
+            state = self.state.clone()
+            with self.cluster.statement() as statement:
+                for rival in rivals:
+                    statement.add(rival, node.name)
+                    failed = run_add_pod(self.profile, self._filters(), state, self.pod, rival, node)
+                    if failed is not None:
+                        return failed
+                objection = self._first_objection(row, state)
+            if objection is not None:
+                return objection
+        return self._first_objection(row, self.state)
+
+    def _filters(self) -> list[FilterStep]:
+        return [step for step in self.profile.filters if step.name not in self.narrowing.skipped]
+
+    def _first_objection(self, row: int, state: CycleState) -> Status | None:
+        for step in self._filters():
+            status = run_filter(self.profile, step, state, self.pod, self.nodes[row])
+            if status is not None:
+                return status
+        return None
+
+    def totals(self, candidates: list[int]) -> dict[int, int] | Status:
+        """Return the weighted score of each candidate, or what went wrong."""
+        profile, rows = self.profile, np.array(candidates, dtype=np.int64)
+        skipped = set()
+        for step in profile.pre_score:
+            status = run_pre_score(profile, step, self.state, self.pod, self.nodes, rows)
+            if status is not None and status.code == Code.ERROR:
+                return status
+            if status is not None:
+                skipped.add(step.name)
+        totals = dict.fromkeys(candidates, 0)
+        for score_step in profile.scores:
+            if score_step.name in skipped:
+                continue
+            scores = self._scores(score_step, candidates)
+            if isinstance(scores, Status):
+                return scores
+            for row, score in zip(candidates, scores, strict=True):
+                totals[row] += score * score_step.weight
+        return totals
+
+    def _scores(self, step: ScoreStep, candidates: list[int]) -> list[int] | Status:
+        scores: list[int] = []
+        for row in candidates:
+            score = run_score(self.profile, step, self.state, self.pod, self.nodes[row])
+            if isinstance(score, Status):
+                return score
+            scores.append(score)
+        if step.normalize is None:
+            return scores
+        normalized = step.normalize(self.state, self.pod, np.array(scores, dtype=np.int64))
+        return [normalized] * len(candidates) if isinstance(normalized, int) else [int(s) for s in normalized]
+
+
+def verify(search: Search, outcome: Found | Unfit | Failed, start: int) -> None:
+    """Compare a search with the cycle that asks afresh; VerificationError where they differ.
+
+    `start` is where the rotation stood before the search. Compared are objections, candidates and the set of the best
+    nodes, never the drawn one.
+    """
+    if isinstance(outcome, Failed) or not len(search.ring):
+        return
+    afresh = Afresh(search.cluster, search.profile, search.pod)
+    rows = afresh.rows(start)
+    _same(search, "rows looked at", search.ring.tolist(), rows)
+    statuses = {row: afresh.objection(row) for row in rows[: search.evaluated]}
+    for row, objection in zip(rows[: search.evaluated], search.objections.tolist(), strict=False):
+        remembered = None if objection == PASS else search.status(objection)
+        _same(search, f"node {search.nodes[row].name}", remembered, statuses[row])
+    passing = [row for row in rows[: search.evaluated] if statuses[row] is None]
+    enough = nodes_to_find(len(rows), search.profile.percentage_of_nodes_to_score) if search.profile.scores else 1
+    if isinstance(outcome, Unfit):
+        _same(search, "feasible nodes", [], passing)
+        return
+    _same(search, "candidates", search.candidates.tolist(), passing[:enough])
+    if len(passing) > 1 and search.profile.scores:
+        totals = afresh.totals(passing)
+        assert isinstance(totals, dict)
+        _same(search, "totals", dict(zip(passing, search.totals.tolist(), strict=True)), totals)
+
+
+def _same(search: Search, what: str, remembered: object, afresh: object) -> None:
+    if remembered != afresh:
+        raise VerificationError(search, what, remembered, afresh)

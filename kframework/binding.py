@@ -1,0 +1,214 @@
+"""The binding cycle: what happens to a pod between its reservation and its binding, one task per pod.
+
+It changes nothing of the scheduler's state: how far it came is reported by messages, in the order in which it happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from time import perf_counter_ns
+from typing import TypeVar, cast
+
+import anyio
+
+from kframework.clock import Clock
+from kframework.decision import Binding
+from kframework.pod_engine import Reservation
+from kframework.points import fault, on_node_status
+from kframework.profile import Step
+from kframework.state.inbox import BindingEnded, BindingStarted, Message
+from kframework.status import Code, Status
+
+__all__ = ["BindingCycle"]
+
+T = TypeVar("T")
+
+#: Announces the node that a pod is about to be bound to.
+Announce = Callable[[Reservation], Awaitable[None]]
+
+
+class BindingCycle:
+    """One binding cycle: PreBindPreFlight, wait on Permit, PreBind, Bind, PostBind."""
+
+    def __init__(
+        self, reservation: Reservation, offer: Callable[[Message], None], clock: Clock, announce: Announce
+    ) -> None:
+        self.reservation = reservation
+        self.profile = reservation.profile
+        self._offer = offer
+        self._clock = clock
+        self._announce = announce
+        self._rejector: str | None = None
+        self._waited = 0.0
+        self._steps: list[tuple[str, int]] = []
+
+    async def run(self) -> Binding:
+        """Take the pod to its node, or report what stopped it."""
+        reservation, started_at, started = self.reservation, self._clock.now(), perf_counter_ns()
+        status = await self._until_bound()
+        self._offer(BindingEnded(reservation.pod.uid, reservation.attempt, status, self._rejector))
+        if status is None:
+            await self._timed("post_bind", self._post_bind())
+        return Binding(
+            attempt=reservation.attempt,
+            pod=reservation.pod.key,
+            uid=reservation.pod.uid,
+            profile=self.profile.name,
+            node=reservation.node_name,
+            started_at=started_at,
+            ended_at=self._clock.now(),
+            code=Code.SUCCESS if status is None else status.code,
+            message="" if status is None else status.message,
+            waited=self._waited,
+            started=started,
+            steps=tuple(self._steps),
+        )
+
+    async def _until_bound(self) -> Status | None:
+        reservation = self.reservation
+        work = self._pre_flight()
+        if isinstance(work, Status):
+            return work
+        if work or reservation.reserved.verdict is None:
+            await self._announce(reservation)
+        status = await self._timed("permit", self._wait_on_permit())
+        if status is not None:
+            return status
+        self._offer(BindingStarted(reservation.pod.uid, reservation.attempt))
+        if work:
+            status = await self._timed("pre_bind", self._pre_bind(work))
+            if status is not None:
+                return status
+        return await self._timed("bind", self._bind())
+
+    async def _timed(self, point: str, work: Awaitable[T]) -> T:
+        began = perf_counter_ns()
+        try:
+            return await work
+        finally:
+            self._steps.append((point, perf_counter_ns() - began))
+
+    # -- PreBindPreFlight, Permit ----------------------------------------------------------------------------------
+
+    def _pre_flight(self) -> frozenset[str] | Status:
+        """Return the PreBind plugins that have work to do, or the error of one that cannot say."""
+        at_work = []
+        for step in self.profile.pre_bind:
+            asked = self.profile.pre_flight.get(step.name)
+            if asked is not None:
+                answer = self._ask_pre_flight(asked)
+                if answer is not None and answer.code == Code.SKIP:
+                    continue
+                if answer is not None:
+                    return answer
+            at_work.append(step.name)
+        return frozenset(at_work)
+
+    def _ask_pre_flight(self, step: Step) -> Status | None:
+        reservation = self.reservation
+        try:
+            answer = step.call(reservation.state, reservation.pod, reservation.node_name)
+        except Exception as error:
+            return fault(self.profile, step.name, "pre_bind_pre_flight", error)
+        if answer is None or isinstance(answer, Status) and answer.code in (Code.SUCCESS, Code.SKIP):
+            return None if answer is None or answer.code == Code.SUCCESS else answer
+        if isinstance(answer, Status) and answer.code == Code.ERROR:
+            text = f'running PreBindPreFlight "{step.name}": {answer.message}'
+            return Status(Code.ERROR, (text,), step.name)
+        code = answer.code.title if isinstance(answer, Status) else repr(answer)
+        text = (
+            f'PreBindPreFlight {step.name} returned "{code}", which is unsupported. '
+            "It is supposed to return Success, Skip, or Error status"
+        )
+        return Status(Code.ERROR, (text,), step.name)
+
+    async def _wait_on_permit(self) -> Status | None:
+        """Wait for the verdict of the Permit plugins."""
+        reserved = self.reservation.reserved
+        if reserved.verdict is None:
+            decided = asyncio.Event()
+            reserved.on_verdict(decided.set)
+            await decided.wait()
+            self._waited = self._clock.now() - reserved.since
+        verdict = reserved.verdict
+        assert verdict is not None
+        if verdict.code == Code.SUCCESS:
+            return None
+        if verdict.rejected:
+            self._rejector = verdict.plugin
+            return verdict
+        return Status(Code.ERROR, (f"waiting on permit for pod: {verdict.message}",), verdict.plugin)
+
+    # -- PreBind, Bind, PostBind -----------------------------------------------------------------------------------
+
+    async def _pre_bind(self, at_work: frozenset[str]) -> Status | None:
+        for group in self._groups():
+            steps = [step for step in group if step.name in at_work]
+            status = await self._pre_bind_group(steps)
+            if status is not None:
+                return status
+        return None
+
+    def _groups(self) -> Iterator[list[Step]]:
+        """Split the plugins into runs that may work side by side; one that may not is a group, and a barrier."""
+        group: list[Step] = []
+        for step in self.profile.pre_bind:
+            if step.plugin.parallel_pre_bind:
+                group.append(step)
+                continue
+            yield group
+            yield [step]
+            group = []
+        yield group
+
+    async def _pre_bind_group(self, steps: list[Step]) -> Status | None:
+        """Run a group; the first failure is its result and cancels the others."""
+        if len(steps) <= 1:
+            return await self._ask(steps[0], "pre_bind", "PreBind") if steps else None
+        failures: list[Status] = []
+
+        async def run(step: Step) -> None:
+            status = await self._ask(step, "pre_bind", "PreBind")
+            if status is not None:
+                failures.append(status)
+                group.cancel_scope.cancel("some other PreBind operation failed")
+
+        async with anyio.create_task_group() as group:
+            for step in steps:
+                group.start_soon(run, step)
+        return failures[0] if failures else None
+
+    async def _bind(self) -> Status | None:
+        """Let the Bind plugins try in order; the first that does not skip decides."""
+        for step in self.profile.bind:
+            status = await self._ask(step, "bind", "Bind")
+            if status is None or status.code != Code.SKIP:
+                return status
+        return Status(Code.SKIP)
+
+    async def _ask(self, step: Step, hook: str, title: str) -> Status | None:
+        """Ask one plugin, awaiting its answer if it is to be awaited."""
+        reservation = self.reservation
+        try:
+            answer = step.call(reservation.state, reservation.pod, reservation.node_name)
+            if inspect.isawaitable(answer):
+                answer = await cast("Awaitable[object]", answer)
+        except Exception as error:
+            return fault(self.profile, step.name, hook, error)
+        if hook == "bind" and isinstance(answer, Status) and answer.code == Code.SKIP:
+            return answer
+        return on_node_status(self.profile, step, hook, title, answer)
+
+    async def _post_bind(self) -> None:
+        reservation = self.reservation
+        for step in self.profile.post_bind:
+            try:
+                answer = step.call(reservation.state, reservation.pod, reservation.node_name)
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception as error:
+                fault(self.profile, step.name, "post_bind", error)
+
+

@@ -1,0 +1,457 @@
+"""Find a node for one pod: the scheduling cycle, a plain function from the live tables to an outcome.
+
+    plan        remembered answers for this pod's signature, caught up with the logs
+    objections  minimum of the plan's column and of each plugin asked afresh
+    candidates  the first k rows without objection in rotation order
+    total       the plan's totals + weight x normalised column of each plugin that normalises or is asked afresh
+    choice      the largest total; any of the equals is right, the seeded generator draws
+
+Nominated node, pinned pod and two-pass filter with nominated pods are the one-row question (`Search.ask_row`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from time import perf_counter_ns
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.cycle_state import CycleState
+from kframework.layers import FEW, Plan, ask_filter_rows, ask_score_rows
+from kframework.objections import ATTEMPT, PASS, PLUGIN, StatusTable, bits_of, of_plugin, order_of, source_of
+from kframework.plugin import MAX_SCORE, Diagnosis, Scores
+from kframework.points import (
+    Narrowing,
+    ask_pre_filter,
+    fault,
+    invalid_score,
+    narrow,
+    run_add_pod,
+    run_filter,
+    run_pre_filter,
+    run_pre_score,
+)
+from kframework.profile import ScoreStep
+from kframework.state.cluster import ClusterState
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.status import Code, Status
+
+__all__ = ["Failed", "Found", "Rotation", "Search", "Unfit", "nodes_to_find"]
+
+Places = NDArray[np.int64]
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+class Rotation:
+    """Where the next search starts in the order of the nodes; one for all profiles."""
+
+    __slots__ = ("start",)
+
+    def __init__(self, start: int = 0) -> None:
+        self.start = start
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The chosen node. `score` is 0 and `top` empty when there was nothing to choose from."""
+
+    node: str
+    score: int
+    ties: int
+    evaluated: int
+    feasible: int
+    top: tuple[tuple[str, int], ...] = ()
+
+
+class Unfit(msgspec.Struct, frozen=True):
+    """No node is feasible: why, how many nodes say so, and who must change their mind (`pending`: without backoff)."""
+
+    diagnosis: Diagnosis
+    reasons: dict[str, int]
+    rejectors: frozenset[str]
+    pending: frozenset[str]
+    evaluated: int
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Something went wrong, or there are no nodes at all."""
+
+    status: Status
+
+
+def nodes_to_find(nodes: int, percentage: int) -> int:
+    """Return how many feasible nodes are enough (kube-scheduler's numFeasibleNodesToFind); percentage 0 is adaptive."""
+    if nodes < 100:
+        return nodes
+    percentage = percentage or max(50 - nodes // 125, 5)
+    return max(nodes * percentage // 100, 100)
+
+
+class Search:
+    """One attempt to find a node for a pod."""
+
+    evaluated = 0
+
+    def __init__(
+        self, cluster: ClusterState, plan: Plan, pod: PendingPod, rotation: Rotation, random: Random
+    ) -> None:
+        self.profile = plan.profile
+        self.cluster = cluster
+        self.nodes = cluster.nodes
+        self.plan = plan
+        self.pod = pod
+        self.rotation = rotation
+        self.random = random
+        self.state = CycleState(plan.state)
+        self.table = StatusTable(ATTEMPT)
+        self.filters = plan.filters
+        self.top = plan.top
+        #: Filter plugins to be asked about every row, and those to be asked only along the rotation.
+        self.ahead = tuple(step for step in plan.fresh_filters if step.ask_rows is not None)
+        self.along = tuple(step for step in plan.fresh_filters if step.ask_rows is None)
+        self.fresh_scores = plan.fresh_scores
+        #: The objection of a nominated node that was tried first, by row.
+        self._tried: dict[int, int] = {}
+        #: What the search looked at, for those who check it: rows in rotation order, their objections, the rows that
+        #: went on to scoring and their totals.
+        self.ring: NDArray[np.int64] = _NONE
+        self.objections: Scores = _NONE
+        self.candidates: NDArray[np.int64] = _NONE
+        self.totals: Scores = _NONE
+        #: (extension point, nanoseconds)
+        self.timings: list[tuple[str, int]] = []
+
+    def run(self) -> Found | Unfit | Failed:
+        """Find a node."""
+        if not len(self.nodes):
+            return Failed(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes available to schedule pods",)))
+        began = perf_counter_ns()
+        narrowing = self._pre_filter()
+        began = self._timed("pre_filter", began)
+        if narrowing.status is not None:
+            return self._rejected(narrowing) if narrowing.status.rejected else Failed(narrowing.status)
+        nominated = self._nominated()
+        outcome = nominated or self._filter(narrowing)
+        began = self._timed("filter", began)
+        if outcome is not None:
+            return outcome
+        outcome = self._choose()
+        self._timed("score", began)
+        return outcome
+
+    def _filter(self, narrowing: Narrowing) -> Found | Unfit | Failed | None:
+        """Find the feasible nodes; None when there are several to choose from."""
+        ring = self.ring = self._ring(narrowing)
+        if narrowing.nodes is not None and len(ring) <= FEW:
+            # A pod pinned to a few nodes (DaemonSets): asking them costs less than bringing a layer up to date.
+            self.top, self.ahead, self.along, self.fresh_scores = None, self.filters, (), self.plan.scores
+        elif self.top is not None:
+            self.top.catch_up(self.plan.state, self.pod)
+        objections = self.objections = self._objections(ring)
+        enough = nodes_to_find(len(ring), self.profile.percentage_of_nodes_to_score) if self.profile.scores else 1
+        self._ask_along(ring, objections, enough)
+        passing = np.flatnonzero(objections == PASS)
+        self.evaluated = int(passing[enough]) if len(passing) > enough else len(ring)
+        fault_found = self._fault(objections[: self.evaluated])
+        self._advance(self.evaluated, ring)
+        if fault_found is not None:
+            return Failed(fault_found)
+        if not len(passing):
+            return self._unfit(narrowing, ring, objections)
+        self.candidates = ring[passing[:enough]]
+        if len(self.candidates) == 1:
+            return Found(self.nodes[int(self.candidates[0])].name, 0, 1, self.evaluated, 1)
+        return None
+
+    def _timed(self, point: str, began: int) -> int:
+        now = perf_counter_ns()
+        self.timings.append((point, now - began))
+        return now
+
+    # -- PreFilter -------------------------------------------------------------------------------------------------
+
+    def _pre_filter(self) -> Narrowing:
+        narrowing = self.profile.wrapped("pre_filter", self._narrowing, self.state, self.pod, self.nodes)
+        if narrowing.skipped:
+            self.filters = tuple(step for step in self.filters if step.name not in narrowing.skipped)
+            self.ahead = tuple(step for step in self.ahead if step.name not in narrowing.skipped)
+            self.along = tuple(step for step in self.along if step.name not in narrowing.skipped)
+        return narrowing
+
+    def _narrowing(self, state: CycleState, pod: PendingPod, nodes: object) -> Narrowing:
+        plan = self.plan
+        if plan.narrowing is not None:
+            return plan.narrowing
+        return run_pre_filter(
+            self.profile,
+            self.profile.pre_filter,
+            lambda step: plan.pre_filter[step.name]
+            if step.name in plan.pre_filter
+            else ask_pre_filter(self.profile, step, state, pod, self.nodes),
+        )
+
+    def _rejected(self, narrowing: Narrowing) -> Unfit:
+        """Sum up a rejection of the pod as a whole: every node says the same."""
+        status = narrowing.status
+        assert status is not None
+        rejectors = {status.plugin} if status.plugin else set()
+        if status.code == Code.UNSCHEDULABLE or not status.plugin:
+            rejectors.update(narrowing.narrowed_by)
+        diagnosis = Diagnosis(self.nodes, lambda row: status, tuple(sorted(rejectors)), status.message)
+        reasons = {reason: len(self.nodes) for reason in status.reasons}
+        return Unfit(diagnosis, reasons, frozenset(rejectors), frozenset(), 0)
+
+    # -- one row ---------------------------------------------------------------------------------------------------
+
+    def ask_row(self, row: int, state: CycleState) -> int:
+        """Return the first objection to a node as it stands now, PASS if there is none."""
+        node = self.nodes[row]
+        for step in self.filters:
+            status = run_filter(self.profile, step, state, self.pod, node)
+            if status is not None:
+                return self.table.objection(step.order, status)
+        return PASS
+
+    def _ask_beside(self, row: int, rivals: Sequence[PodInfo]) -> int:
+        """Return the first objection to a node on which the pods nominated to it had already arrived."""
+        node, state = self.nodes[row], self.state.clone()
+        with self.cluster.statement() as statement:
+            for rival in rivals:
+                statement.add(rival, node.name)
+                failed = run_add_pod(self.profile, self.filters, state, self.pod, rival, node)
+                if failed is not None:
+                    return self.table.objection(0, failed)
+            return self.ask_row(row, state)
+
+    def _nominated(self) -> Found | None:
+        """Try the node that the pod is nominated to, alone; a failure only means that the search goes on."""
+        name = self.pod.status.nominated_node_name or self.cluster.nominator.node_of(self.pod.uid)
+        row = self.nodes.row(name) if name else None
+        if row is None:
+            return None
+        rivals = next((pods for node, pods in self.cluster.nominator.rivals(self.pod) if node == name), [])
+        objection = self._ask_beside(row, rivals) if rivals else PASS
+        if objection == PASS:
+            objection = self.ask_row(row, self.state)
+        if objection == PASS:
+            return Found(name, 0, 1, 1, 1)
+        if self.status(objection).rejected:
+            self._tried[row] = objection
+        return None
+
+    # -- many rows -------------------------------------------------------------------------------------------------
+
+    def _ring(self, narrowing: Narrowing) -> NDArray[np.int64]:
+        """Return the rows to look at, in the order in which the search looks at them."""
+        order = self.nodes.order
+        if narrowing.nodes is not None:
+            rows = {self.nodes.row(name) for name in narrowing.nodes}
+            order = order[np.isin(order, [row for row in rows if row is not None])]
+        start = self.rotation.start % len(order) if len(order) else 0
+        return np.concatenate((order[start:], order[:start])) if start else order
+
+    def _objections(self, ring: NDArray[np.int64]) -> Scores:
+        """Return the objections to these rows, save those of scalar plugins that must be asked afresh."""
+        top = self.top
+        objections = top.objections.values[ring] if top is not None else np.full(len(ring), PASS, dtype=np.int64)
+        for step in self.ahead:
+            ask_filter_rows(self.profile, step, self.state, self.pod, self.nodes, ring, objections, self.table)
+        if len(self.cluster.nominator):
+            for name, rivals in self.cluster.nominator.rivals(self.pod):
+                row = self.nodes.row(name)
+                for place in np.flatnonzero(ring == row).tolist() if row is not None else ():
+                    beside = self._ask_beside(int(ring[place]), rivals)
+                    if beside != PASS:
+                        objections[place] = beside
+        return objections
+
+    def _ask_along(self, ring: NDArray[np.int64], objections: Scores, enough: int) -> None:
+        """Ask the scalar plugins that do not sign, only along the rotation and until enough nodes pass.
+
+        When none passes they are asked about the other rows too, so that the first objection to each is known.
+        """
+        if not self.along:
+            return
+        passed = 0
+        for place in np.flatnonzero(objections == PASS).tolist():
+            objections[place] = self._ask_scalars(int(ring[place]), PASS)
+            passed += objections[place] == PASS
+            if passed > enough:
+                return
+        if passed:
+            return
+        for place in np.flatnonzero(objections > of_plugin(self.along[0].order)).tolist():
+            objections[place] = self._ask_scalars(int(ring[place]), int(objections[place]))
+
+    def _ask_scalars(self, row: int, objection: int) -> int:
+        for step in self.along:
+            if step.order > order_of(objection):
+                break
+            status = run_filter(self.profile, step, self.state, self.pod, self.nodes[row])
+            if status is not None:
+                return self.table.objection(step.order, status)
+        return objection
+
+    def _fault(self, objections: Scores) -> Status | None:
+        """Return the first fault that the search ran into."""
+        top = self.top
+        if not self.table.faults and (top is None or not top.has_faults):
+            return None
+        statuses = (self.status(int(objection)) for objection in objections if objection != PASS)
+        return next((status for status in statuses if not status.rejected), None)
+
+    def _advance(self, evaluated: int, ring: NDArray[np.int64]) -> None:
+        outside = sum(1 for row in self._tried if row not in ring)
+        self.rotation.start = (self.rotation.start + evaluated + outside) % len(self.nodes)
+
+    # -- why not ---------------------------------------------------------------------------------------------------
+
+    def status(self, objection: int) -> Status:
+        """Put an objection into words."""
+        source = source_of(objection)
+        if source == ATTEMPT:
+            return self.table.statuses[bits_of(objection)]
+        if source != PLUGIN:
+            assert self.top is not None
+            return self.top.table_of(source).statuses[bits_of(objection)]
+        step = self.profile.filters[order_of(objection)]
+        assert step.explain is not None
+        try:
+            return step.explain(self.pod, bits_of(objection)).by(step.name)
+        except Exception as error:
+            return fault(self.profile, step.name, "filter_status", error)
+
+    def _unfit(self, narrowing: Narrowing, ring: NDArray[np.int64], objections: Scores) -> Unfit:
+        """Count what stands against the nodes."""
+        by_row = dict(zip(ring.tolist(), objections.tolist(), strict=True))
+        by_row = {**self._tried, **by_row}
+        absent = narrow(narrowing) if narrowing.nodes is not None else None
+        reasons: dict[str, int] = {}
+        rejectors, pending = set(narrowing.narrowed_by), set()
+        rejectors.update(self.status(objection).plugin for objection in self._tried.values())
+        counts: dict[int, int] = {}
+        for objection in by_row.values():
+            counts[objection] = counts.get(objection, 0) + 1
+        for objection, count in counts.items():
+            status = self.status(objection)
+            rejectors.add(status.plugin)
+            if status.code == Code.PENDING:
+                pending.add(status.plugin)
+            for reason in status.reasons:
+                reasons[reason] = reasons.get(reason, 0) + count
+        if absent is not None and len(by_row) < len(self.nodes):
+            for reason in absent.reasons:
+                reasons[reason] = reasons.get(reason, 0) + len(self.nodes) - len(by_row)
+
+        def status_of(row: int) -> Status:
+            objection = by_row.get(row)
+            if objection is None:
+                return absent or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+            return self.status(objection)
+
+        diagnosis = Diagnosis(self.nodes, status_of, tuple(sorted(rejectors)))
+        return Unfit(diagnosis, reasons, frozenset(rejectors), frozenset(pending), len(ring))
+
+    # -- which one -------------------------------------------------------------------------------------------------
+
+    def _choose(self) -> Found | Failed:
+        """Score the feasible nodes and draw one of the best."""
+        candidates = self.candidates
+        if not self.profile.scores:
+            totals: Scores | Status = np.ones(len(candidates), dtype=np.int64)
+        else:
+            totals = self._totals(candidates)
+        if isinstance(totals, Status):
+            return Failed(totals)
+        self.totals = totals
+        best = int(totals.max())
+        ties = np.flatnonzero(totals == best)
+        chosen = int(ties[self.random.randrange(len(ties))]) if len(ties) > 1 else int(ties[0])
+        return Found(
+            self.nodes[int(candidates[chosen])].name,
+            best,
+            len(ties),
+            self.evaluated,
+            len(candidates),
+            self._top(candidates, totals, ties),
+        )
+
+    def _totals(self, candidates: NDArray[np.int64]) -> Scores | Status:
+        plan, top = self.plan, self.top
+        skipped = self._pre_score(candidates)
+        if isinstance(skipped, Status):
+            return skipped
+        if top is None:
+            totals = np.zeros(len(candidates), dtype=np.int64)
+        else:
+            problem = top.score_fault(candidates.tolist()) if top.faulty_scores else None
+            if problem is not None:
+                return problem
+            totals = top.totals.values[candidates]
+            for step in plan.normalizing:
+                weighted = self._normalized(step, top.raw_of(step.name).values[candidates])
+                if isinstance(weighted, Status):
+                    return weighted
+                totals += weighted
+        for step in self.fresh_scores:
+            if step.name in skipped:
+                continue
+            raw, faults = ask_score_rows(self.profile, step, self.state, self.pod, self.nodes, candidates)
+            if faults:
+                return next(iter(faults.values()))
+            weighted = raw * step.weight if step.normalize is None else self._normalized(step, raw)
+            if isinstance(weighted, Status):
+                return weighted
+            totals += weighted
+        return totals
+
+    def _pre_score(self, candidates: NDArray[np.int64]) -> set[str] | Status:
+        """Run PreScore; return the plugins asked afresh that have nothing to say, or what went wrong."""
+        if not self.plan.fresh_pre_scores and not self.profile.has_wrapper("pre_score"):
+            return self.plan.pre_score_fault or set()
+        return self.profile.wrapped(
+            "pre_score", self._run_pre_scores, self.state, self.pod, self.nodes, candidates
+        )
+
+    def _run_pre_scores(
+        self, state: CycleState, pod: PendingPod, nodes: object, candidates: NDArray[np.int64]
+    ) -> set[str] | Status:
+        skipped: set[str] = set()
+        for step in self.profile.pre_score:
+            if step.name in self.plan.pre_score:
+                answer = self.plan.pre_score[step.name]
+            else:
+                answer = run_pre_score(self.profile, step, state, pod, self.nodes, candidates)
+            if answer is not None and answer.code == Code.ERROR:
+                return answer
+            if answer is not None:
+                skipped.add(step.name)
+        return skipped
+
+    def _normalized(self, step: ScoreStep, raw: Scores) -> Scores | int | Status:
+        """Let a plugin normalise its scores of the candidates; return them times its weight."""
+        assert step.normalize is not None
+        try:
+            scores = step.normalize(self.state, self.pod, raw)
+            low, high = (scores, scores) if isinstance(scores, int) else (int(scores.min()), int(scores.max()))
+        except Exception as error:
+            return fault(self.profile, step.name, "normalize_score", error)
+        if low < 0 or high > MAX_SCORE:
+            return invalid_score(step, low if low < 0 else high)
+        return scores * step.weight
+
+    def _top(
+        self, candidates: NDArray[np.int64], totals: Scores, ties: Places
+    ) -> tuple[tuple[str, int], ...]:
+        """Name the three best nodes."""
+        if len(ties) >= 3:
+            best: Places = ties[:3]
+        elif len(totals) <= 3:
+            best = np.argsort(-totals, kind="stable")
+        else:
+            largest = np.argpartition(totals, len(totals) - 3)[-3:]
+            best = largest[np.argsort(-totals[largest], kind="stable")]
+        return tuple((self.nodes[int(candidates[place])].name, int(totals[place])) for place in best.tolist())

@@ -1,0 +1,98 @@
+"""The only account of what happened: a Decision per attempt, a Binding per binding cycle, and their words.
+
+Events, conditions, metrics, traces and reports read these records; none has an idea of its own. Durations are
+nanoseconds of this machine's monotonic clock (they measure, they decide nothing); moments are seconds since 1970 on
+the scheduler's Clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+import msgspec
+
+from kframework.status import Code
+
+__all__ = ["Binding", "Decision", "Result", "fit_error"]
+
+
+class Result(str, Enum):
+    """How an attempt ended, in kube-scheduler's words."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    ERROR = "error"
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt to schedule a pod, from pop to assume or failure.
+
+    `attempt` numbers all attempts of the scheduler, `tries` those of this pod. `node` is empty unless a node was
+    assumed. `evaluated` nodes were looked at, `feasible` passed, `ties` shared the best `score`, `top` names the best.
+    `reasons` counts what stood against nodes; `message` is the whole text as the condition shows it. `nominated`: the
+    node nominated from now on, "" = taken back, None = as it was. `timings`: (extension point, nanoseconds).
+    """
+
+    attempt: int
+    tries: int
+    pod: str
+    uid: str
+    profile: str
+    queued_at: float
+    popped_at: float
+    result: Result
+    code: Code = Code.SUCCESS
+    node: str = ""
+    score: int = 0
+    ties: int = 0
+    nodes: int = 0
+    evaluated: int = 0
+    feasible: int = 0
+    top: tuple[tuple[str, int], ...] = ()
+    reasons: Mapping[str, int] = {}
+    rejectors: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    message: str = ""
+    nominated: str | None = None
+    victims: tuple[str, ...] = ()
+    sampled: bool = False
+    started: int = 0
+    timings: tuple[tuple[str, int], ...] = ()
+
+
+class Binding(msgspec.Struct, frozen=True, kw_only=True):
+    """One binding cycle, joined to its Decision by `attempt`.
+
+    `steps`: (extension point, nanoseconds); `waited` the seconds in Permit. `code` is Success when the pod was bound.
+    """
+
+    attempt: int
+    pod: str
+    uid: str
+    profile: str
+    node: str
+    started_at: float
+    ended_at: float
+    code: Code
+    message: str = ""
+    waited: float = 0.0
+    started: int = 0
+    steps: tuple[tuple[str, int], ...] = ()
+
+
+def fit_error(
+    nodes: int, reasons: Mapping[str, int], *, pre_filter_message: str = "", post_filter_message: str = ""
+) -> str:
+    """Say why a pod fits nowhere, word for word as kube-scheduler does.
+
+    The counted reasons are sorted as text, counts included; a PreFilter message takes their place.
+    """
+    text = f"0/{nodes} nodes are available:"
+    if pre_filter_message:
+        text += f" {pre_filter_message}."
+    elif reasons:
+        text += f" {', '.join(sorted(f'{count} {reason}' for reason, count in reasons.items()))}."
+    if post_filter_message:
+        text += f" {post_filter_message}"
+    return text

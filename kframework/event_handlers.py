@@ -1,0 +1,162 @@
+"""What the cluster says, taken into state and queue, and made into the events that wake pods (kube-scheduler 04 4.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kframework.events import ActionType, EventResource, Occurrence, node_updates, pod_updates
+from kframework.objects import ApiObject, Node, Pod, kind_of
+from kframework.profiles import Profiles
+from kframework.queue import SchedulingQueue
+from kframework.queue.scheduling_queue import own_updates
+from kframework.state.cluster import ClusterState
+from kframework.state.pods import PendingPod, PodInfo
+
+__all__ = ["EventHandlers"]
+
+_GROUPS = {"storage.k8s.io", "resource.k8s.io", "scheduling.k8s.io"}
+
+
+class EventHandlers:
+    """Applies what the cluster says. `pending` is what it last said of the unassigned pods that are ours, by uid."""
+
+    def __init__(self, cluster: ClusterState, queue: SchedulingQueue, profiles: Profiles) -> None:
+        self.cluster = cluster
+        self.queue = queue
+        self.profiles = profiles
+        self.pending: dict[str, PendingPod] = {}
+
+    def changed(self, obj: ApiObject) -> None:
+        """Take in an object that is new or changed."""
+        if isinstance(obj, Pod):
+            if obj.spec.node_name:
+                self._assigned(obj)
+            else:
+                self._unassigned(obj)
+        elif isinstance(obj, Node):
+            self._node(obj)
+        else:
+            self._other(obj)
+
+    def gone(self, obj: ApiObject) -> None:
+        """Take in that an object exists no more."""
+        if isinstance(obj, Pod):
+            self._pod_gone(obj)
+        elif isinstance(obj, Node):
+            self.happened(Occurrence(EventResource.NODE.value, ActionType.DELETE, obj, None))
+            self.cluster.remove_node(obj.metadata.name)
+        else:
+            self._other_gone(obj)
+
+    def happened(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
+        """Tell the queue of an event, if any plugin registered it."""
+        if self.profiles.registered(event):
+            self.queue.move(event, only)
+
+    # -- pods on nodes ---------------------------------------------------------------------------------------------
+
+    def _assigned(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        confirmed = uid not in self.cluster.pods or uid in self.cluster.assumed
+        old = self.cluster.put_pod(pod)
+        new = self.cluster.pods[uid]
+        self.pending.pop(uid, None)
+        if confirmed:
+            # Bound by us or by somebody else: it waits no longer.
+            self.queue.delete(uid)
+            self.cluster.nominator.remove(uid)
+            self.happened(Occurrence(EventResource.ASSIGNED_POD.value, ActionType.ADD, None, new))
+            return
+        assert old is not None
+        for action in pod_updates(old, new):
+            self.happened(Occurrence(EventResource.ASSIGNED_POD.value, action, old, new))
+
+    # -- pods that wait --------------------------------------------------------------------------------------------
+
+    def _unassigned(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        if (pod.spec.scheduler_name or "default-scheduler") not in self.profiles:
+            return
+        old = self.pending.get(uid)
+        if old is not None and old.object.metadata.resource_version == pod.metadata.resource_version != "":
+            return
+        new = PendingPod(pod, self.cluster.interned)
+        self.pending[uid] = new
+        if uid in self.cluster.assumed:
+            if new.terminating and (old is None or not old.terminating):
+                self._assumed_gone(uid)
+        elif old is None:
+            self.queue.add(new)
+            if new.nominated_node_name:
+                self.cluster.nominator.put(new, new.nominated_node_name)
+        else:
+            self._updated(old, new)
+
+    def _updated(self, old: PendingPod, new: PendingPod) -> None:
+        if new.uid in self.queue.in_flight:
+            for event in own_updates(old, new):
+                self.queue.in_flight.happened(event)
+        else:
+            self.queue.update(new)
+        before, after = old.nominated_node_name, new.nominated_node_name
+        nominator = self.cluster.nominator
+        if before or after or not nominator.node_of(new.uid):
+            nominator.put(new, after)
+        else:
+            # Neither object knows of the nomination that this scheduler holds in memory: it stands.
+            nominator.put(new, nominator.node_of(new.uid))
+        if before and before != after:
+            self._freed(old, lambda other: other.priority <= old.priority)
+
+    # -- pods that go ----------------------------------------------------------------------------------------------
+
+    def _pod_gone(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        waited = self.pending.pop(uid, None)
+        if uid in self.cluster.assumed:
+            self._assumed_gone(uid)
+            return
+        removed = self.cluster.remove_pod(uid)
+        self.queue.delete(uid)
+        self.cluster.nominator.remove(uid)
+        if removed is not None:
+            self._freed(removed)
+        elif waited is not None and waited.nominated_node_name:
+            self._freed(waited, lambda other: other.priority <= waited.priority)
+
+    def _assumed_gone(self, uid: str) -> None:
+        """An assumed pod is deleted or starts to be: end its wait, or take it off its node at once."""
+        reserved = self.cluster.waiting.get(uid)
+        pod = self.cluster.pods[uid]
+        if reserved is None or not reserved.reject("", "removed"):
+            self.cluster.forget(uid)
+        self._freed(pod)
+
+    def _freed(self, pod: PodInfo, only: Callable[[PendingPod], bool] | None = None) -> None:
+        self.happened(Occurrence(EventResource.ASSIGNED_POD.value, ActionType.DELETE, pod, None), only)
+
+    # -- nodes and all else ----------------------------------------------------------------------------------------
+
+    def _node(self, node: Node) -> None:
+        old = self.cluster.put_node(node)
+        if old is None:
+            self.happened(Occurrence(EventResource.NODE.value, ActionType.ADD, None, node))
+            return
+        for action in node_updates(old, node):
+            self.happened(Occurrence(EventResource.NODE.value, action, old, node))
+
+    def _other(self, obj: ApiObject) -> None:
+        old = self.cluster.objects(type(obj)).put(obj.metadata, obj)
+        action = ActionType.ADD if old is None else ActionType.UPDATE
+        self.happened(Occurrence(_resource(obj), action, old, obj))
+
+    def _other_gone(self, obj: ApiObject) -> None:
+        self.cluster.objects(type(obj)).remove(obj.metadata)
+        self.happened(Occurrence(_resource(obj), ActionType.DELETE, obj, None))
+
+
+def _resource(obj: ApiObject) -> str:
+    """Return the name under which events on this kind are registered."""
+    kind = kind_of(obj)
+    group, _, _ = kind.api_version.rpartition("/")
+    return f"{group}/{kind.name}" if group in _GROUPS else kind.name

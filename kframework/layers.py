@@ -1,0 +1,424 @@
+"""Remembered answers: what the plugins that sign said about every row, caught up with the change logs before use.
+
+A *Layer* holds, for one signature, the first objection, the weighted total and the raw scores of some plugins on every
+row. Plugins that read only the Node object make the lower layer, those that read a node's pods the upper one, which
+stands on the lower: its columns contain the lower's. A *Plan* is all that is known in advance about the pods of one
+signature: its top layer, and what must be asked afresh in every cycle.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.cycle_state import CycleState
+from kframework.objections import LOWER, PASS, UPPER, StatusTable, of_plugin, order_of
+from kframework.plugin import MAX_SCORE, Scores
+from kframework.points import (
+    PreFilterAnswer,
+    ask_pre_filter,
+    fault,
+    invalid_score,
+    run_filter,
+    run_pre_filter,
+    run_pre_score,
+    run_score,
+)
+from kframework.profile import FilterStep, Profile, ScoreStep, Signature
+from kframework.state.columns import Column
+from kframework.state.log import Log
+from kframework.state.nodes import NodeTable
+from kframework.state.pods import PendingPod
+from kframework.status import Code, Status
+
+__all__ = ["FEW", "Layer", "Layers", "Plan", "ask_filter_rows", "ask_score_rows"]
+
+#: Up to this many rows the scalar form is asked (2 us a row), above it the columnar one (36 us, any number).
+FEW = 20
+
+
+# -- asking one plugin about many rows -----------------------------------------------------------------------------
+
+
+def ask_filter_rows(
+    profile: Profile,
+    step: FilterStep,
+    state: CycleState,
+    pod: PendingPod,
+    nodes: NodeTable,
+    rows: NDArray[np.int64],
+    objections: Scores,
+    table: StatusTable,
+) -> None:
+    """Ask one Filter plugin about these rows and keep the smaller objection of each in `objections` (aligned to `rows`).
+
+    In its columnar form where that is the cheaper one. In the scalar form only the rows are asked to which no earlier
+    plugin objects, as the answer could not matter. A columnar form that raises is asked again row by row, so that the
+    fault is that of a node.
+    """
+    if step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
+        try:
+            bits = step.ask_rows(state, pod, nodes, rows)
+            objected = np.flatnonzero(bits)
+        except Exception as error:
+            fault(profile, step.name, "filter_nodes", error)
+        else:
+            if len(objected):
+                mine = of_plugin(step.order) | (bits[objected] & 0xFFFFFFFF)
+                objections[objected] = np.minimum(objections[objected], mine)
+            return
+    open_places = np.flatnonzero(objections > of_plugin(step.order))
+    for place in open_places.tolist():
+        status = run_filter(profile, step, state, pod, nodes[int(rows[place])])
+        if status is not None:
+            objections[place] = table.objection(step.order, status)
+
+
+def ask_score_rows(
+    profile: Profile, step: ScoreStep, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: NDArray[np.int64]
+) -> tuple[Scores, dict[int, Status]]:
+    """Ask one Score plugin about these rows; return its raw scores, aligned, and the faults by row."""
+    faults: dict[int, Status] = {}
+    if step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
+        try:
+            scores = step.ask_rows(state, pod, nodes, rows)
+        except Exception as error:
+            problem = fault(profile, step.name, "score_nodes", error)
+            return np.zeros(len(rows), dtype=np.int64), dict.fromkeys(rows.tolist(), problem)
+        raw = np.full(len(rows), scores, dtype=np.int64) if isinstance(scores, int) else np.asarray(scores)
+        if step.normalize is None:
+            for place in np.flatnonzero((raw < 0) | (raw > MAX_SCORE)).tolist():
+                faults[int(rows[place])] = invalid_score(step, int(raw[place]))
+        return raw, faults
+    raw = np.zeros(len(rows), dtype=np.int64)
+    for place, row in enumerate(rows.tolist()):
+        score = run_score(profile, step, state, pod, nodes[row])
+        if isinstance(score, Status):
+            faults[row] = score
+        else:
+            raw[place] = score
+    return raw, faults
+
+
+# -- a layer -------------------------------------------------------------------------------------------------------
+
+
+class Layer:
+    """The answers of some plugins for one signature, on every row of the table.
+
+    `objections`, `totals` (weighted sums of the scores that need no normalising) and `raw` (scores to be normalised, by
+    plugin) are columns; a row's total and raw scores mean something only where its objection is PASS. `faults` holds
+    what a Score plugin did wrong, by row.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        nodes: NodeTable,
+        log: Log,
+        filters: Sequence[FilterStep],
+        scores: Sequence[ScoreStep],
+        below: Layer | None = None,
+    ) -> None:
+        self._profile = profile
+        self._nodes = nodes
+        self._log = log
+        self._position: int | None = None
+        self.filters = filters
+        self.scores = scores
+        self.below = below
+        self.table = StatusTable(LOWER if below is None else UPPER)
+        self.objections = Column(nodes.capacity)
+        self.totals = Column(nodes.capacity)
+        normalized = [score for score in scores if score.normalize is not None]
+        self.raw: dict[str, Column] = {score.name: Column(nodes.capacity) for score in normalized}
+        self.faults: dict[int, Status] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the layer's own columns."""
+        return (2 + len(self.raw)) * self.objections.values.nbytes
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether some plugin's Filter failed on some row."""
+        return self.table.faults > 0 or (self.below is not None and self.below.has_faults)
+
+    def catch_up(self, state: CycleState, pod: PendingPod) -> None:
+        """Ask again about the rows that changed since the last time; about all of them the first time."""
+        if self.below is not None:
+            self.below.catch_up(state, pod)
+        log = self._log
+        position, self._position = self._position, log.end
+        if position == log.end:
+            return
+        rows = log.since(position) if position is not None else None
+        if rows is None or len(self.table) > 2 * len(self._nodes) + 2 * FEW:
+            self.table.clear()
+            self.faults.clear()
+            self._ask_rows(state, pod, self._nodes.order)
+        elif len(rows) == 1:
+            self._ask_row(state, pod, rows[0])
+        else:
+            distinct = dict.fromkeys(rows)
+            if len(distinct) <= FEW:
+                for row in distinct:
+                    self._ask_row(state, pod, row)
+            else:
+                self._ask_rows(state, pod, np.fromiter(distinct, dtype=np.int64, count=len(distinct)))
+
+    def _ask_row(self, state: CycleState, pod: PendingPod, row: int) -> None:
+        profile, node, below = self._profile, self._nodes[row], self.below
+        objection = PASS if below is None else below.objections.cells[row]
+        reach = order_of(objection)
+        for step in self.filters:
+            if step.order > reach:
+                break
+            status = run_filter(profile, step, state, pod, node)
+            if status is not None:
+                objection = self.table.objection(step.order, status)
+                break
+        self.objections.cells[row] = objection
+        if objection != PASS:
+            return
+        if self.faults:
+            self.faults.pop(row, None)
+        total = 0 if below is None else below.totals.cells[row]
+        for score_step in self.scores:
+            score = run_score(profile, score_step, state, pod, node)
+            if isinstance(score, Status):
+                self.faults.setdefault(row, score)
+            elif score_step.normalize is None:
+                total += score_step.weight * score
+            else:
+                self.raw[score_step.name].cells[row] = score
+        self.totals.cells[row] = total
+
+    def _ask_rows(self, state: CycleState, pod: PendingPod, rows: NDArray[np.int64]) -> None:
+        profile, nodes, below = self._profile, self._nodes, self.below
+        if below is None:
+            objections = np.full(len(rows), PASS, dtype=np.int64)
+            totals = np.zeros(len(rows), dtype=np.int64)
+        else:
+            objections, totals = below.objections.values[rows], below.totals.values[rows]
+        for step in self.filters:
+            ask_filter_rows(profile, step, state, pod, nodes, rows, objections, self.table)
+        self.objections.values[rows] = objections
+        passing = np.flatnonzero(objections == PASS)
+        if self.faults:
+            for row in rows.tolist():
+                self.faults.pop(row, None)
+        for score_step in self.scores:
+            raw, faults = ask_score_rows(profile, score_step, state, pod, nodes, rows[passing])
+            for row, status in faults.items():
+                self.faults.setdefault(row, status)
+            if score_step.normalize is None:
+                totals[passing] += score_step.weight * raw
+            else:
+                self.raw[score_step.name].values[rows[passing]] = raw
+        self.totals.values[rows] = totals
+
+    def raw_of(self, plugin: str) -> Column:
+        """Return the raw scores of a plugin that normalises, from this layer or the one below."""
+        if plugin in self.raw:
+            return self.raw[plugin]
+        assert self.below is not None
+        return self.below.raw_of(plugin)
+
+    def table_of(self, source: int) -> StatusTable:
+        """Return the table that an objection with this source refers to."""
+        if self.table.source == source or self.below is None:
+            return self.table
+        return self.below.table
+
+    @property
+    def faulty_scores(self) -> bool:
+        """Whether some plugin's Score failed on some row."""
+        return bool(self.faults) or (self.below is not None and bool(self.below.faults))
+
+    def score_fault(self, rows: Iterable[int]) -> Status | None:
+        """Return what a Score plugin did wrong on the first of these rows where one did."""
+        for row in rows:
+            found = (self.below.faults.get(row) if self.below is not None else None) or self.faults.get(row)
+            if found is not None:
+                return found
+        return None
+
+    def __repr__(self) -> str:
+        names = ", ".join(dict.fromkeys([*(s.name for s in self.filters), *(s.name for s in self.scores)]))
+        return f"<Layer of {names or 'nothing'}{' on ' + repr(self.below) if self.below else ''}>"
+
+
+# -- a plan --------------------------------------------------------------------------------------------------------
+
+
+class Plan:
+    """What a profile knows in advance about the pods of one signature.
+
+    `top` is None when no plugin signs the pod. `state` is what the signing plugins stored; an attempt's own state
+    stands on it. `narrowing` is the whole of PreFilter where every plugin signs, else None and it is run with the
+    answers remembered in `pre_filter`. `fresh_filters` and `fresh_scores` are asked in every cycle.
+    """
+
+    def __init__(
+        self, profile: Profile, signature: Signature, pod: PendingPod, nodes: NodeTable, lower: LowerLayers
+    ) -> None:
+        self.profile = profile
+        self.state = CycleState()
+        signed = {
+            plugin.name for plugin, value in zip(profile.placement, signature.values, strict=True) if value is not None
+        }
+        self.pre_filter: dict[str, PreFilterAnswer] = {
+            step.name: ask_pre_filter(profile, step, self.state, pod, nodes)
+            for step in profile.pre_filter
+            if step.name in signed
+        }
+        all_sign = len(self.pre_filter) == len(profile.pre_filter)
+        self.narrowing = (
+            run_pre_filter(profile, profile.pre_filter, lambda step: self.pre_filter[step.name]) if all_sign else None
+        )
+        self.pre_score: dict[str, Status | None] = {
+            step.name: run_pre_score(profile, step, self.state, pod, nodes, nodes.order)
+            for step in profile.pre_score
+            if step.name in signed
+        }
+        silent = {name for name, answer in self.pre_filter.items() if _skips(answer)}
+        unscored = {name for name, answer in self.pre_score.items() if _skips(answer) or _fails(answer)}
+        filters = [step for step in profile.filters if step.name in signed and step.name not in silent]
+        scores = [step for step in profile.scores if step.name in signed and step.name not in unscored]
+        self.fresh_filters = tuple(step for step in profile.filters if step.name not in signed)
+        self.fresh_scores = tuple(step for step in profile.scores if step.name not in signed)
+        self.fresh_pre_scores = tuple(step for step in profile.pre_score if step.name not in signed)
+        self.normalizing = tuple(step for step in scores if step.normalize is not None)
+        #: The error of a signing plugin's `pre_score`: it ends the attempt once scoring is reached.
+        self.pre_score_fault = next((answer for answer in self.pre_score.values() if _fails(answer)), None)
+        #: The Filter and Score plugins that have something to say, in order: what a few rows are asked by.
+        self.filters = tuple(step for step in profile.filters if step.name not in silent)
+        self.scores = tuple(step for step in profile.scores if step.name not in unscored)
+        self.lower_key = _lower_key(profile, signature)
+        below = lower.get(self.lower_key, filters, scores, nodes)
+        upper_filters = [step for step in filters if step.plugin.reads != "node"]
+        upper_scores = [step for step in scores if step.plugin.reads != "node"]
+        upper: Layer | None = None
+        if upper_filters or upper_scores:
+            upper = Layer(profile, nodes, nodes.pod_log, upper_filters, upper_scores, below)
+        self.top = upper or below
+        #: The memory of the columns that belong to this plan alone.
+        self.nbytes = upper.nbytes if upper is not None else 0
+
+    def __repr__(self) -> str:
+        fresh = ", ".join(dict.fromkeys([s.name for s in self.fresh_filters] + [s.name for s in self.fresh_scores]))
+        return f"<Plan {self.top!r}, afresh: {fresh or 'nobody'}>"
+
+
+def _skips(answer: PreFilterAnswer) -> bool:
+    return isinstance(answer, Status) and answer.code == Code.SKIP
+
+
+def _fails(answer: Status | None) -> bool:
+    return answer is not None and answer.code == Code.ERROR
+
+
+def _lower_key(profile: Profile, signature: Signature) -> tuple[Hashable, ...]:
+    return tuple(
+        value
+        for plugin, value in zip(profile.placement, signature.values, strict=True)
+        if plugin.reads == "node"
+    )
+
+
+class LowerLayers:
+    """The lower layers of one profile, shared by the plans that have them in common."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._layers: dict[tuple[Hashable, ...], tuple[Layer | None, int]] = {}
+        self.nbytes = 0
+
+    def get(
+        self,
+        key: tuple[Hashable, ...],
+        filters: Sequence[FilterStep],
+        scores: Sequence[ScoreStep],
+        nodes: NodeTable,
+    ) -> Layer | None:
+        """Return the layer of those of the steps that read only the Node object; None if there are none."""
+        layer, users = self._layers.get(key, (None, 0))
+        if users == 0:
+            node_filters = [step for step in filters if step.plugin.reads == "node"]
+            node_scores = [step for step in scores if step.plugin.reads == "node"]
+            if node_filters or node_scores:
+                layer = Layer(self._profile, nodes, nodes.node_log, node_filters, node_scores)
+                self.nbytes += layer.nbytes
+        self._layers[key] = (layer, users + 1)
+        return layer
+
+    def release(self, key: tuple[Hashable, ...]) -> None:
+        """Note that a plan no longer uses its layer."""
+        layer, users = self._layers.pop(key)
+        if users > 1:
+            self._layers[key] = (layer, users - 1)
+        elif layer is not None:
+            self.nbytes -= layer.nbytes
+
+    def clear(self) -> None:
+        """Forget all layers."""
+        self._layers.clear()
+        self.nbytes = 0
+
+
+class Layers:
+    """The plans of one profile, least recently used first, within a budget of bytes.
+
+    All are forgotten when the set of nodes changes.
+    """
+
+    def __init__(self, profile: Profile, nodes: NodeTable, budget: int) -> None:
+        self._profile = profile
+        self._nodes = nodes
+        self._budget = budget
+        self._plans: OrderedDict[Signature, Plan] = OrderedDict()
+        self._lower = LowerLayers(profile)
+        self._upper_bytes = 0
+        self._generation = nodes.generation
+
+    def plan(self, signature: Signature, pod: PendingPod) -> Plan:
+        """Return the plan for a pod of this signature, making it if it is not remembered."""
+        if self._generation != self._nodes.generation:
+            self.clear()
+        plan = self._plans.get(signature)
+        if plan is None:
+            plan = self._plans[signature] = Plan(self._profile, signature, pod, self._nodes, self._lower)
+            self._upper_bytes += plan.nbytes
+            self._trim()
+        else:
+            self._plans.move_to_end(signature)
+        return plan
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of all columns."""
+        return self._upper_bytes + self._lower.nbytes
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._plans.clear()
+        self._lower.clear()
+        self._upper_bytes = 0
+        self._generation = self._nodes.generation
+
+    def _trim(self) -> None:
+        while self.nbytes > self._budget and len(self._plans) > 1:
+            _, plan = self._plans.popitem(last=False)
+            self._upper_bytes -= plan.nbytes
+            self._lower.release(plan.lower_key)
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def __repr__(self) -> str:
+        return f"<Layers of {self._profile.name}: {len(self)} plans, {self.nbytes >> 10} KiB>"
+

@@ -1,0 +1,74 @@
+"""Objections: what stands against a node, as one integer.
+
+    order of the plugin << 34 | source << 32 | bits        PASS is the largest integer
+
+So *the first objection in configured order is the minimum*: of remembered answers, of plugins asked afresh, of
+nominated pods and of preemption alike. `source` says whose `bits` these are: reason bits of the plugin's own
+`filter_nodes`, or a place in a StatusTable that belongs to a layer or to the attempt.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kframework.status import Status
+
+__all__ = ["ATTEMPT", "LOWER", "PASS", "PLUGIN", "UPPER", "StatusTable", "bits_of", "order_of", "source_of"]
+
+#: No objection.
+PASS = int(np.iinfo(np.int64).max)
+
+_ORDER = 34
+_SOURCE = 32
+_BITS = (1 << _SOURCE) - 1
+
+#: Whose bits an objection carries: the plugin's, or a table of the lower layer, the upper layer or the attempt.
+PLUGIN, LOWER, UPPER, ATTEMPT = range(4)
+
+
+def order_of(objection: int) -> int:
+    """Return the order of the plugin that objects; larger than any for PASS."""
+    return objection >> _ORDER
+
+
+def source_of(objection: int) -> int:
+    """Return whose bits an objection carries."""
+    return objection >> _SOURCE & 3
+
+
+def bits_of(objection: int) -> int:
+    """Return the bits of an objection."""
+    return objection & _BITS
+
+
+def of_plugin(order: int) -> int:
+    """Return the objection of a plugin, to which its reason bits are added."""
+    return order << _ORDER
+
+
+class StatusTable:
+    """Statuses that objections refer to by number; one that is no rejection is a fault.
+
+    A fault counts only if kube-scheduler's search would have reached its node, so it is kept like any other answer.
+    """
+
+    __slots__ = ("faults", "source", "statuses")
+
+    def __init__(self, source: int) -> None:
+        self.source = source
+        self.statuses: list[Status] = []
+        self.faults = 0
+
+    def objection(self, order: int, status: Status) -> int:
+        """Put a Status in the table and return the objection that refers to it."""
+        self.faults += not status.rejected
+        self.statuses.append(status)
+        return order << _ORDER | self.source << _SOURCE | (len(self.statuses) - 1)
+
+    def clear(self) -> None:
+        """Forget all statuses; the objections that refer to them must be made anew."""
+        self.statuses.clear()
+        self.faults = 0
+
+    def __len__(self) -> int:
+        return len(self.statuses)

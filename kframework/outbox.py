@@ -1,0 +1,107 @@
+"""What the scheduler writes back, in the background: pod statuses first, events last.
+
+A later status of a pod replaces an earlier one that is still waiting. A write that fails is logged and dropped: the
+next attempt says it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from kframework.cluster import Cluster
+from kframework.errors import ClusterError
+from kframework.objects import Event, Pod, PodCondition
+from kframework.state.pods import PodInfo
+
+__all__ = ["Outbox"]
+
+log = logging.getLogger(__name__)
+
+#: Events beyond this number are dropped, oldest first, as kube-scheduler's recorder does.
+MAX_EVENTS = 1000
+
+
+class Outbox:
+    """Writes that wait, and the one coroutine that makes them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._statuses: dict[str, tuple[PodInfo, PodCondition | None, str | None]] = {}
+        self._evictions: deque[tuple[PodInfo, PodCondition]] = deque()
+        self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
+        self._woken = asyncio.Event()
+        self._writing = False
+
+    def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
+        """Write a pod's condition, its nominated node or both; None leaves as it is."""
+        _, older_condition, older_nominated = self._statuses.get(pod.uid, (pod, None, None))
+        if nominated_node_name is None:
+            nominated_node_name = older_nominated
+        self._statuses[pod.uid] = (pod, condition or older_condition, nominated_node_name)
+        self._woken.set()
+
+    def evict(self, pod: PodInfo, condition: PodCondition) -> None:
+        """Mark a pod as disrupted, then delete it."""
+        self._evictions.append((pod, condition))
+        self._woken.set()
+
+    def record(self, event: Event) -> None:
+        """Write an Event."""
+        self._events.append(event)
+        self._woken.set()
+
+    @property
+    def empty(self) -> bool:
+        """Whether everything has been written."""
+        return not (self._statuses or self._evictions or self._events or self._writing)
+
+    async def run(self) -> None:
+        """Write for ever."""
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write all that waits."""
+        self._writing = True
+        try:
+            while (write := self._next()) is not None:
+                await _made(write)
+        finally:
+            self._writing = False
+
+    def _next(self) -> Callable[[], Awaitable[None]] | None:
+        cluster = self._cluster
+        if self._statuses:
+            uid = next(iter(self._statuses))
+            pod, condition, nominated = self._statuses.pop(uid)
+            return lambda: cluster.patch_pod_status(
+                pod.namespace, pod.name, uid, condition=condition, nominated_node_name=nominated
+            )
+        if self._evictions:
+            victim, disrupted = self._evictions.popleft()
+            return lambda: self._evict(victim, disrupted)
+        if self._events:
+            event = self._events.popleft()
+            return lambda: cluster.record_event(event)
+        return None
+
+    async def _evict(self, pod: PodInfo, condition: PodCondition) -> None:
+        await self._cluster.patch_pod_status(pod.namespace, pod.name, pod.uid, condition=condition)
+        await self._cluster.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
+
+    def __repr__(self) -> str:
+        waiting = f"{len(self._statuses)} statuses, {len(self._evictions)} evictions, {len(self._events)} events"
+        return f"<Outbox {waiting} waiting>"
+
+
+async def _made(write: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await write()
+    except ClusterError as error:
+        if error.status != 404:
+            log.warning("a write was refused: %s", error)

@@ -1,0 +1,131 @@
+"""The handle as a plugin gets it: one per plugin and profile, in front of one engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from random import Random
+from typing import Protocol, TypeVar
+
+from kframework.clock import Clock
+from kframework.cycle_state import CycleState
+from kframework.handle import Api, WaitingPod
+from kframework.pod_engine import PodEngine
+from kframework.objects import ApiObject
+from kframework.points import run_filter
+from kframework.state.inbox import Activated, Nominated, Touched
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.objects import ObjectStore
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.statement import Statement
+from kframework.status import Status
+
+__all__ = ["Outside", "PluginHandle"]
+
+T = TypeVar("T", bound=ApiObject)
+
+
+class Outside(Protocol):
+    """What a handle needs beyond the engine."""
+
+    @property
+    def api(self) -> Api:
+        """The cluster's API."""
+        ...
+
+    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+        """Run a coroutine beside the scheduler."""
+        ...
+
+
+class PluginHandle:
+    """Implements `kframework.handle.Handle` on a PodEngine."""
+
+    def __init__(self, engine: PodEngine, outside: Outside, profile: str, plugin: str) -> None:
+        self._engine = engine
+        self._outside = outside
+        self._profile = profile
+        self._random = engine.seeds.generator(f"plugin {profile}/{plugin}")
+
+    @property
+    def profile_name(self) -> str:
+        """The scheduler name of the plugin's profile."""
+        return self._profile
+
+    @property
+    def nodes(self) -> NodeTable:
+        """The nodes as the scheduler sees them now."""
+        return self._engine.cluster.nodes
+
+    @property
+    def pods(self) -> Mapping[str, PodInfo]:
+        """The pods that are on nodes, by uid."""
+        return self._engine.cluster.pods
+
+    def objects(self, kind: type[T]) -> ObjectStore[T]:
+        """Return the store of another kind."""
+        return self._engine.cluster.objects(kind)
+
+    def on_change(self, kind: type[T], callback: Callable[[T | None, T | None], None]) -> None:
+        """Call back with (old, new) whenever an object of the kind changes."""
+        self.objects(kind).on_change(callback)
+
+    def statement(self) -> Statement:
+        """Open a what-if on the live tables."""
+        return self._engine.cluster.statement()
+
+    def fits(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        """Ask this profile's Filter plugins about one node as it stands."""
+        profile, search = self._engine.profiles[self._profile], self._engine.current
+        filters = search.filters if search is not None and search.pod is pod else profile.filters
+        for step in filters:
+            status = run_filter(profile, step, state, pod, node)
+            if status is not None:
+                return status
+        return None
+
+    def waiting_pod(self, uid: str) -> WaitingPod | None:
+        """Return the waiting pod of this uid."""
+        reserved = self._engine.cluster.waiting.get(uid)
+        return reserved if reserved is not None and reserved.verdict is None else None
+
+    def waiting_pods(self) -> Iterator[WaitingPod]:
+        """List the pods that wait for Permit, oldest first."""
+        return self._engine.cluster.waiting.undecided()
+
+    def activate(self, pods: Iterable[PodInfo]) -> None:
+        """Move these pods to the active queue."""
+        self._engine.ask(Activated(tuple(pod.uid for pod in pods)))
+
+    def nominate(self, pod: PodInfo, node_name: str) -> None:
+        """Keep room for the pod on the node."""
+        self._engine.ask(Nominated(pod.uid, node_name))
+
+    def touch(self, *node_names: str) -> None:
+        """Say that outside data changed this plugin's answers on these nodes."""
+        self._engine.ask(Touched(node_names))
+
+    def event(self, pod: PodInfo, *, reason: str, action: str, note: str, warning: bool = False) -> None:
+        """Record a Kubernetes Event about the pod."""
+        self._engine.effects.record(self._profile, pod, reason=reason, action=action, note=note, warning=warning)
+
+    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+        """Run a coroutine beside the scheduler."""
+        self._outside.spawn(coroutine)
+
+    @property
+    def clock(self) -> Clock:
+        """The only source of time."""
+        return self._engine.clock
+
+    @property
+    def random(self) -> Random:
+        """This plugin's own generator."""
+        return self._random
+
+    @property
+    def api(self) -> Api:
+        """The cluster's API."""
+        return self._outside.api
+
+    def __repr__(self) -> str:
+        return f"<PluginHandle of {self._profile}>"

@@ -1,0 +1,515 @@
+"""The engine that schedules one pod at a time, as kube-scheduler does: messages in, decisions out, nothing awaited.
+
+`step` applies what has arrived, does what is due, and gives one pod its turn. What must happen outside (bind, patch a
+status, record an event, evict) goes through `Effects`; how it ended comes back as a message.
+"""
+
+from __future__ import annotations
+
+import os
+from time import perf_counter_ns
+from typing import Protocol
+
+from kframework.afresh import verify
+from kframework.clock import Clock
+from kframework.config import Duration
+from kframework.cycle import Failed, Found, Rotation, Search, Unfit
+from kframework.cycle_state import CycleState
+from kframework.decision import Decision, Result, fit_error
+from kframework.errors import PluginError
+from kframework.event_handlers import EventHandlers
+from kframework.events import ActionType, EventResource, Occurrence
+from kframework.layers import Layers
+from kframework.objects import PodCondition
+from kframework.plugin import ClearNomination, Nominate, Preempt
+from kframework.points import fault, run_permit, run_post_filter, run_reserve, run_unreserve
+from kframework.profile import Profile, Signature
+from kframework.profiles import Profiles
+from kframework.queue import SchedulingQueue
+from kframework.queue.backoff import Backoff
+from kframework.seeds import Seeds
+from kframework.state.cluster import AssumeError, ClusterState
+from kframework.state.inbox import (
+    Activated,
+    BindingEnded,
+    BindingStarted,
+    Changed,
+    Gone,
+    Inbox,
+    Message,
+    Nominated,
+    Synced,
+    Touched,
+)
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.queued_pod import QueuedPod
+from kframework.state.waiting import ReservedPod
+from kframework.status import Code, Status
+
+__all__ = ["Effects", "PodEngine", "Reservation"]
+
+
+class Reservation:
+    """A pod that was assumed on a node, and all that its binding cycle needs."""
+
+    __slots__ = ("attempt", "node_name", "pod", "profile", "queued", "reserved", "state", "work_announced")
+
+    def __init__(
+        self,
+        attempt: int,
+        profile: Profile,
+        queued: QueuedPod,
+        state: CycleState,
+        reserved: ReservedPod,
+    ) -> None:
+        self.attempt = attempt
+        self.profile = profile
+        self.queued = queued
+        self.pod = queued.pod
+        self.state = state
+        self.reserved = reserved
+        self.node_name = reserved.node_name
+
+    def __repr__(self) -> str:
+        return f"<Reservation {self.attempt}: {self.reserved!r}>"
+
+
+class Effects(Protocol):
+    """What the engine has done outside; every call returns at once."""
+
+    def bind(self, reservation: Reservation) -> None:
+        """Start the binding cycle of an assumed pod; BindingStarted and BindingEnded report on it."""
+        ...
+
+    def patch_status(self, pod: PendingPod, condition: PodCondition, nominated_node_name: str | None) -> None:
+        """Write the pod's condition and, unless None, its nominated node."""
+        ...
+
+    def record(
+        self,
+        profile: str,
+        pod: PodInfo,
+        *,
+        reason: str,
+        action: str,
+        note: str,
+        warning: bool = False,
+        related: PodInfo | None = None,
+    ) -> None:
+        """Record an Event about the pod on behalf of a profile."""
+        ...
+
+    def evict(self, victim: PodInfo, preemptor: PendingPod, profile: str) -> None:
+        """Evict a pod to make room for another."""
+        ...
+
+    def decided(self, decision: Decision) -> None:
+        """Take notice of an attempt."""
+        ...
+
+
+class PodEngine:
+    """Schedules one pod after the other."""
+
+    def __init__(
+        self,
+        cluster: ClusterState,
+        clock: Clock,
+        effects: Effects,
+        *,
+        seed: int = 0,
+        backoff: Backoff | None = None,
+        max_unschedulable: float = 300.0,
+        layer_memory: int = 256 << 20,
+        verifying: bool | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.clock = clock
+        self.effects = effects
+        self.seeds = Seeds(seed)
+        self.inbox = Inbox()
+        self.rotation = Rotation()
+        self.synced = False
+        self.attempts = 0
+        #: The search that is going on; None between two cycles.
+        self.current: Search | None = None
+        self._backoff = backoff or Backoff()
+        self._max_unschedulable = max_unschedulable
+        self._layer_memory = layer_memory
+        self._verifying = bool(os.environ.get("KFRAMEWORK_VERIFY")) if verifying is None else verifying
+        self._ties = self.seeds.generator("ties")
+        self._deferred: list[Message] = []
+        self._binding: dict[str, Reservation] = {}
+
+    def use(self, profiles: Profiles) -> None:
+        """Take the profiles whose pods this engine schedules; once, before the first message."""
+        self.profiles = profiles
+        self.queue = SchedulingQueue(
+            profiles, self.clock.now, self._backoff, max_unschedulable=self._max_unschedulable
+        )
+        self.handlers = EventHandlers(self.cluster, self.queue, profiles)
+        self._layers = {
+            name: Layers(profile, self.cluster.nodes, self._layer_memory // len(profiles))
+            for name, profile in profiles.items()
+        }
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def offer(self, message: Message) -> None:
+        """Take a message in, to be applied before the next cycle."""
+        self.inbox.offer(message)
+
+    def ask(self, message: Message) -> None:
+        """Take a plugin's request: done at the end of the cycle it comes from, else it is a message like any other."""
+        if self.current is not None:
+            self._deferred.append(message)
+        else:
+            self.offer(message)
+
+    def step(self) -> bool:
+        """Apply the messages, do what is due, schedule one pod; tell whether there was a pod."""
+        for message in self.inbox.drain():
+            self._apply(message)
+        self._tick()
+        queued = self.queue.pop() if self.synced else None
+        if queued is None:
+            return False
+        self._attempt(queued)
+        return True
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is due next, in seconds since 1970; None if nothing is."""
+        deadlines = (self.queue.retry_deadline, self.queue.flush_deadline, self.cluster.waiting.deadline)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to do but to wait for events or the flush of the unschedulable pool."""
+        pending = self.queue.pending()
+        busy = pending["active"] or pending["backoff"] or len(self.queue.in_flight) or self._binding
+        return self.synced and not busy and not len(self.inbox)
+
+    def _apply(self, message: Message) -> None:
+        match message:
+            case Changed(obj):
+                self.handlers.changed(obj)
+            case Gone(obj):
+                self.handlers.gone(obj)
+            case Synced():
+                self.synced = True
+            case BindingStarted(uid):
+                self.queue.done(uid)
+            case BindingEnded():
+                self._binding_ended(message)
+            case Activated(uids):
+                for uid in uids:
+                    self.queue.activate(uid)
+            case Nominated(uid, node_name):
+                pod = self.handlers.pending.get(uid)
+                if pod is not None:
+                    self.cluster.nominator.put(pod, node_name)
+            case Touched(node_names):
+                self._touch(node_names)
+
+    def _touch(self, node_names: tuple[str, ...]) -> None:
+        nodes = self.cluster.nodes
+        rows = [nodes.row(name) for name in node_names] if node_names else nodes.order.tolist()
+        for row in rows:
+            if row is not None:
+                nodes.touch(row)
+
+    def _tick(self) -> None:
+        now = self.clock.now()
+        deadline = self.cluster.waiting.deadline
+        if deadline is not None and deadline <= now:
+            for reserved in self.cluster.waiting.undecided():
+                self._expire(reserved, now)
+        self.queue.tick()
+
+    @staticmethod
+    def _expire(reserved: ReservedPod, now: float) -> None:
+        plugin, deadline = min(reserved.pending.items(), key=lambda item: item[1])
+        if deadline <= now:
+            waited = Duration(round(deadline - reserved.since, 6))
+            reserved.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
+
+    # -- one attempt -----------------------------------------------------------------------------------------------
+
+    def _attempt(self, queued: QueuedPod) -> None:
+        pod = queued.pod
+        if pod.terminating:
+            note = f"skip schedule deleting pod: {pod.key}"
+            self._warn(queued, note)
+            self.queue.done(pod.uid)
+        elif pod.uid in self.cluster.pods:
+            self.queue.done(pod.uid)
+        else:
+            self.attempts += 1
+            Attempt(self, self.profiles[pod.scheduler_name], queued).run()
+            self._end_of_cycle()
+
+    def _end_of_cycle(self) -> None:
+        self.current = None
+        deferred, self._deferred = self._deferred, []
+        for message in deferred:
+            self._apply(message)
+
+    def search(self, profile: Profile, queued: QueuedPod) -> Search:
+        """Open the search for a node; PluginError if the pod cannot be signed."""
+        if not isinstance(queued.signature, Signature):
+            queued.signature = profile.sign(queued.pod)
+        plan = self._layers[profile.name].plan(queued.signature, queued.pod)
+        self.current = Search(self.cluster, plan, queued.pod, self.rotation, self._ties)
+        return self.current
+
+    def find(self, search: Search) -> Found | Unfit | Failed:
+        """Run a search; under KFRAMEWORK_VERIFY compare it with the answers asked afresh."""
+        start = self.rotation.start
+        outcome = search.run()
+        if self._verifying:
+            verify(search, outcome, start)
+        return outcome
+
+    def launch(self, reservation: Reservation) -> None:
+        """Start the binding cycle of an assumed pod."""
+        self._binding[reservation.pod.uid] = reservation
+        self.effects.bind(reservation)
+
+    # -- failures --------------------------------------------------------------------------------------------------
+
+    def failed(self, queued: QueuedPod, status: Status, nominated: str | None) -> None:
+        """Put a pod back after a failed attempt, and say why (kube-scheduler's handleSchedulingFailure).
+
+        The rejectors stand in `queued`; `nominated` None leaves the nomination as it is.
+        """
+        uid = queued.pod.uid
+        current = self.handlers.pending.get(uid)
+        if current is None:
+            self.queue.done(uid)
+        else:
+            if current is not queued.pod:
+                queued.pod, queued.signature = current, None
+            self.queue.put_back(queued)
+        pod = queued.pod
+        stands = pod.status.nominated_node_name if nominated is None else nominated
+        self.cluster.nominator.put(pod, stands) if current is not None else self.cluster.nominator.remove(uid)
+        self._warn(queued, status.message)
+        condition = PodCondition(
+            type="PodScheduled",
+            status="False",
+            reason="Unschedulable" if status.rejected else "SchedulerError",
+            message=status.message,
+        )
+        changed = nominated if nominated is not None and nominated != pod.status.nominated_node_name else None
+        self.effects.patch_status(pod, condition, changed)
+
+    def _warn(self, queued: QueuedPod, note: str) -> None:
+        self.effects.record(
+            queued.pod.scheduler_name,
+            queued.pod,
+            reason="FailedScheduling",
+            action="Scheduling",
+            note=note,
+            warning=True,
+        )
+
+    # -- the end of a binding --------------------------------------------------------------------------------------
+
+    def _binding_ended(self, ended: BindingEnded) -> None:
+        reservation = self._binding.get(ended.uid)
+        if reservation is None or reservation.attempt != ended.attempt:
+            return
+        del self._binding[ended.uid]
+        self.cluster.waiting.remove(ended.uid)
+        if ended.status is None:
+            self.queue.done(ended.uid)
+            note = f"Successfully assigned {reservation.pod.key} to {reservation.node_name}"
+            self.effects.record(
+                reservation.profile.name, reservation.pod, reason="Scheduled", action="Binding", note=note
+            )
+        else:
+            self._binding_failed(reservation, ended.status, ended.rejector)
+
+    def _binding_failed(self, reservation: Reservation, status: Status, rejector: str | None) -> None:
+        """Undo a reservation and put the pod back, in kube-scheduler's order (04 4.4)."""
+        pod, queued = reservation.pod, reservation.queued
+        run_unreserve(reservation.profile, reservation.state, pod, reservation.node_name)
+        self.cluster.forget(pod.uid)
+        freed = Occurrence(EventResource.ASSIGNED_POD.value, ActionType.DELETE, pod, None)
+        rejectors = frozenset((rejector,)) if rejector is not None else frozenset()
+        queued.unschedulable_plugins, queued.pending_plugins = rejectors, frozenset()
+        if rejector is not None:
+            reasons = {reason: 1 for reason in status.reasons}
+            status = Status(status.code, (fit_error(1, reasons),), status.plugin)
+        if status.rejected:
+            self.failed(queued, status, "")
+            self.handlers.happened(freed, lambda other: other.uid != pod.uid)
+        else:
+            self.handlers.happened(freed)
+            self.failed(queued, status, "")
+
+    def __repr__(self) -> str:
+        return f"<PodEngine {self.attempts} attempts, {self.queue!r}, {self.cluster!r}>"
+
+
+class Attempt:
+    """One scheduling cycle of one pod: search, assume, reserve, permit, or fail; and its Decision."""
+
+    def __init__(self, engine: PodEngine, profile: Profile, queued: QueuedPod) -> None:
+        self.engine = engine
+        self.profile = profile
+        self.queued = queued
+        self.pod = queued.pod
+        self.popped_at = engine.clock.now()
+        self.started = perf_counter_ns()
+        self.timings: list[tuple[str, int]] = []
+
+    def run(self) -> None:
+        """Take the pod from pop to its Decision."""
+        engine = self.engine
+        self.queued.unschedulable_plugins = self.queued.pending_plugins = frozenset()
+        try:
+            search = engine.search(self.profile, self.queued)
+        except PluginError as error:
+            self._fail(fault(self.profile, error.plugin, "sign", error.__cause__ or error.message), "")
+            return
+        outcome = engine.find(search)
+        self.timings += search.timings
+        if isinstance(outcome, Found):
+            self._place(search, outcome)
+        elif isinstance(outcome, Unfit):
+            self._unfit(search, outcome)
+        else:
+            self._fail(outcome.status, "")
+
+    def _place(self, search: Search, found: Found) -> None:
+        engine, pod = self.engine, self.pod
+        try:
+            engine.cluster.assume(pod, found.node)
+        except AssumeError as error:
+            self._fail(Status(Code.ERROR, (str(error),)), "", found=found)
+            return
+        engine.cluster.nominator.remove(pod.uid)
+        began = perf_counter_ns()
+        status = run_reserve(self.profile, search.state, pod, found.node)
+        began = self._timed("reserve", began)
+        waits: tuple[tuple[str, float], ...] = ()
+        if status is None:
+            permit = run_permit(self.profile, search.state, pod, found.node)
+            self._timed("permit", began)
+            status, waits = permit.status, permit.waits
+        if status is not None:
+            self._undo(search, found, status)
+            return
+        now = engine.clock.now()
+        reserved = ReservedPod(pod, found.node, {plugin: now + seconds for plugin, seconds in waits}, now)
+        engine.cluster.waiting.put(reserved)
+        self._decide(Result.SCHEDULED, Status(Code.SUCCESS), None, found=found)
+        engine.launch(Reservation(engine.attempts, self.profile, self.queued, search.state, reserved))
+
+    def _undo(self, search: Search, found: Found, status: Status) -> None:
+        """Take back what Reserve or Permit refused."""
+        run_unreserve(self.profile, search.state, self.pod, found.node)
+        self.engine.cluster.forget(self.pod.uid)
+        if status.rejected:
+            self.queued.unschedulable_plugins = frozenset((status.plugin,))
+            if status.code == Code.PENDING:
+                self.queued.pending_plugins = frozenset((status.plugin,))
+            text = fit_error(1, {reason: 1 for reason in status.reasons})
+            status = Status(status.code, (text,), status.plugin)
+        self._fail(status, "", found=found)
+
+    def _unfit(self, search: Search, unfit: Unfit) -> None:
+        """No node fits: look for a way out, then fail."""
+        self.queued.unschedulable_plugins = unfit.rejectors
+        self.queued.pending_plugins = unfit.pending
+        nominated: str | None = ""
+        victims: tuple[str, ...] = ()
+        message = ""
+        if self.profile.post_filter:
+            began = perf_counter_ns()
+            answer = run_post_filter(self.profile, search.state, self.pod, unfit.diagnosis)
+            self._timed("post_filter", began)
+            message = "" if answer.status.code == Code.SUCCESS else answer.status.message
+            nominated, victims = self._way_out(answer.result)
+        text = fit_error(
+            len(self.engine.cluster.nodes),
+            unfit.reasons,
+            pre_filter_message=unfit.diagnosis.pre_filter_message,
+            post_filter_message=message,
+        )
+        self._fail(Status(Code.UNSCHEDULABLE, (text,)), nominated, unfit=unfit, victims=victims)
+
+    def _way_out(self, result: Preempt | Nominate | ClearNomination | None) -> tuple[str | None, tuple[str, ...]]:
+        """Do what PostFilter found; return the node nominated (None: as it was) and the keys of the victims."""
+        if isinstance(result, Nominate):
+            return result.node, ()
+        if isinstance(result, ClearNomination):
+            return "", ()
+        if not isinstance(result, Preempt) or not result.candidates:
+            return None, ()
+        chosen = min(result.candidates, key=result.key)  # type: ignore[arg-type]  # keys compare with each other
+        for victim in chosen.victims:
+            waiting = self.engine.cluster.waiting.get(victim.uid)
+            if waiting is None or not waiting.preempt(self.profile.name, f"preempted by {self.pod.key}"):
+                self.engine.effects.evict(victim, self.pod, self.profile.name)
+        return chosen.node, tuple(victim.key for victim in chosen.victims)
+
+    def _fail(
+        self,
+        status: Status,
+        nominated: str | None,
+        *,
+        found: Found | None = None,
+        unfit: Unfit | None = None,
+        victims: tuple[str, ...] = (),
+    ) -> None:
+        result = Result.UNSCHEDULABLE if status.rejected else Result.ERROR
+        self._decide(result, status, nominated, found=found, unfit=unfit, victims=victims)
+        self.engine.failed(self.queued, status, nominated)
+
+    def _timed(self, point: str, began: int) -> int:
+        now = perf_counter_ns()
+        self.timings.append((point, now - began))
+        return now
+
+    def _decide(
+        self,
+        result: Result,
+        status: Status,
+        nominated: str | None,
+        *,
+        found: Found | None = None,
+        unfit: Unfit | None = None,
+        victims: tuple[str, ...] = (),
+    ) -> None:
+        queued, pod = self.queued, self.pod
+        self.engine.effects.decided(
+            Decision(
+                attempt=self.engine.attempts,
+                tries=queued.attempts,
+                pod=pod.key,
+                uid=pod.uid,
+                profile=self.profile.name,
+                queued_at=queued.timestamp,
+                popped_at=self.popped_at,
+                result=result,
+                code=status.code,
+                node=found.node if found is not None and result is Result.SCHEDULED else "",
+                score=found.score if found is not None else 0,
+                ties=found.ties if found is not None else 0,
+                nodes=len(self.engine.cluster.nodes),
+                evaluated=found.evaluated if found is not None else unfit.evaluated if unfit is not None else 0,
+                feasible=found.feasible if found is not None else 0,
+                top=found.top if found is not None else (),
+                reasons=unfit.reasons if unfit is not None else {},
+                rejectors=tuple(sorted(queued.rejectors)),
+                pending=tuple(sorted(queued.pending_plugins)),
+                message=status.message,
+                nominated=nominated,
+                victims=victims,
+                started=self.started,
+                timings=tuple(self.timings),
+            )
+        )

@@ -1,0 +1,399 @@
+"""The extension points of a profile, run as kube-scheduler runs them: what each answer does and what a fault becomes.
+
+Every function answers with Statuses. An exception in a hook becomes a Status with code Error that names the plugin, its
+hook and its distribution; the traceback goes to the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from kframework.cycle_state import CycleState
+from kframework.plugin import ClearNomination, Diagnosis, Nominate, NodeNames, PluginResult, Preempt
+from kframework.profile import FilterStep, Profile, ScoreStep, Step
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.status import Code, Status, Wait
+
+__all__ = [
+    "MAX_PERMIT_WAIT",
+    "Narrowing",
+    "PermitAnswer",
+    "PostFilterAnswer",
+    "PreFilterAnswer",
+    "fault",
+    "narrow",
+    "run_add_pod",
+    "run_filter",
+    "run_permit",
+    "run_post_filter",
+    "run_pre_enqueue",
+    "run_pre_filter",
+    "run_pre_score",
+    "run_remove_pod",
+    "run_reserve",
+    "run_score",
+    "run_unreserve",
+]
+
+log = logging.getLogger(__name__)
+
+#: The longest that a Permit plugin may hold a pod, in seconds.
+MAX_PERMIT_WAIT = 15 * 60.0
+
+#: What one plugin's `pre_filter` or `pre_score` said: None or a Status; `pre_filter` may also name nodes.
+PreFilterAnswer = Status | NodeNames | None
+
+
+def fault(profile: Profile, plugin: str, hook: str, error: BaseException | str) -> Status:
+    """Turn an exception or a wrong answer of a hook into a Status that names the culprit; log the traceback."""
+    problem = profile.fault(plugin, hook, error)
+    log.error("%s", problem, exc_info=error if isinstance(error, BaseException) else None)
+    return Status(Code.ERROR, (str(problem),), plugin)
+
+
+def _no_status(profile: Profile, plugin: str, hook: str, answer: object) -> Status:
+    return fault(profile, plugin, hook, f"answered {answer!r}, which is no Status")
+
+
+def _failure(text: str, status: Status, plugin: str) -> Status:
+    """Return the error that a Status becomes where it is neither consent nor rejection."""
+    return Status(Code.ERROR, (f"{text}: {status.message or status.code.title}",), plugin)
+
+
+# -- PreEnqueue ----------------------------------------------------------------------------------------------------
+
+
+def run_pre_enqueue(profile: Profile, pod: PendingPod) -> Status | None:
+    """Return the first objection to queueing the pod, stamped with its plugin; None if there is none."""
+
+    def run(pod: PendingPod) -> Status | None:
+        for step in profile.pre_enqueue:
+            try:
+                status = step.call(pod)
+            except Exception as error:
+                return fault(profile, step.name, "pre_enqueue", error)
+            if status is None:
+                continue
+            if not isinstance(status, Status):
+                return _no_status(profile, step.name, "pre_enqueue", status)
+            if status.code != Code.SUCCESS:
+                return status.by(step.name)
+        return None
+
+    return profile.wrapped("pre_enqueue", run, pod)
+
+
+# -- PreFilter -----------------------------------------------------------------------------------------------------
+
+
+class Narrowing(msgspec.Struct, frozen=True):
+    """What PreFilter made of a pod as a whole.
+
+    `status`: the rejection or error that ends the attempt, None to go on. `nodes`: the names worth looking at, None =
+    all; `narrowed_by` who narrowed them. `skipped`: plugins whose Filter has nothing to say.
+    """
+
+    status: Status | None = None
+    nodes: frozenset[str] | None = None
+    narrowed_by: tuple[str, ...] = ()
+    skipped: frozenset[str] = frozenset()
+
+
+def ask_pre_filter(
+    profile: Profile, step: Step, state: CycleState, pod: PendingPod, nodes: NodeTable
+) -> PreFilterAnswer:
+    """Ask one plugin's `pre_filter`; a fault is an answer too."""
+    try:
+        answer = step.call(state, pod, nodes)
+    except Exception as error:
+        return fault(profile, step.name, "pre_filter", error)
+    if answer is None or isinstance(answer, frozenset):
+        return answer
+    if isinstance(answer, set):
+        return frozenset(answer)
+    if not isinstance(answer, Status):
+        return _no_status(profile, step.name, "pre_filter", answer)
+    return None if answer.code == Code.SUCCESS else answer
+
+
+def run_pre_filter(
+    profile: Profile, steps: Iterable[Step], ask: Callable[[Step], PreFilterAnswer]
+) -> Narrowing:
+    """Ask the plugins in order and sum up what they said (kube-scheduler's RunPreFilterPlugins).
+
+    Unschedulable is remembered while the later plugins still run, so that preemption finds their state;
+    UnschedulableAndUnresolvable, an error, or sets of nodes that have none in common end it at once.
+    """
+    rejection: Status | None = None
+    nodes: frozenset[str] | None = None
+    narrowed_by: list[str] = []
+    skipped: set[str] = set()
+    for step in steps:
+        answer = ask(step)
+        if answer is None:
+            continue
+        if not isinstance(answer, Status):
+            narrowed_by.append(step.name)
+            nodes = frozenset(answer) if nodes is None else nodes & answer
+            if not nodes:
+                none_left = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (unsatisfied(narrowed_by),))
+                return Narrowing(none_left, nodes, tuple(narrowed_by), frozenset(skipped))
+        elif answer.code == Code.SKIP:
+            skipped.add(step.name)
+        elif answer.code == Code.UNSCHEDULABLE:
+            rejection = answer.by(step.name)
+        elif answer.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return Narrowing(answer.by(step.name), nodes, (), frozenset(skipped))
+        elif answer.code == Code.ERROR and answer.plugin:
+            return Narrowing(answer, nodes, (), frozenset(skipped))
+        else:
+            failed = _failure(f'running PreFilter plugin "{step.name}"', answer, step.name)
+            return Narrowing(failed, nodes, (), frozenset(skipped))
+    return Narrowing(rejection, nodes, tuple(narrowed_by), frozenset(skipped))
+
+
+def unsatisfied(plugins: Iterable[str]) -> str:
+    """Say which plugins' node sets have nothing in common, as kube-scheduler does."""
+    names = sorted(plugins)
+    if len(names) == 1:
+        return f"node(s) didn't satisfy plugin {names[0]}"
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously"
+
+
+def narrow(narrowing: Narrowing) -> Status:
+    """Return what stands against a node that the plugins' sets leave out."""
+    names = " ".join(sorted(narrowing.narrowed_by))
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
+
+
+# -- Filter --------------------------------------------------------------------------------------------------------
+
+
+def run_filter(profile: Profile, step: FilterStep, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+    """Ask one Filter plugin about one node; None if it passes. A Status that is no rejection is a fault."""
+    try:
+        status = step.ask(state, pod, node)
+    except Exception as error:
+        return fault(profile, step.name, "filter", error)
+    return None if status is None else filter_status(profile, step, status)
+
+
+def filter_status(profile: Profile, step: FilterStep, status: Status) -> Status | None:
+    """Check what a Filter plugin answered, and put the plugin's name on it."""
+    if not isinstance(status, Status):
+        return _no_status(profile, step.name, "filter", status)
+    if status.rejected:
+        return status.by(step.name)
+    if status.code == Code.SUCCESS:
+        return None
+    return _failure(f'running "{step.name}" filter plugin', status, step.name)
+
+
+def run_add_pod(
+    profile: Profile, steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo
+) -> Status | None:
+    """Tell the plugins that a pod was put on a node; None if all took it in."""
+    calls = [(step.name, step.add_pod) for step in steps if step.add_pod is not None]
+    return _run_extension(profile, "add_pod", "AddPod", calls, (state, pod, other, node))
+
+
+def run_remove_pod(
+    profile: Profile, steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo
+) -> Status | None:
+    """Tell the plugins that a pod was taken off a node; None if all took it in."""
+    calls = [(step.name, step.remove_pod) for step in steps if step.remove_pod is not None]
+    return _run_extension(profile, "remove_pod", "RemovePod", calls, (state, pod, other, node))
+
+
+def _run_extension(
+    profile: Profile,
+    hook: str,
+    title: str,
+    calls: Iterable[tuple[str, Callable[..., Status | None]]],
+    arguments: tuple[object, ...],
+) -> Status | None:
+    for name, call in calls:
+        try:
+            status = call(*arguments)
+        except Exception as error:
+            return fault(profile, name, hook, error)
+        if status is not None and status.code != Code.SUCCESS:
+            return _failure(f'running {title} on PreFilter plugin "{name}"', status, name)
+    return None
+
+
+# -- PostFilter ----------------------------------------------------------------------------------------------------
+
+
+class PostFilterAnswer(msgspec.Struct, frozen=True):
+    """What PostFilter found: its Status, and what to do about it (None: leave the nomination as it is)."""
+
+    status: Status
+    result: Preempt | Nominate | ClearNomination | None = None
+
+
+def run_post_filter(
+    profile: Profile, state: CycleState, pod: PendingPod, diagnosis: Diagnosis
+) -> PostFilterAnswer:
+    """Ask the PostFilter plugins in order for a way out (kube-scheduler's RunPostFilterPlugins).
+
+    Success and UnschedulableAndUnresolvable end the search with the plugin's own result, an error ends it without one;
+    otherwise reasons add up and the last result that changes the nomination is kept.
+    """
+
+    def run(state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> PostFilterAnswer:
+        kept: PluginResult | None = None
+        reasons: list[str] = []
+        rejector = ""
+        for step in profile.post_filter:
+            try:
+                answer = step.call(state, pod, diagnosis)
+            except Exception as error:
+                return PostFilterAnswer(fault(profile, step.name, "post_filter", error))
+            status, result = _post_filter_parts(profile, step, answer)
+            if status.code in (Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
+                return PostFilterAnswer(status.by(step.name), result)
+            if not status.rejected:
+                return PostFilterAnswer(status.by(step.name))
+            rejector = rejector or step.name
+            reasons += status.reasons
+            kept = result or kept
+        return PostFilterAnswer(Status(Code.UNSCHEDULABLE, tuple(reasons), rejector), kept)
+
+    return profile.wrapped("post_filter", run, state, pod, diagnosis)
+
+
+def _post_filter_parts(profile: Profile, step: Step, answer: object) -> tuple[Status, PluginResult | None]:
+    if answer is None:
+        return Status(Code.UNSCHEDULABLE), None
+    if isinstance(answer, Status):
+        return answer, None
+    if isinstance(answer, Preempt | Nominate | ClearNomination):
+        return answer.status, answer
+    return fault(profile, step.name, "post_filter", f"answered {answer!r}, which the contract does not know"), None
+
+
+# -- PreScore, Score -----------------------------------------------------------------------------------------------
+
+
+def run_pre_score(
+    profile: Profile, step: Step, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: object
+) -> Status | None:
+    """Ask one plugin's `pre_score`: None to score, Skip to leave it out, an error that ends the attempt."""
+    try:
+        status = step.call(state, pod, nodes, rows)
+    except Exception as error:
+        return fault(profile, step.name, "pre_score", error)
+    if status is None or (isinstance(status, Status) and status.code == Code.SUCCESS):
+        return None
+    if not isinstance(status, Status):
+        return _no_status(profile, step.name, "pre_score", status)
+    if status.code == Code.SKIP:
+        return status
+    return _failure(f'running PreScore plugin "{step.name}"', status, step.name)
+
+
+def run_score(
+    profile: Profile, step: ScoreStep, state: CycleState, pod: PendingPod, node: NodeInfo
+) -> int | Status:
+    """Ask one Score plugin about one node; without normalising the answer must lie in 0..100."""
+    try:
+        score = step.ask(state, pod, node)
+    except Exception as error:
+        return fault(profile, step.name, "score", error)
+    if isinstance(score, bool) or not isinstance(score, int):
+        return fault(profile, step.name, "score", f"answered {score!r}, which is no integer")
+    if step.normalize is None and not 0 <= score <= 100:
+        return invalid_score(step, score)
+    return score
+
+
+def invalid_score(step: ScoreStep, score: int) -> Status:
+    """Return the error of a score that is out of range, in kube-scheduler's words."""
+    text = f'plugin "{step.name}" returns an invalid score {score}, it should in the range of [0, 100] after normalizing'
+    return Status(Code.ERROR, (f"applying score defaultWeights on Score plugins: {text}",), step.name)
+
+
+# -- Reserve, Permit -----------------------------------------------------------------------------------------------
+
+
+def run_reserve(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+    """Let the plugins reserve in order; the first that does not consent is the answer."""
+
+    def run(state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+        for step in profile.reserve:
+            status = ask_on_node(profile, step, "reserve", "Reserve", state, pod, node_name)
+            if status is not None:
+                return status
+        return None
+
+    return profile.wrapped("reserve", run, state, pod, node_name)
+
+
+def run_unreserve(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> None:
+    """Let every plugin undo its reservation, last first; a fault is logged and stops nobody."""
+
+    def run(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        for step in profile.unreserve:
+            try:
+                step.call(state, pod, node_name)
+            except Exception as error:
+                fault(profile, step.name, "unreserve", error)
+
+    profile.wrapped("unreserve", run, state, pod, node_name)
+
+
+def ask_on_node(
+    profile: Profile, step: Step, hook: str, title: str, state: CycleState, pod: PendingPod, node_name: str
+) -> Status | None:
+    """Ask one plugin about the chosen node: None = consent, a rejection as it is, anything else an error."""
+    try:
+        status = step.call(state, pod, node_name)
+    except Exception as error:
+        return fault(profile, step.name, hook, error)
+    return on_node_status(profile, step, hook, title, status)
+
+
+def on_node_status(profile: Profile, step: Step, hook: str, title: str, status: object) -> Status | None:
+    """Check what a plugin answered about the chosen node."""
+    if status is None:
+        return None
+    if not isinstance(status, Status):
+        return _no_status(profile, step.name, hook, status)
+    if status.code == Code.SUCCESS:
+        return None
+    if status.rejected:
+        return status.by(step.name)
+    return _failure(f'running {title} plugin "{step.name}"', status, step.name)
+
+
+class PermitAnswer(msgspec.Struct, frozen=True):
+    """What Permit said: a Status that stops the pod, or the plugins to wait for with their timeouts in seconds."""
+
+    status: Status | None = None
+    waits: tuple[tuple[str, float], ...] = ()
+
+
+def run_permit(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> PermitAnswer:
+    """Ask the Permit plugins in order; a rejection or an error after a wait drops the wait."""
+
+    def run(state: CycleState, pod: PendingPod, node_name: str) -> PermitAnswer:
+        waits: list[tuple[str, float]] = []
+        for step in profile.permit:
+            try:
+                answer = step.call(state, pod, node_name)
+            except Exception as error:
+                return PermitAnswer(fault(profile, step.name, "permit", error))
+            if isinstance(answer, Wait):
+                waits.append((step.name, min(float(answer.timeout), MAX_PERMIT_WAIT)))
+                continue
+            status = on_node_status(profile, step, "permit", "Permit", answer)
+            if status is not None:
+                return PermitAnswer(status)
+        return PermitAnswer(None, tuple(waits))
+
+    return profile.wrapped("permit", run, state, pod, node_name)

@@ -1,0 +1,374 @@
+"""A profile, compiled: tuples of bound methods per extension point, made once and looped over ever after."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar, cast
+from weakref import WeakValueDictionary
+
+import numpy as np
+import pluggy
+
+from kframework.cycle_state import CycleState
+from kframework.errors import PluginError
+from kframework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource
+from kframework.hookspecs import SPECIFICATIONS
+from kframework.plugin import ClearNomination, Diagnosis, Nominate, NodeNames, Plugin, Preempt, Rows, Scores
+from kframework.registry import hooks_of
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.status import Status
+
+__all__ = ["FilterStep", "Profile", "ScoreStep", "Signature", "Step"]
+
+R = TypeVar("R")
+
+Filter = Callable[[CycleState, PendingPod, NodeInfo], Status | None]
+FilterNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores]
+Score = Callable[[CycleState, PendingPod, NodeInfo], int]
+ScoreNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores | int]
+Normalize = Callable[[CycleState, PendingPod, Scores], Scores | int]
+PreFilter = Callable[[CycleState, PendingPod, NodeTable], Status | NodeNames | None]
+PostFilter = Callable[
+    [CycleState, PendingPod, Diagnosis], Preempt | Nominate | ClearNomination | Status | None
+]
+PreScore = Callable[[CycleState, PendingPod, NodeTable, Rows], Status | None]
+AddRemove = Callable[[CycleState, PendingPod, PodInfo, NodeInfo], Status | None]
+OnNode = Callable[[CycleState, PendingPod, str], object]
+
+#: Points that run once per cycle, synchronously, and so may be wrapped.
+_WRAPPABLE = frozenset(
+    {"pre_enqueue", "pre_filter", "post_filter", "pre_score", "reserve", "unreserve", "permit"}
+)
+_PLACEMENT = ("pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes")
+
+
+class Step:
+    """One plugin's part in one extension point."""
+
+    __slots__ = ("call", "name", "plugin")
+
+    def __init__(self, plugin: Plugin, call: Callable[..., object]) -> None:
+        self.name = plugin.name
+        self.plugin = plugin
+        self.call = call
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class FilterStep:
+    """A Filter plugin: its place in the configured order and both forms of its question.
+
+    `ask` always works, in the scalar form if the plugin has one (`scalar`), else through the columnar one; `ask_rows` is
+    None for a plugin without the latter, and `explain` turns its bits into a Status. `add_pod` and `remove_pod` are None where `pre_filter` stores nothing that a what-if changes.
+    """
+
+    __slots__ = ("add_pod", "ask", "ask_rows", "explain", "name", "order", "plugin", "remove_pod", "scalar")
+
+    def __init__(self, plugin: Plugin, order: int) -> None:
+        hooks = hooks_of(type(plugin))
+        self.name = plugin.name
+        self.plugin = plugin
+        self.order = order
+        self.ask_rows = cast("FilterNodes | None", _method(plugin, hooks, "filter_nodes"))
+        self.explain = cast("Callable[[PendingPod, int], Status] | None", _method(plugin, hooks, "filter_status"))
+        scalar = cast("Filter | None", _method(plugin, hooks, "filter"))
+        self.scalar = scalar is not None
+        self.ask: Filter = scalar or self._ask_one_row
+        self.add_pod = cast("AddRemove | None", _method(plugin, hooks, "add_pod"))
+        self.remove_pod = cast("AddRemove | None", _method(plugin, hooks, "remove_pod"))
+
+    def _ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        assert self.ask_rows is not None and self.explain is not None
+        bits = int(self.ask_rows(state, pod, node.table, np.array([node.row]))[0])
+        return self.explain(pod, bits) if bits else None
+
+    def __repr__(self) -> str:
+        return f"<FilterStep {self.order} {self.name}>"
+
+
+class ScoreStep:
+    """A Score plugin with its weight; `normalize` is None where raw scores are final."""
+
+    __slots__ = ("ask", "ask_rows", "name", "normalize", "plugin", "scalar", "weight")
+
+    def __init__(self, plugin: Plugin, weight: int) -> None:
+        hooks = hooks_of(type(plugin))
+        self.name = plugin.name
+        self.plugin = plugin
+        self.weight = weight
+        self.ask_rows = cast("ScoreNodes | None", _method(plugin, hooks, "score_nodes"))
+        scalar = cast("Score | None", _method(plugin, hooks, "score"))
+        self.scalar = scalar is not None
+        self.ask: Score = scalar or self._ask_one_row
+        self.normalize = cast("Normalize | None", _method(plugin, hooks, "normalize_score"))
+
+    def _ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        assert self.ask_rows is not None
+        scores = self.ask_rows(state, pod, node.table, np.array([node.row]))
+        return scores if isinstance(scores, int) else int(scores[0])
+
+    def __repr__(self) -> str:
+        return f"<ScoreStep {self.name} x{self.weight}>"
+
+
+class Signature:
+    """What the remembered answers for a pod depend on: one value per plugin that takes part in placement.
+
+    Equal pods share one Signature object (per profile), so it is compared and hashed by identity. A value of None
+    means that this plugin must be asked in every cycle.
+    """
+
+    __slots__ = ("__weakref__", "values")
+
+    def __init__(self, values: tuple[Hashable | None, ...]) -> None:
+        self.values = values
+
+
+class Profile:
+    """One profile of the configuration with its plugins; immutable, a reload makes a new one.
+
+    `placement` lists the plugins that take part in placing a pod (pre_filter, filter, pre_score, score) in order; a
+    Signature holds one value for each.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        plugins: Mapping[str, Plugin],
+        points: Mapping[str, Sequence[str]],
+        weights: Mapping[str, int],
+        *,
+        percentage_of_nodes_to_score: int = 0,
+        distributions: Mapping[str, str | None] | None = None,
+    ) -> None:
+        self.name = name
+        self.plugins = plugins
+        self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
+        self.distributions = distributions or {}
+        self.points = {point: tuple(names) for point, names in points.items()}
+        self._wrapped = self._validate()
+
+        self.queue_sort = cast("Callable[[object], Hashable]", self._steps("queue_sort")[0].call)
+        self.pre_enqueue = self._steps("pre_enqueue")
+        self.pre_filter = self._steps("pre_filter")
+        self.filters = tuple(FilterStep(self.plugins[n], order) for order, n in enumerate(self.points["filter"]))
+        self.post_filter = self._steps("post_filter")
+        self.pre_score = self._steps("pre_score")
+        self.scores = tuple(ScoreStep(self.plugins[n], weights.get(n) or 1) for n in self.points["score"])
+        self.reserve = self._steps("reserve", "reserve")
+        self.unreserve = tuple(reversed(self._steps("reserve", "unreserve")))
+        self.permit = self._steps("permit")
+        self.pre_bind = self._steps("pre_bind")
+        self.pre_flight = {step.name: step for step in self._steps("pre_bind", "pre_bind_pre_flight")}
+        self.bind = self._steps("bind")
+        self.post_bind = self._steps("post_bind")
+
+        enabled = {name for names in self.points.values() for name in names}
+        self.events = {name: self._events(self.plugins[name]) for name in sorted(enabled)}
+        self.placement = tuple(
+            plugin for name, plugin in self.plugins.items() if hooks_of(type(plugin)).keys() & set(_PLACEMENT)
+        )
+        self.index = {plugin.name: index for index, plugin in enumerate(self.placement)}
+        self._signers = tuple(_signer(plugin) for plugin in self.placement)
+        self._signatures: WeakValueDictionary[tuple[Hashable | None, ...], Signature] = WeakValueDictionary()
+
+    # -- signatures ------------------------------------------------------------------------------------------------
+
+    def sign(self, pod: PendingPod) -> Signature:
+        """Return the pod's signature; PluginError if a `sign` hook raises or answers something unhashable."""
+        values: list[Hashable | None] = []
+        for plugin, signer in zip(self.placement, self._signers, strict=True):
+            try:
+                value = signer(pod)
+                hash(value)
+            except Exception as error:
+                raise self.fault(plugin.name, "sign", error) from error
+            values.append(value)
+        key = tuple(values)
+        signature = self._signatures.get(key)
+        if signature is None:
+            signature = self._signatures[key] = Signature(key)
+        return signature
+
+    # -- faults ----------------------------------------------------------------------------------------------------
+
+    def fault(self, plugin: str, hook: str, error: BaseException | str) -> PluginError:
+        """Return the PluginError for something a hook did wrong."""
+        text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        return PluginError(text, plugin=plugin, hook=hook, distribution=self.distributions.get(plugin))
+
+    # -- wrappers --------------------------------------------------------------------------------------------------
+
+    def has_wrapper(self, point: str) -> bool:
+        """Tell whether some plugin wraps the point."""
+        return point in self._wrapped
+
+    def wrapped(self, point: str, run: Callable[..., R], *args: object) -> R:
+        """Run a whole point inside the wrappers that plugins put around it, through pluggy; without any, just run it."""
+        manager = self._wrapped.get(point)
+        if manager is None:
+            return run(*args)
+        inner = _Inner(point, run)
+        names = _argument_names(_SPECIFIED[point])
+        manager.register(inner, "the point itself")
+        try:
+            return cast("R", getattr(manager.hook, point)(**dict(zip(names, args, strict=True))))
+        finally:
+            manager.unregister(inner)
+
+    # -- compiling -------------------------------------------------------------------------------------------------
+
+    def _steps(self, point: str, hook: str | None = None) -> tuple[Step, ...]:
+        steps = []
+        for name in self.points.get(point, ()):
+            plugin = self.plugins[name]
+            call = _method(plugin, hooks_of(type(plugin)), hook or point)
+            if call is not None:
+                steps.append(Step(plugin, call))
+        return tuple(steps)
+
+    def _events(self, plugin: Plugin) -> tuple[ClusterEvent, ...]:
+        """Return what wakes a pod that the plugin rejected, with kube-scheduler's implicit taint registration."""
+        register = _method(plugin, hooks_of(type(plugin)), "events_to_register")
+        if register is None:
+            return DEFAULT_EVENTS
+        try:
+            events = tuple(cast("Sequence[ClusterEvent]", register()))
+        except Exception as error:
+            raise self.fault(plugin.name, "events_to_register", error) from error
+        if not all(isinstance(event, ClusterEvent) for event in events):
+            raise self.fault(plugin.name, "events_to_register", f"must list ClusterEvents, not {events!r}")
+        node = [event.action for event in events if event.resource == EventResource.NODE]
+        if any(a & ActionType.ADD for a in node) and not any(a & ActionType.UPDATE_NODE_TAINT for a in node):
+            # A taint change can make any node newly usable, whatever the plugin itself looks at (kube-scheduler 1.36).
+            events += (ClusterEvent(EventResource.NODE.value, ActionType.UPDATE_NODE_TAINT),)
+        return events
+
+    def _validate(self) -> dict[str, pluggy.PluginManager]:
+        """Let pluggy check every hook against the contract; return a manager per point that has wrappers."""
+        wrapped: dict[str, pluggy.PluginManager] = {}
+        for name, plugin in self.plugins.items():
+            manager = _manager()
+            try:
+                manager.register(plugin, name)
+                manager.check_pending()
+            except pluggy.PluginValidationError as error:
+                reason = " ".join(str(error).split())
+                raise PluginError(reason, plugin=name, distribution=self.distributions.get(name)) from error
+            for hook, options in hooks_of(type(plugin)).items():
+                self._check_hook(name, plugin, hook, options)
+        for point in _WRAPPABLE:
+            wrappers = [
+                (name, plugin)
+                for name, plugin in reversed(list(self.plugins.items()))
+                if hooks_of(type(plugin)).get(point, {}).get("wrapper")
+            ]
+            if wrappers:
+                wrapped[point] = manager = pluggy.PluginManager("kframework")
+                manager.add_hookspecs(_first_result(point))
+                for name, plugin in wrappers:
+                    manager.register(_Wrapper(point, getattr(plugin, point)), name)
+        return wrapped
+
+    def _check_hook(self, name: str, plugin: Plugin, hook: str, options: Mapping[str, object]) -> None:
+        if options.get("tryfirst") or options.get("trylast"):
+            raise self.fault(name, hook, "tryfirst and trylast are refused: order comes from the configuration")
+        if options.get("hookwrapper"):
+            raise self.fault(name, hook, "write the wrapper in the new style: @hookimpl(wrapper=True)")
+        if options.get("wrapper") and hook not in _WRAPPABLE:
+            raise self.fault(name, hook, "this point cannot be wrapped")
+        wanted, got = _argument_names(_SPECIFIED[hook]), _argument_names(getattr(type(plugin), hook))
+        if wanted != got:
+            raise self.fault(name, hook, f"takes ({', '.join(got)}) where the contract says ({', '.join(wanted)})")
+        function = getattr(type(plugin), hook)
+        if inspect.iscoroutinefunction(function) and hook not in ("pre_bind", "bind", "post_bind"):
+            raise self.fault(name, hook, "must be a plain function: the cluster stands still while it runs")
+        if hook == "filter_nodes" and "filter_status" not in hooks_of(type(plugin)):
+            raise self.fault(name, hook, "needs filter_status beside it, to put its bits into words")
+
+    def __repr__(self) -> str:
+        return f"<Profile {self.name}: {', '.join(self.plugins)}>"
+
+
+class _Inner:
+    """The point itself, as the innermost hook of its wrappers."""
+
+    def __init__(self, point: str, run: Callable[..., object]) -> None:
+        setattr(self, point, pluggy.HookimplMarker("kframework")(_with_arguments(point, run)))
+
+
+class _Wrapper:
+    """One plugin's wrapper of one point, alone."""
+
+    def __init__(self, point: str, wrapper: Callable[..., object]) -> None:
+        setattr(self, point, wrapper)
+
+
+#: The specification of every hook, by name.
+_SPECIFIED: dict[str, Callable[..., object]] = {
+    name: member
+    for protocol in SPECIFICATIONS
+    for name, member in vars(protocol).items()
+    if hasattr(member, "kframework_spec")
+}
+
+
+def _argument_names(function: Callable[..., object]) -> tuple[str, ...]:
+    return tuple(name for name in inspect.signature(function).parameters if name != "self")
+
+
+def _with_arguments(point: str, run: Callable[..., object]) -> Callable[..., object]:
+    """Give a function the argument names that pluggy hands over by."""
+
+    def inner(*args: object) -> object:
+        return run(*args)
+
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        for name in _argument_names(_SPECIFIED[point])
+    ]
+    inner.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # how pluggy learns the names
+    return inner
+
+
+def _first_result(point: str) -> type:
+    """Return a namespace that specifies one point as answering a single result."""
+    marker = pluggy.HookspecMarker("kframework")
+
+    class Specification:
+        """The specification of one wrapped point."""
+
+    setattr(Specification, point, staticmethod(marker(firstresult=True)(_with_arguments(point, lambda *_: None))))
+    return Specification
+
+
+def _manager() -> pluggy.PluginManager:
+    manager = pluggy.PluginManager("kframework")
+    for protocol in SPECIFICATIONS:
+        manager.add_hookspecs(protocol)
+    return manager
+
+
+def _method(plugin: Plugin, hooks: Mapping[str, Mapping[str, object]], hook: str) -> Callable[..., object] | None:
+    if hook not in hooks or hooks[hook].get("wrapper"):
+        return None
+    return cast("Callable[..., object]", getattr(plugin, hook))
+
+
+def _signer(plugin: Plugin) -> Callable[[PendingPod], Hashable | None]:
+    sign = _method(plugin, hooks_of(type(plugin)), "sign")
+    if sign is not None:
+        return cast("Callable[[PendingPod], Hashable | None]", sign)
+    return _whole if plugin.reads is not None else _never
+
+
+def _whole(pod: PendingPod) -> Hashable:
+    return pod.whole
+
+
+def _never(pod: PendingPod) -> None:
+    return None
+

@@ -1,0 +1,160 @@
+"""The profiles of a configuration, made of its plugins; and what the queue must know of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import chain
+
+from kframework.config import Configuration, ExtensionPoints, expand_all, in_tree_points, typed_args
+from kframework.config import Profile as ProfileConfiguration
+from kframework.config.document import Place
+from kframework.config.models import POINTS, camel
+from kframework.config.problems import Problem
+from kframework.errors import ConfigError, PluginError
+from kframework.events import ClusterEvent, Occurrence
+from kframework.handle import Handle
+from kframework.plugin import Plugin
+from kframework.points import fault, run_pre_enqueue
+from kframework.profile import Profile
+from kframework.registry import Registry, points_of
+from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
+from kframework.status import Status
+
+__all__ = ["Profiles", "compile_profiles"]
+
+
+
+class Profiles(Mapping[str, Profile]):
+    """The profiles by scheduler name, in the order of the configuration.
+
+    `notices` are lines for the user: in-tree plugins that are configured but do not run.
+    """
+
+    def __init__(self, profiles: Mapping[str, Profile], notices: tuple[str, ...] = ()) -> None:
+        self._profiles = dict(profiles)
+        self._first = next(iter(self._profiles.values()))
+        self._registered = tuple(
+            {event: None for profile in self._profiles.values() for event in chain(*profile.events.values())}
+        )
+        self.notices = notices
+
+    def __getitem__(self, name: str) -> Profile:
+        return self._profiles[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._profiles)
+
+    def __len__(self) -> int:
+        return len(self._profiles)
+
+    def sort_key(self, queued: QueuedPod) -> Hashable:
+        """Return the pod's key in the active queue; a pod for which `queue_sort` fails comes after all others."""
+        try:
+            return (0, self._first.queue_sort(queued))
+        except Exception as error:
+            fault(self._first, self._first.points["queue_sort"][0], "queue_sort", error)
+            return (1, queued.timestamp)
+
+    def gate(self, pod: PendingPod) -> Status | None:
+        """Ask the PreEnqueue plugins of the pod's profile."""
+        return run_pre_enqueue(self._profiles[pod.scheduler_name], pod)
+
+    def registered(self, event: Occurrence) -> bool:
+        """Tell whether any plugin of any profile registered the event."""
+        return event.wildcard or any(registration.matches(event) for registration in self._registered)
+
+    def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
+        """Tell whether this plugin of the pod's profile registered the event."""
+        registrations: tuple[ClusterEvent, ...] = self._profiles[pod.scheduler_name].events.get(plugin, ())
+        return any(registration.matches(event) for registration in registrations)
+
+    def plugins(self) -> Iterator[tuple[Profile, Plugin]]:
+        """List every plugin instance with its profile."""
+        for profile in self._profiles.values():
+            for plugin in profile.plugins.values():
+                yield profile, plugin
+
+
+def compile_profiles(
+    configuration: Configuration, registry: Registry, handle: Callable[[str, str], Handle]
+) -> Profiles:
+    """Import the plugins that the configuration names, make one instance per profile, and compile the profiles.
+
+    `handle(profile, plugin)` gives each instance its door back. Raises ConfigError for what is wrong, with its place:
+    an unknown name, two distributions that claim one, a plugin that cannot be imported, made or used.
+    """
+    expansions = expand_all(configuration, functools.partial(_points, configuration, registry), list(registry))
+    profiles = {
+        profile.scheduler_name: _compile(configuration, profile, points, registry, handle)
+        for profile, points in zip(configuration.profiles, expansions, strict=True)
+    }
+    enabled = dict.fromkeys(name for points in expansions for name in chain(*points.order.values()))
+    idle = [name for name in enabled if name not in registry]
+    notices = (f"not built yet, so they do not run: {', '.join(idle)}",) if idle else ()
+    return Profiles(profiles, notices)
+
+
+def _points(configuration: Configuration, registry: Registry, name: str) -> frozenset[str]:
+    """Return the points that a plugin extends; in-tree plugins that are not built yet are known all the same."""
+    if name not in registry:
+        return in_tree_points(name)
+    try:
+        return points_of(registry.load(name))
+    except PluginError as error:
+        raise _placed(configuration.profiles, error) from error
+
+
+def _compile(
+    configuration: Configuration,
+    profile: ProfileConfiguration,
+    points: ExtensionPoints,
+    registry: Registry,
+    handle: Callable[[str, str], Handle],
+) -> Profile:
+    enabled = dict.fromkeys(chain(*points.order.values()))
+    percentage = profile.percentage_of_nodes_to_score
+    if percentage is None:
+        percentage = configuration.settings.percentage_of_nodes_to_score
+    try:
+        plugins = {name: _instance(profile, name, registry, handle) for name in enabled if name in registry}
+        return Profile(
+            profile.scheduler_name,
+            plugins,
+            {point: [name for name in names if name in plugins] for point, names in points.order.items()},
+            points.weights,
+            percentage_of_nodes_to_score=percentage,
+            distributions={plugin: registry.distribution(plugin) for plugin in plugins},
+        )
+    except PluginError as error:
+        raise _placed([profile], error) from error
+
+
+def _instance(
+    profile: ProfileConfiguration, name: str, registry: Registry, handle: Callable[[str, str], Handle]
+) -> Plugin:
+    plugin = registry.load(name)
+    args = typed_args(profile, name, plugin.Args)
+    try:
+        return plugin(args, handle(profile.scheduler_name, name))
+    except Exception as error:
+        reason = f"cannot be made: {type(error).__name__}: {error}"
+        raise PluginError(reason, plugin=name, distribution=registry.distribution(name)) from error
+
+
+def _placed(profiles: Sequence[ProfileConfiguration], error: PluginError) -> ConfigError:
+    """Say where the file names the plugin that is at fault."""
+    places = [place for profile in profiles for place in _enabled_at(profile, error.plugin)]
+    place = places[0] if places else profiles[0].place
+    return place.error(Problem((), str(error)))
+
+
+def _enabled_at(profile: ProfileConfiguration, name: str) -> Iterator[Place]:
+    """List where the file enables a plugin; nowhere for one of the default set."""
+    for point in (*POINTS, "multi_point"):
+        key = profile.place / "plugins" / camel(point) / "enabled"
+        entries = key.value
+        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+            if isinstance(entry, dict) and entry.get("name") == name:
+                yield key / index / "name"

@@ -1,0 +1,326 @@
+"""kube-scheduler's SchedulingQueue: active, backing off, unschedulable, gated and in-flight pods.
+
+A pod is in exactly one place. Nothing polls: `deadline` says when the next timer is due, `tick` does what is due.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from typing import Protocol
+
+from kframework.events import ActionType, EventResource, Occurrence, pod_updates
+from kframework.queue.backoff import Backoff
+from kframework.queue.heap import Heap
+from kframework.queue.in_flight import InFlight
+from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
+from kframework.status import Status
+
+__all__ = ["FLUSH_INTERVAL", "QueueRules", "SchedulingQueue", "own_updates"]
+
+#: How often the unschedulable pool is looked through for pods that have waited too long, in seconds.
+FLUSH_INTERVAL = 30.0
+
+_TIMEOUT = Occurrence(EventResource.ANY.value, ActionType.ALL, named="UnschedulableTimeout")
+
+
+class QueueRules(Protocol):
+    """What the queue asks of the profiles."""
+
+    def sort_key(self, queued: QueuedPod) -> Hashable:
+        """Return the key of the pod in the active queue, lowest first."""
+        ...
+
+    def gate(self, pod: PendingPod) -> Status | None:
+        """Ask PreEnqueue; None lets the pod in."""
+        ...
+
+    def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
+        """Tell whether this plugin, which holds the pod back, registered the event."""
+        ...
+
+
+class SchedulingQueue:
+    """The pods that wait to be scheduled."""
+
+    def __init__(
+        self, rules: QueueRules, now: Callable[[], float], backoff: Backoff, *, max_unschedulable: float = 300.0
+    ) -> None:
+        self._rules = rules
+        self._now = now
+        self._backoff = backoff
+        self._max_unschedulable = max_unschedulable
+        self._born = now()
+        self._active = Heap()
+        self._backing_off = Heap()
+        self._backing_off_after_error = Heap()
+        self._unschedulable: dict[str, QueuedPod] = {}
+        self._gated: dict[str, QueuedPod] = {}
+        self._in_flight = InFlight()
+        #: How many pods entered which queue because of which event.
+        self.incoming: Counter[tuple[str, str]] = Counter()
+
+    # -- in and out ------------------------------------------------------------------------------------------------
+
+    def add(self, pod: PendingPod) -> None:
+        """Take in a pod that is new."""
+        self._enter_active(QueuedPod(pod, self._now()), "PodAdd")
+
+    def pop(self) -> QueuedPod | None:
+        """Hand out the pod whose turn it is, None if there is none; `done` or `put_back` must follow exactly once.
+
+        With nothing active the first pod that rests after a rejection is handed out early (KEP-5142).
+        """
+        if self._active:
+            queued = self._active.pop()
+        elif self._backing_off:
+            queued = self._backing_off.pop()
+            self.incoming["active", "PopFromBackoffQ"] += 1
+        else:
+            return None
+        queued.attempts += 1
+        if queued.initial_attempt is None:
+            queued.initial_attempt = self._now()
+        self._in_flight.pop(queued.pod.uid)
+        return queued
+
+    def put_back(self, queued: QueuedPod) -> None:
+        """Take back a pod whose attempt failed; its rejectors say what it waits for, none at all that it just rests."""
+        if queued.rejectors:
+            queued.unschedulable_count += 1
+            queued.consecutive_errors = 0
+        else:
+            queued.consecutive_errors += 1
+        queued.timestamp = self._now()
+        queued.backoff_expiry = None
+        if not queued.rejectors or queued.pod.uid not in self._in_flight:
+            self._requeue(queued, "ScheduleAttemptFailure")
+        else:
+            self._replay(queued)
+        self.done(queued.pod.uid)
+
+    def done(self, uid: str) -> bool:
+        """Let a popped pod go for good; tell whether it was in flight (asking twice does no harm)."""
+        return self._in_flight.done(uid)
+
+    def update(self, pod: PendingPod) -> None:
+        """Replace the object of a pending pod; a change that its rejectors registered wakes it."""
+        queued = self.get(pod.uid)
+        if queued is None:
+            return
+        old, queued.pod, queued.signature = queued.pod, pod, None
+        if pod.uid in self._active:
+            self._active.remove(pod.uid)
+            self._push_active(queued)
+        elif pod.uid in self._gated or pod.uid in self._unschedulable:
+            self._wake_by_own_update(old, queued)
+
+    def _wake_by_own_update(self, old: PendingPod, queued: QueuedPod) -> None:
+        for event in own_updates(old, queued.pod):
+            if queued.pod.uid in self._gated:
+                verdict = "later" if self._rules.wakes(event, queued.pod, queued.gating_plugin) else ""
+            else:
+                verdict = self._worth(event, queued)
+            if verdict:
+                self.delete(queued.pod.uid)
+                self._wake(queued, event.label, at_once=verdict == "now")
+                return
+
+    def delete(self, uid: str) -> None:
+        """Drop a pod wherever it waits."""
+        for heap in (self._active, self._backing_off, self._backing_off_after_error):
+            heap.remove(uid)
+        self._unschedulable.pop(uid, None)
+        self._gated.pop(uid, None)
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """Return the queued pod of this uid; None if it is in no queue (in flight, or unknown)."""
+        return (
+            self._active.get(uid)
+            or self._backing_off.get(uid)
+            or self._backing_off_after_error.get(uid)
+            or self._unschedulable.get(uid)
+            or self._gated.get(uid)
+        )
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def move(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
+        """Let an event wake the pods it may help: those of whose rejectors one registered it."""
+        for uid, queued in list(self._gated.items()):
+            if (only is None or only(queued.pod)) and self._rules.wakes(event, queued.pod, queued.gating_plugin):
+                del self._gated[uid]
+                self._requeue(queued, event.label)
+        for uid, queued in list(self._unschedulable.items()):
+            if (only is None or only(queued.pod)) and (verdict := self._worth(event, queued)):
+                del self._unschedulable[uid]
+                self._wake(queued, event.label, at_once=verdict == "now")
+        self._in_flight.happened(event)
+
+    def activate(self, uid: str) -> None:
+        """Make a pod active, whatever it waits for; one in flight is retried after its backoff."""
+        queued = self.get(uid)
+        if queued is not None and uid not in self._active:
+            self.delete(uid)
+            self._enter_active(queued, "ForceActivate")
+        elif uid in self._in_flight:
+            self._in_flight.happened(
+                Occurrence(EventResource.ANY.value, ActionType.ALL, new=uid, named="ForceActivate")
+            )
+
+    def _replay(self, queued: QueuedPod) -> None:
+        """Requeue a pod by what happened while it was in flight."""
+        verdicts = [self._worth(event, queued) for event in self._in_flight.since_pop(queued.pod.uid)]
+        if "now" in verdicts:
+            self._wake(queued, "ScheduleAttemptFailure", at_once=True)
+        elif any(verdicts):
+            self._requeue(queued, "ScheduleAttemptFailure")
+        else:
+            self._unschedulable[queued.pod.uid] = queued
+            self.incoming["unschedulable", "ScheduleAttemptFailure"] += 1
+
+    def _worth(self, event: Occurrence, queued: QueuedPod) -> str:
+        """Say whether an event makes another attempt worthwhile: "" no, "later" after backoff, "now" without."""
+        if not queued.rejectors:
+            return "later"
+        if event.resource == EventResource.UNSCHEDULABLE_POD.value and not _is(event.new, queued.pod):
+            return ""
+        if event.wildcard:
+            return "later" if event.new is None or event.new == queued.pod.uid else ""
+        if any(self._rules.wakes(event, queued.pod, plugin) for plugin in sorted(queued.pending_plugins)):
+            return "now"
+        if any(self._rules.wakes(event, queued.pod, plugin) for plugin in sorted(queued.unschedulable_plugins)):
+            return "later"
+        return ""
+
+    # -- timers ----------------------------------------------------------------------------------------------------
+
+    @property
+    def retry_deadline(self) -> float | None:
+        """When the next pod has rested enough, in seconds since 1970."""
+        expiries = [key[0] for key in self._resting_keys()]
+        return min(expiries) + 1 if expiries else None
+
+    @property
+    def flush_deadline(self) -> float | None:
+        """When the first unschedulable pod has waited too long, in seconds since 1970."""
+        oldest = next(iter(self._unschedulable.values()), None)
+        if oldest is None:
+            return None
+        due = oldest.timestamp + self._max_unschedulable - self._born
+        # Strictly older than the maximum at a multiple of the interval.
+        return self._born + (math.floor(due / FLUSH_INTERVAL) + 1) * FLUSH_INTERVAL
+
+    def tick(self) -> None:
+        """Do what is due: end rests, and retry what has been unschedulable for too long."""
+        now = self._now()
+        for heap in (self._backing_off, self._backing_off_after_error):
+            while heap and self._expiry(heap) < math.floor(now):
+                queued = heap.pop()
+                self._push_active(queued)
+                self.incoming["active", "BackoffComplete"] += 1
+        deadline = self.flush_deadline
+        if deadline is not None and deadline <= now:
+            self._flush(now)
+
+    def _flush(self, now: float) -> None:
+        for uid, queued in list(self._unschedulable.items()):
+            if now - queued.timestamp > self._max_unschedulable:
+                del self._unschedulable[uid]
+                self._requeue(queued, _TIMEOUT.label)
+
+    def _resting_keys(self) -> Iterator[tuple[float, ...]]:
+        for heap in (self._backing_off, self._backing_off_after_error):
+            if heap:
+                yield (self._expiry(heap),)
+
+    @staticmethod
+    def _expiry(heap: Heap) -> float:
+        key = heap.first_key()
+        assert isinstance(key, tuple)
+        return float(key[0])
+
+    # -- where a pod goes ------------------------------------------------------------------------------------------
+
+    def _wake(self, queued: QueuedPod, reason: str, *, at_once: bool) -> None:
+        if at_once:
+            self._enter_active(queued, reason)
+        else:
+            self._requeue(queued, reason)
+
+    def _requeue(self, queued: QueuedPod, reason: str) -> None:
+        """Put a pod where its backoff says: to rest, or into the active queue."""
+        if not self._backoff.resting(queued, self._now()):
+            self._enter_active(queued, reason)
+        elif self._gate(queued):
+            expiry = self._backoff.expiry(queued)
+            if queued.rejectors:
+                queued.sort_key = self._rules.sort_key(queued)
+                self._backing_off.push((expiry, queued.sort_key), queued)
+            else:
+                self._backing_off_after_error.push((expiry,), queued)
+            self.incoming["backoff", reason] += 1
+
+    def _enter_active(self, queued: QueuedPod, reason: str) -> None:
+        if self._gate(queued):
+            self._push_active(queued)
+            self.incoming["active", reason] += 1
+
+    def _push_active(self, queued: QueuedPod) -> None:
+        queued.sort_key = self._rules.sort_key(queued)
+        if queued.initial_attempt is None:
+            queued.initial_attempt = self._now()
+        self._active.push(queued.sort_key, queued)
+
+    def _gate(self, queued: QueuedPod) -> bool:
+        """Ask PreEnqueue; a pod that is held back waits among the gated ones. Tell whether the way is free."""
+        status = self._rules.gate(queued.pod)
+        if status is None:
+            queued.gating_plugin = ""
+            return True
+        queued.gating_plugin = status.plugin
+        queued.unschedulable_plugins |= {status.plugin}
+        self._gated[queued.pod.uid] = queued
+        self.incoming["unschedulable", "PreEnqueue"] += 1
+        return False
+
+    # -- looking at it ---------------------------------------------------------------------------------------------
+
+    @property
+    def in_flight(self) -> InFlight:
+        """The pods that are popped and not returned."""
+        return self._in_flight
+
+    def pending(self) -> dict[str, int]:
+        """Count the pods per queue, under the labels of `scheduler_pending_pods`."""
+        return {
+            "active": len(self._active),
+            "backoff": len(self._backing_off) + len(self._backing_off_after_error),
+            "unschedulable": len(self._unschedulable),
+            "gated": len(self._gated),
+        }
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        for place in (self._active, self._backing_off, self._backing_off_after_error):
+            yield from place
+        yield from self._unschedulable.values()
+        yield from self._gated.values()
+
+    def __len__(self) -> int:
+        return sum(self.pending().values())
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {queue}" for queue, count in self.pending().items())
+        return f"<SchedulingQueue {counts}, {len(self._in_flight)} in flight>"
+
+
+def own_updates(old: PendingPod, new: PendingPod) -> Iterator[Occurrence]:
+    """List the events that the update of a pending pod amounts to."""
+    for action in pod_updates(old, new):
+        yield Occurrence(EventResource.UNSCHEDULABLE_POD.value, action, old, new)
+
+
+def _is(subject: object, pod: PendingPod) -> bool:
+    return isinstance(subject, PendingPod) and subject.uid == pod.uid

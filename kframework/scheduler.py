@@ -1,0 +1,311 @@
+"""The scheduler: an engine, a cluster, and the tasks between them, wired in one task group."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from time import perf_counter
+from typing import Protocol, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from kframework.binding import BindingCycle
+from kframework.clock import Clock, rfc3339_micro
+from kframework.cluster import Cluster
+from kframework.config import Configuration
+from kframework.decision import Binding, Decision
+from kframework.errors import ConfigError, nearest
+from kframework.outbox import Outbox
+from kframework.objects import KINDS, ApiObject, Event, Node, ObjectMeta, ObjectReference, Pod, PodCondition
+from kframework.plugin_handle import PluginHandle
+from kframework.pod_engine import PodEngine, Reservation
+from kframework.profiles import compile_profiles
+from kframework.queue.backoff import Backoff
+from kframework.registry import Registry
+from kframework.state.cluster import ClusterState
+from kframework.state.inbox import Message
+from kframework.state.pods import PendingPod, PodInfo
+
+__all__ = ["Engine", "Observer", "Scheduler"]
+
+T = TypeVar("T", bound=ApiObject)
+
+log = logging.getLogger(__name__)
+
+#: How long the loop works before it lets others run, in seconds.
+SLICE = 0.002
+
+#: Longer event notes are cut, in bytes.
+_MAX_NOTE = 1024
+
+
+class Observer(Protocol):
+    """Whoever takes notice of decisions and bindings: traces, metrics, recordings, reports."""
+
+    def decided(self, decision: Decision) -> None:
+        """Take notice of an attempt."""
+        ...
+
+    def bound(self, binding: Binding) -> None:
+        """Take notice of the end of a binding cycle."""
+        ...
+
+
+class Engine(Protocol):
+    """What drives decisions; the rim only feeds it messages and steps it."""
+
+    def offer(self, message: Message) -> None:
+        """Take a message in."""
+        ...
+
+    def step(self) -> bool:
+        """Do the next piece of work; tell whether there may be more at once."""
+        ...
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is due next, in seconds since 1970; None if nothing is."""
+        ...
+
+
+class ClusterApi:
+    """The cluster's API as plugins get it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def bind(self, pod: PendingPod, node_name: str) -> None:
+        """Bind the pod; its uid is a precondition."""
+        await self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
+
+    async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
+        """Read one object."""
+        return await self._cluster.get(kind, name, namespace)
+
+    async def create(self, obj: T) -> T:
+        """Create the object and return it as stored."""
+        return await self._cluster.create(obj)
+
+    async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
+        """Merge-patch the object and return it as stored."""
+        return await self._cluster.patch(kind, name, patch, namespace)
+
+    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "") -> None:
+        """Delete the object."""
+        await self._cluster.delete(kind, name, namespace)
+
+
+class Scheduler:
+    """Schedules the pods of a cluster by a configuration until it is cancelled.
+
+    `slice` is how long it works before others run, in seconds; 0 lets them run after every cycle, as virtual time
+    wants. `on_idle` is called whenever there is nothing to do but to wait.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        cluster: Cluster,
+        clock: Clock,
+        *,
+        registry: Registry | None = None,
+        observers: Iterable[Observer] = (),
+        slice: float = SLICE,
+    ) -> None:
+        options, settings = configuration.options, configuration.settings
+        self.clock = clock
+        self.cluster = cluster
+        self.api = ClusterApi(cluster)
+        self.engine = PodEngine(
+            ClusterState(),
+            clock,
+            self,
+            seed=options.seed,
+            backoff=Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
+            max_unschedulable=options.pod_max_in_unschedulable_pods_duration,
+            layer_memory=options.layer_memory_bytes,
+        )
+        self.profiles = compile_profiles(configuration, registry or Registry.installed(), self._handle)
+        self.engine.use(self.profiles)
+        self.outbox = Outbox(cluster)
+        self.on_idle: Callable[[], None] = lambda: None
+        self._observers = tuple(observers)
+        self._slice = slice
+        self._woken = asyncio.Event()
+        self._tasks: TaskGroup | None = None
+        self._bindings = 0
+        self._host = socket.gethostname()
+        self._recorded = 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to do until something happens in the cluster or a pod has waited too long."""
+        return self.engine.settled and not self._bindings and self.outbox.empty
+
+    async def run(self) -> None:
+        """Start the plugins, follow the cluster, and schedule."""
+        self.engine.inbox.wake = self._woken.set
+        kinds = self._kinds()
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            try:
+                for _, plugin in self.profiles.plugins():
+                    await plugin.start()
+                tasks.start_soon(self.outbox.run)
+                tasks.start_soon(self.cluster.watch, kinds, self.engine.offer)
+                await self._loop()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    for _, plugin in self.profiles.plugins():
+                        await plugin.close()
+
+    async def _loop(self) -> None:
+        while True:
+            began = perf_counter()
+            while self.engine.step():
+                if perf_counter() - began >= self._slice:
+                    break
+            else:
+                self.on_idle()
+                await self._sleep()
+                continue
+            await asyncio.sleep(0)
+
+    async def _sleep(self) -> None:
+        """Wait for a message or for the next thing that is due."""
+        if len(self.engine.inbox):
+            await asyncio.sleep(0)
+            return
+        deadline = self.engine.deadline
+        timer = None
+        if deadline is not None:
+            # A timer that fires early by the rounding of two clocks would only make the loop look again.
+            delay = max(deadline - self.clock.now(), 0.0)
+            timer = asyncio.get_running_loop().call_later(delay, self._woken.set)
+        try:
+            await self._woken.wait()
+        finally:
+            self._woken.clear()
+            if timer is not None:
+                timer.cancel()
+
+    def _kinds(self) -> list[type[ApiObject]]:
+        """Return the kinds to follow: pods, nodes, and what the plugins need."""
+        by_plural = {kind.plural: kind.struct for kind in KINDS}
+        kinds: dict[type[ApiObject], None] = {Node: None, Pod: None}
+        for _, plugin in self.profiles.plugins():
+            for watch in plugin.watches:
+                if watch.resource not in by_plural:
+                    message = f"plugin {plugin.name!r} watches {watch.resource!r}, which is no known kind"
+                    raise ConfigError(message, nearest=nearest(watch.resource, by_plural))
+                kinds[by_plural[watch.resource]] = None
+        return list(kinds)
+
+    def _handle(self, profile: str, plugin: str) -> PluginHandle:
+        return PluginHandle(self.engine, self, profile, plugin)
+
+    # -- what the engine has done outside --------------------------------------------------------------------------
+
+    def bind(self, reservation: Reservation) -> None:
+        """Start the binding cycle of an assumed pod."""
+        self._bindings += 1
+        assert self._tasks is not None
+        self._tasks.start_soon(self._bind, reservation)
+
+    async def _bind(self, reservation: Reservation) -> None:
+        try:
+            cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._announce)
+            binding = await cycle.run()
+        finally:
+            self._bindings -= 1
+        for observer in self._observers:
+            observer.bound(binding)
+        if not self._bindings:
+            self._woken.set()
+
+    async def _announce(self, reservation: Reservation) -> None:
+        """Say on the pod which node it is about to be bound to (KEP-5278)."""
+        if reservation.pod.status.nominated_node_name != reservation.node_name:
+            self.outbox.patch_status(reservation.pod, None, reservation.node_name)
+
+    def patch_status(self, pod: PendingPod, condition: PodCondition, nominated_node_name: str | None) -> None:
+        """Write the pod's condition and, unless None, its nominated node."""
+        self.outbox.patch_status(pod, condition, nominated_node_name)
+
+    def record(
+        self,
+        profile: str,
+        pod: PodInfo,
+        *,
+        reason: str,
+        action: str,
+        note: str,
+        warning: bool = False,
+        related: PodInfo | None = None,
+    ) -> None:
+        """Record an Event about the pod on behalf of a profile."""
+        self._recorded += 1
+        now = self.clock.now()
+        self.outbox.record(
+            Event(
+                metadata=ObjectMeta(
+                    name=f"{pod.name}.{int(now * 1e9) + self._recorded:x}", namespace=pod.namespace
+                ),
+                event_time=rfc3339_micro(now),
+                reporting_controller=profile,
+                reporting_instance=f"{profile}-{self._host}",
+                action=action,
+                reason=reason,
+                regarding=_reference(pod),
+                related=_reference(related) if related is not None else None,
+                note=_cut(note),
+                type="Warning" if warning else "Normal",
+            )
+        )
+
+    def evict(self, victim: PodInfo, preemptor: PendingPod, profile: str) -> None:
+        """Evict a pod to make room for another."""
+        condition = PodCondition(
+            type="DisruptionTarget",
+            status="True",
+            reason="PreemptionByScheduler",
+            message=f"{profile}: preempting to accommodate a higher priority pod",
+        )
+        self.outbox.evict(victim, condition)
+        note = f"Preempted by pod {preemptor.uid} on node {victim.node_name}"
+        self.record(profile, victim, reason="Preempted", action="Preempting", note=note, related=preemptor)
+
+    def decided(self, decision: Decision) -> None:
+        """Pass an attempt on to the observers."""
+        for observer in self._observers:
+            observer.decided(decision)
+
+    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+        """Run a plugin's coroutine beside the scheduler; what it raises is logged and stops nobody else."""
+        assert self._tasks is not None
+        self._tasks.start_soon(_guarded, coroutine)
+
+    def __repr__(self) -> str:
+        return f"<Scheduler {', '.join(self.profiles)}: {self.engine!r}, {self._bindings} bindings>"
+
+
+async def _guarded(coroutine: Coroutine[object, object, None]) -> None:
+    try:
+        await coroutine
+    except Exception:
+        log.exception("a coroutine spawned by a plugin failed")
+
+
+def _reference(pod: PodInfo) -> ObjectReference:
+    return ObjectReference(api_version="v1", kind="Pod", name=pod.name, namespace=pod.namespace, uid=pod.uid)
+
+
+def _cut(note: str) -> str:
+    """Cut a note as kube-scheduler does: 1024 bytes, the end marked."""
+    encoded = note.encode()
+    if len(encoded) <= _MAX_NOTE:
+        return note
+    return encoded[: _MAX_NOTE - 4].decode(errors="ignore") + " ..."

@@ -1,0 +1,189 @@
+"""Simulation: the real scheduler on a cluster in memory, on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Iterable
+
+import anyio
+import msgspec
+
+from kframework.clock import LoopClock, run_virtual
+from kframework.cluster.kubelet import Kubelet
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.shelf import Change
+from kframework.config import Configuration, default_configuration
+from kframework.decision import Binding, Decision
+from kframework.objects import ApiObject, Pod
+from kframework.registry import Registry
+from kframework.scheduler import Observer, Scheduler
+
+__all__ = ["Outcome", "Progress", "Simulation", "simulate"]
+
+#: A simulation in which nothing has moved for so long is over, in virtual seconds.
+STAGNATION = 3600.0
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Where a pod went. `pod` is `namespace/name`; `node` is None while it is pending, and `message` then says why."""
+
+    pod: str
+    node: str | None
+    message: str
+    attempts: int
+    profile: str = ""
+
+
+class Simulation(msgspec.Struct, frozen=True):
+    """What a simulation came to.
+
+    `outcomes` lists every pod in the order of its creation, `seconds` is the virtual time that passed, `retrying` names
+    the pods that were still retried when the simulation gave up on them.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    decisions: tuple[Decision, ...]
+    bindings: tuple[Binding, ...]
+    seconds: float
+    retrying: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a simulation has come: pods bound and pods known."""
+
+    bound: int
+    pods: int
+
+
+class _Records:
+    """Keeps every decision and binding, and how often each pod was tried."""
+
+    def __init__(self, on_progress: Callable[[Progress], None], pods: int) -> None:
+        self.decisions: list[Decision] = []
+        self.bindings: list[Binding] = []
+        self.attempts: dict[str, int] = {}
+        self._on_progress = on_progress
+        self._pods = pods
+
+    def decided(self, decision: Decision) -> None:
+        """Keep an attempt."""
+        self.decisions.append(decision)
+        self.attempts[decision.uid] = decision.tries
+
+    def bound(self, binding: Binding) -> None:
+        """Keep a binding cycle."""
+        self.bindings.append(binding)
+        self._on_progress(Progress(len(self.bindings), self._pods))
+
+
+def simulate(
+    objects: Iterable[ApiObject],
+    configuration: Configuration | None = None,
+    *,
+    duration: float | None = None,
+    registry: Registry | None = None,
+    observers: Iterable[Observer] = (),
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Simulation:
+    """Schedule the pods among these objects until nothing moves any more, or for `duration` virtual seconds.
+
+    Deterministic: the same objects, configuration and plugins give the same decisions in every process.
+    """
+    run = _Run(list(objects), configuration or default_configuration(), duration, registry, observers, on_progress)
+    return run_virtual(run.main)
+
+
+class _Run:
+    """One simulation while it runs."""
+
+    def __init__(
+        self,
+        objects: list[ApiObject],
+        configuration: Configuration,
+        duration: float | None,
+        registry: Registry | None,
+        observers: Iterable[Observer],
+        on_progress: Callable[[Progress], None],
+    ) -> None:
+        self._objects = objects
+        self._configuration = configuration
+        self._duration = duration
+        self._registry = registry
+        self._observers = tuple(observers)
+        pods = sum(isinstance(obj, Pod) for obj in objects)
+        self._records = _Records(on_progress, pods)
+        self._moved_at = 0.0
+        self._retrying: tuple[str, ...] = ()
+
+    async def main(self) -> Simulation:
+        """Run the cluster, its kubelets and the scheduler until the end."""
+        self._clock = LoopClock(asyncio.get_running_loop())
+        self._cluster = MemoryCluster(self._clock, self._objects)
+        self._kubelet = Kubelet(self._cluster, self._clock)
+        self._scheduler = Scheduler(
+            self._configuration,
+            self._cluster,
+            self._clock,
+            registry=self._registry,
+            observers=(self._records, *self._observers),
+            slice=0.0,
+        )
+        began = self._moved_at = self._clock.now()
+        self._over = asyncio.Event()
+        self._scheduler.on_idle = self._look
+        self._cluster.subscribe([Pod], self._note)
+        # What was loaded lives as long as the simulation: the collector need not walk it again and again.
+        gc.freeze()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._kubelet.run)
+                tasks.start_soon(self._scheduler.run)
+                with anyio.move_on_after(self._duration):
+                    await self._over.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            gc.unfreeze()
+        return self._result(self._clock.now() - began)
+
+    def _look(self) -> None:
+        """Look, whenever the scheduler idles, whether anything can still happen."""
+        if self._duration is not None:
+            return
+        if self._scheduler.settled and self._kubelet.due is None:
+            self._over.set()
+            return
+        if self._clock.now() - self._moved_at > STAGNATION and self._kubelet.due is None:
+            self._retrying = tuple(queued.pod.key for queued in self._scheduler.engine.queue)
+            self._over.set()
+
+    def _note(self, change: Change) -> None:
+        """Note when a pod was last created, bound, ended or deleted."""
+        old, new = change.old, change.new
+        if not isinstance(old, Pod) or not isinstance(new, Pod):
+            self._moved_at = self._clock.now()
+        elif old.spec.node_name != new.spec.node_name or old.status.phase != new.status.phase:
+            self._moved_at = self._clock.now()
+
+    def _result(self, seconds: float) -> Simulation:
+        outcomes = tuple(self._outcome(pod) for pod in self._cluster.objects(Pod))
+        return Simulation(
+            outcomes,
+            tuple(self._records.decisions),
+            tuple(self._records.bindings),
+            seconds,
+            self._retrying,
+            self._scheduler.profiles.notices,
+        )
+
+    def _outcome(self, pod: Pod) -> Outcome:
+        metadata, spec = pod.metadata, pod.spec
+        messages = [c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"]
+        return Outcome(
+            f"{metadata.namespace}/{metadata.name}",
+            spec.node_name or None,
+            "" if spec.node_name else (messages[0] if messages else ""),
+            self._records.attempts.get(metadata.uid, 0),
+            spec.scheduler_name,
+        )
