@@ -1,0 +1,270 @@
+"""NodeResourcesFit: a node must have room for the pod; how full the node gets is its score."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    EventResource,
+    Handle,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    PodInfo,
+    Status,
+    hookimpl,
+    unresolvable,
+    unschedulable,
+)
+from kframework.config.args import NodeResourcesFitArgs, ScoringStrategy, UtilizationShapePoint
+from kframework.cycle_state import StateKey
+from kframework.events import QueueingHint
+from kframework.objects import Node
+from kframework.objects.requests import allocatable, is_scalar
+from kframework.plugin import MAX_SCORE, Rows, Scores
+
+__all__ = ["INSUFFICIENT", "TOO_MANY_PODS", "NodeResourcesFit"]
+
+TOO_MANY_PODS = "Too many pods"
+INSUFFICIENT = "Insufficient {}"
+
+_NATIVE = ("cpu", "memory", "ephemeral-storage")
+
+#: Resources that must be free on a node, and how much of each.
+_CHECKED = StateKey[tuple[tuple[str, int], ...]]("NodeResourcesFit.checked")
+#: Resources that are scored: name, what the pod takes of it, weight.
+_SCORED = StateKey[tuple[tuple[str, int, int], ...]]("NodeResourcesFit.scored")
+
+# Reason bits: the first two, then one per checked resource in order. Should a pod ask for more than 30, the last are
+# still found, only not named.
+_FULL, _UNRESOLVABLE, _FIRST_RESOURCE = 1 << 0, 1 << 1, 2
+
+
+class NodeResourcesFit(Plugin):
+    """Reject nodes without room for the pod, and score the others by how much of them would be in use."""
+
+    name = "NodeResourcesFit"
+    Args = NodeResourcesFitArgs
+    reads = "pods"
+
+    args: NodeResourcesFitArgs
+
+    def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        assert args.scoring_strategy is not None  # the configuration was checked
+        self._resources = args.scoring_strategy.resources
+        self._strategy = _strategy(args.scoring_strategy)
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> Hashable:
+        template = pod.template
+        return template.once(NodeResourcesFit, lambda spec: (template.fit, tuple(template.scoring.items())))
+
+    # -- room ------------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> None:
+        state[_CHECKED] = self._checked(pod)
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        bits = _FULL if node.requested("pods") + 1 > node.allocatable("pods") else 0
+        checked = state[_CHECKED]
+        for place, (resource, amount) in enumerate(checked, _FIRST_RESOURCE):
+            offered = node.allocatable(resource)
+            if amount > offered - node.requested(resource):
+                bits |= 1 << place | _UNRESOLVABLE * (amount > offered)
+        return self.filter_status(pod, bits) if bits else None
+
+    @hookimpl
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        bits = (nodes.requested("pods")[rows] + 1 > nodes.allocatable("pods")[rows]) * np.int64(_FULL)
+        checked = state[_CHECKED]
+        for place, (resource, amount) in enumerate(checked, _FIRST_RESOURCE):
+            offered = nodes.allocatable(resource)[rows]
+            short = amount > offered - nodes.requested(resource)[rows]
+            bits |= short * np.int64(1 << place) | (short & (amount > offered)) * np.int64(_UNRESOLVABLE)
+        return bits
+
+    @hookimpl
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        reasons = [TOO_MANY_PODS] if bits & _FULL else []
+        for place, (resource, _) in enumerate(self._checked(pod), _FIRST_RESOURCE):
+            if bits >> place & 1:
+                reasons.append(INSUFFICIENT.format(resource))
+        return unresolvable(*reasons) if bits & _UNRESOLVABLE else unschedulable(*reasons)
+
+    def _checked(self, pod: PendingPod) -> tuple[tuple[str, int], ...]:
+        """List what the pod takes of a node, native resources first, without what is to be ignored."""
+        fit = pod.template.fit
+        native = [(resource, amount) for resource, amount in fit if amount and resource in _NATIVE]
+        scalar = [(resource, amount) for resource, amount in fit if amount and resource not in _NATIVE]
+        native.sort(key=lambda request: _NATIVE.index(request[0]))
+        return (*native, *(request for request in scalar if not self._ignores(request[0])))
+
+    def _ignores(self, resource: str) -> bool:
+        group, slash, _ = resource.partition("/")
+        if not slash or "kubernetes.io/" in resource:
+            return False  # only extended resources can be ignored
+        return resource in self.args.ignored_resources or group in self.args.ignored_resource_groups
+
+    # -- score -----------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> None:
+        amounts = pod.template.scoring
+        state[_SCORED] = tuple(
+            (resource.name, amounts.get(resource.name, 0), resource.weight)
+            for resource in self._resources
+            if resource.name in _NATIVE or (is_scalar(resource.name) and amounts.get(resource.name))
+        )
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        strategy = self._strategy
+        total = weights = 0
+        for resource, amount, weight in state[_SCORED]:
+            offered = node.allocatable(resource)
+            if offered:
+                score = strategy.score(min(_in_use(node, resource) + amount, offered), offered)
+                total += score * weight
+                weights += strategy.weight(score, weight)
+        return strategy.mean(total, weights) if weights else 0
+
+    @hookimpl
+    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        strategy = self._strategy
+        total = weights = np.zeros_like(nodes.allocatable("pods")[rows])
+        for resource, amount, weight in state[_SCORED]:
+            offered = nodes.allocatable(resource)[rows]
+            requested = np.minimum(_column_in_use(nodes, resource)[rows] + amount, offered)
+            score = strategy.score(requested, np.maximum(offered, 1))
+            counted = weight * (offered > 0)
+            total = total + score * counted
+            weights = weights + strategy.weight(score, counted)
+        return strategy.mean(total, np.maximum(weights, 1))
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        return [
+            ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, after_pod_change),
+            ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, after_node_change),
+        ]
+
+
+def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo | None) -> QueueingHint:
+    """Queue the pod when it asks for less itself, or when another one frees something of what it wants."""
+    if new is None:
+        frees = bool(old.node_name or old.nominated_node_name)
+    elif new.uid == pod.uid:
+        frees = True
+    else:
+        before, after = dict(old.on_node), dict(new.on_node)
+        wanted = (resource for resource, amount in pod.template.fit if amount)
+        frees = bool(new.node_name) and any(after.get(name, 0) < before.get(name, 0) for name in wanted)
+    return QueueingHint.QUEUE if frees else QueueingHint.SKIP
+
+
+def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
+    """Queue the pod for a node that could hold it if it were empty, and is new or offers more of what the pod wants."""
+    wanted = {"pods": 1} | {resource: amount for resource, amount in pod.template.fit if amount}
+    after = allocatable(new)
+    if any(amount > after.get(resource, 0) for resource, amount in wanted.items()):
+        return QueueingHint.SKIP
+    before = allocatable(old) if old is not None else {}
+    grown = old is None or any(after[resource] > before.get(resource, 0) for resource in wanted)
+    return QueueingHint.QUEUE if grown else QueueingHint.SKIP
+
+
+# -- what is in use on a node, as far as scoring goes ------------------------------------------------------------------
+
+
+def _in_use(node: NodeInfo, resource: str) -> int:
+    if resource == "cpu":
+        return node.table.non_zero_cpu.cells[node.row]
+    if resource == "memory":
+        return node.table.non_zero_memory.cells[node.row]
+    return node.requested(resource)
+
+
+def _column_in_use(nodes: NodeTable, resource: str) -> NDArray[np.int64]:
+    if resource == "cpu":
+        return nodes.non_zero_cpu.values
+    if resource == "memory":
+        return nodes.non_zero_memory.values
+    return nodes.requested(resource)
+
+
+# -- strategies: the same arithmetic for one node (int) and for many (int64) -------------------------------------------
+
+Amount = TypeVar("Amount", int, NDArray[np.int64])
+
+
+class _Strategy:
+    """How the use of each resource becomes a score, and these scores the node's."""
+
+    def score(self, requested: Amount, offered: Amount) -> Amount:
+        """Score one resource; `requested` is at most `offered`, which is not 0."""
+        raise NotImplementedError
+
+    def weight(self, score: Amount, weight: Amount) -> Amount:
+        """Say what a resource of this score counts for."""
+        return weight
+
+    def mean(self, total: Amount, weights: Amount) -> Amount:
+        """Divide the sum of weighted scores by the sum of the weights, which is not 0."""
+        return total // weights
+
+
+class _LeastAllocated(_Strategy):
+    def score(self, requested: Amount, offered: Amount) -> Amount:
+        return (offered - requested) * MAX_SCORE // offered
+
+
+class _MostAllocated(_Strategy):
+    def score(self, requested: Amount, offered: Amount) -> Amount:
+        return requested * MAX_SCORE // offered
+
+
+class _RequestedToCapacityRatio(_Strategy):
+    """A broken line from utilization to score; a resource that scores 0 does not count."""
+
+    def __init__(self, shape: Sequence[UtilizationShapePoint]) -> None:
+        points = [(point.utilization, point.score * MAX_SCORE // 10) for point in shape]
+        self._scores = np.array([_on_broken_line(points, percent) for percent in range(101)], dtype=np.int64)
+
+    def score(self, requested: Amount, offered: Amount) -> Amount:
+        scores: Amount = self._scores[requested * 100 // offered]
+        return scores
+
+    def weight(self, score: Amount, weight: Amount) -> Amount:
+        return weight * (score > 0)
+
+    def mean(self, total: Amount, weights: Amount) -> Amount:
+        return (2 * total + weights) // (2 * weights)  # to the nearest, halves up
+
+
+def _on_broken_line(points: Sequence[tuple[int, int]], x: int) -> int:
+    if x <= points[0][0]:
+        return points[0][1]
+    for (x0, y0), (x1, y1) in pairwise(points):
+        if x <= x1:
+            return y0 + int((y1 - y0) * (x - x0) / (x1 - x0))
+    return points[-1][1]
+
+
+def _strategy(configured: ScoringStrategy) -> _Strategy:
+    if configured.requested_to_capacity_ratio is not None:
+        return _RequestedToCapacityRatio(configured.requested_to_capacity_ratio.shape)
+    return _MostAllocated() if configured.type == "MostAllocated" else _LeastAllocated()

@@ -1,0 +1,81 @@
+"""NodeUnschedulable: a cordoned node takes only pods that tolerate the taint which cordoning stands for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    EventResource,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    PodInfo,
+    Status,
+    hookimpl,
+    unresolvable,
+)
+from kframework.events import QueueingHint
+from kframework.objects import Node, PodSpec, Taint
+from kframework.objects.taints import tolerates
+from kframework.plugin import Rows, Scores
+
+__all__ = ["REASON", "NodeUnschedulable"]
+
+REASON = "node(s) were unschedulable"
+
+_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_CORDONED = unresolvable(REASON)
+
+
+class NodeUnschedulable(Plugin):
+    """Reject the nodes that are cordoned, unless the pod tolerates it."""
+
+    name = "NodeUnschedulable"
+    reads = "node"
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> bool:
+        return _tolerates_cordon(pod)
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return _CORDONED if node.unschedulable and not _tolerates_cordon(pod) else None
+
+    @hookimpl
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        cordoned = nodes.unschedulable.values[rows]
+        return np.zeros_like(cordoned) if _tolerates_cordon(pod) else cordoned.copy()
+
+    @hookimpl
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        return _CORDONED
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        return [
+            ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, after_node_change),
+            ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, after_toleration_change),
+        ]
+
+
+def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
+    """Queue the pod for a node that has become schedulable."""
+    was_schedulable = old is not None and not old.spec.unschedulable
+    return QueueingHint.SKIP if was_schedulable or new.spec.unschedulable else QueueingHint.QUEUE
+
+
+def after_toleration_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
+    """Queue the pod that has come to tolerate cordoned nodes."""
+    return QueueingHint.QUEUE if new.uid == pod.uid and _tolerates_cordon(new) else QueueingHint.SKIP
+
+
+def _tolerates_cordon(pod: PodInfo) -> bool:
+    return pod.template.once(NodeUnschedulable, _covers_cordon)
+
+
+def _covers_cordon(spec: PodSpec) -> bool:
+    return any(tolerates(toleration, _CORDON) for toleration in spec.tolerations)

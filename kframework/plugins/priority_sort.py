@@ -1,0 +1,22 @@
+"""PrioritySort: the pods of the highest priority first, among equals the one that has waited longest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kframework import Plugin, hookimpl
+
+if TYPE_CHECKING:
+    from kframework.state.queued_pod import QueuedPod
+
+__all__ = ["PrioritySort"]
+
+
+class PrioritySort(Plugin):
+    """Order the queue by priority, highest first, then by the time of queueing."""
+
+    name = "PrioritySort"
+
+    @hookimpl
+    def queue_sort(self, queued: QueuedPod) -> tuple[int, float]:
+        return -queued.pod.priority, queued.timestamp

@@ -1,0 +1,41 @@
+"""SchedulingGates: a pod with scheduling gates is not tried before the last of them is gone."""
+
+from __future__ import annotations
+
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    EventResource,
+    PendingPod,
+    Plugin,
+    PodInfo,
+    Status,
+    hookimpl,
+    unresolvable,
+)
+from kframework.events import QueueingHint
+
+__all__ = ["REASON", "SchedulingGates"]
+
+REASON = "waiting for scheduling gates: [{}]"
+
+
+class SchedulingGates(Plugin):
+    """Hold back the pods that have scheduling gates."""
+
+    name = "SchedulingGates"
+
+    @hookimpl
+    def pre_enqueue(self, pod: PendingPod) -> Status | None:
+        gates = pod.spec.scheduling_gates
+        return unresolvable(REASON.format(" ".join(gate.name for gate in gates))) if gates else None
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        ungated = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        return [ClusterEvent(EventResource.POD, ungated, after_gates_are_gone)]
+
+
+def after_gates_are_gone(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
+    """Queue the pod whose own gates are gone."""
+    return QueueingHint.QUEUE if new.uid == pod.uid else QueueingHint.SKIP

@@ -1,0 +1,127 @@
+"""TaintToleration: a taint keeps away the pods that do not tolerate it; a soft one only makes a node less liked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+
+import numpy as np
+
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    EventResource,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    PodInfo,
+    Status,
+    hookimpl,
+    unresolvable,
+)
+from kframework.cycle_state import StateKey
+from kframework.events import QueueingHint
+from kframework.objects import Node, PodSpec, Taint, Toleration
+from kframework.objects.taints import first_untolerated, tolerates
+from kframework.plugin import Rows, Scores, default_normalize
+
+__all__ = ["REASON", "TaintToleration"]
+
+REASON = "node(s) had untolerated taint(s)"
+
+_UNTOLERATED = unresolvable(REASON)
+_HARD = ("NoSchedule", "NoExecute")
+_SOFT = "PreferNoSchedule"
+#: The pod's tolerations that can cover a soft taint.
+_LENIENT = StateKey[tuple[Toleration, ...]]("TaintToleration")
+
+
+class TaintToleration(Plugin):
+    """Reject nodes with a taint that the pod does not tolerate, and prefer those with few soft ones."""
+
+    name = "TaintToleration"
+    reads = "node"
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> Hashable:
+        return pod.template.once(TaintToleration, _signature)
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        taints = node.taints
+        return _UNTOLERATED if taints and _is_kept_away(taints, pod.spec.tolerations) else None
+
+    @hookimpl
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        tolerations = pod.spec.tolerations
+        return _by_taint_set(nodes, rows, lambda taints: _is_kept_away(taints, tolerations))
+
+    @hookimpl
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        return _UNTOLERATED
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> None:
+        state[_LENIENT] = tuple(toleration for toleration in pod.spec.tolerations if toleration.effect in ("", _SOFT))
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        tolerations = state[_LENIENT]
+        return _soft_untolerated(node.taints, tolerations)
+
+    @hookimpl
+    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        tolerations = state[_LENIENT]
+        return _by_taint_set(nodes, rows, lambda taints: _soft_untolerated(taints, tolerations))
+
+    @hookimpl
+    def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
+        return default_normalize(scores, reverse=True)
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        return [
+            ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, after_node_change),
+            ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, after_toleration_change),
+        ]
+
+
+def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
+    """Queue the pod for a node whose taints have stopped keeping it away."""
+    tolerations = pod.spec.tolerations
+    was_tolerated = old is not None and not _is_kept_away(old.spec.taints, tolerations)
+    if was_tolerated or _is_kept_away(new.spec.taints, tolerations):
+        return QueueingHint.SKIP
+    return QueueingHint.QUEUE
+
+
+def after_toleration_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
+    """Queue the pod whose own tolerations have changed."""
+    return QueueingHint.QUEUE if new.uid == pod.uid else QueueingHint.SKIP
+
+
+def _is_kept_away(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
+    return first_untolerated(taints, tolerations, _HARD) is not None
+
+
+def _soft_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> int:
+    """Count the soft taints that no toleration covers."""
+    soft = (taint for taint in taints if taint.effect == _SOFT)
+    return sum(not any(tolerates(toleration, taint) for toleration in tolerations) for taint in soft)
+
+
+def _by_taint_set(nodes: NodeTable, rows: Rows, answer: Callable[[tuple[Taint, ...]], int]) -> Scores:
+    """Ask once for each distinct set of taints on these rows, and spread the answers over the rows."""
+    codes = nodes.taint_sets.values[rows]
+    answers = np.zeros(len(nodes.taint_sets.meanings), dtype=np.int64)
+    for code in np.flatnonzero(np.bincount(codes)).tolist():
+        answers[code] = answer(nodes.taint_sets.meanings[code])
+    return answers[codes]
+
+
+def _signature(spec: PodSpec) -> Hashable:
+    return frozenset(
+        (toleration.key, toleration.operator or "Equal", toleration.value, toleration.effect)
+        for toleration in spec.tolerations
+    )
