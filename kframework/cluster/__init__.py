@@ -1,4 +1,4 @@
-"""The rim: where the cluster is, be it real or in memory. One Protocol, two siblings behind it."""
+"""The rim: where the cluster is, be it real or in memory; one Protocol, two siblings behind it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T", bound="ApiObject")
 
 
 class Cluster(Protocol):
-    """The API of a cluster, as far as a scheduler needs it. Every call may raise ClusterError.
+    """The API of a cluster, as far as a scheduler needs it; every call may raise ClusterError.
 
     `kind` is the struct of a registered kind of `kframework.objects`; objects carry their resource version, and where a
     caller passes one it is a precondition (status 409 when it has moved on).
@@ -30,7 +30,7 @@ class Cluster(Protocol):
         ...
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Bind a pod to a node; the uid is a precondition. Status 409 if it is bound, gated or being deleted."""
+        """Bind a pod to a node; the uid is a precondition, and status 409 says it is bound, gated or being deleted."""
         ...
 
     async def patch_pod_status(
@@ -70,5 +70,5 @@ class Cluster(Protocol):
         ...
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        """Delete the object; a uid is a precondition. A pod on a node first gets its grace period."""
+        """Delete the object, a pod on a node after its grace period; a uid is a precondition."""
         ...

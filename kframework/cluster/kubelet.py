@@ -12,7 +12,7 @@ import math
 
 from msgspec.structs import replace
 
-from kframework.clock import Clock, rfc3339, seconds_of
+from kframework.clock import Clock, seconds_of
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.shelf import Change
 from kframework.cluster.transitions import has_ended, with_condition
@@ -100,14 +100,17 @@ class Kubelet:
 
     def _work(self) -> None:
         while (due := self.due) is not None and due <= self._clock.now():
-            if self._unseen:
-                namespace, name = key = next(iter(self._unseen))
-                del self._unseen[key]
+            unseen, self._unseen = self._unseen, {}
+            for namespace, name in unseen:
                 pod = self._cluster.find(Pod, name, namespace)
                 if pod is not None:
                     self._look_at(pod)
-            else:
-                _, _, uid, namespace, name = heapq.heappop(self._heap)
+            self._end_those_due()
+
+    def _end_those_due(self) -> None:
+        while self._heap and self._heap[0][0] <= self._clock.now():
+            end, _, uid, namespace, name = heapq.heappop(self._heap)
+            if self._ends.get(uid) == end:
                 del self._ends[uid]
                 self._end(self._cluster.read(Pod, name, namespace, uid=uid))
 
@@ -125,9 +128,8 @@ class Kubelet:
             self._let_run(pod, started)
 
     def _start(self, pod: Pod) -> None:
-        now = self._clock.now()
-        self._let_run(pod, now)
-        self._cluster.replace(replace(pod, status=_running(pod.status, rfc3339(now))))
+        self._let_run(pod, self._clock.now())
+        self._cluster.set_status(pod, _running(pod.status, self._cluster.timestamp()))
 
     def _let_run(self, pod: Pod, started: float) -> None:
         self._met.add(pod.metadata.uid)
@@ -147,7 +149,7 @@ class Kubelet:
         if metadata.deletion_timestamp is not None:
             self._cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid, grace=0)
         else:
-            self._cluster.replace(replace(pod, status=_succeeded(pod.status, rfc3339(self._clock.now()))))
+            self._cluster.set_status(pod, _succeeded(pod.status, self._cluster.timestamp()))
 
 
 def _run_seconds(pod: Pod) -> float | None:

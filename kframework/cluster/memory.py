@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 from itertools import count
-from typing import TypeVar, cast
+from typing import TypeGuard, TypeVar, cast
 
 import msgspec
 from msgspec import structs
@@ -28,6 +29,7 @@ from kframework.objects import (
     ObjectMeta,
     Pod,
     PodCondition,
+    PodStatus,
     PriorityClass,
     kind_of,
 )
@@ -77,6 +79,10 @@ class MemoryCluster:
         """The resource version of the last write."""
         return self._version
 
+    def timestamp(self) -> str:
+        """Write the time as objects carry it."""
+        return _written(int(self._clock.now()))
+
     def load(self, objects: Iterable[ApiObject]) -> None:
         """Add objects, those first that others need; raises as `add` does."""
         for subject in sorted(objects, key=lambda each: not isinstance(each, _LOADED_FIRST)):
@@ -106,7 +112,7 @@ class MemoryCluster:
         if not subject.metadata.name and subject.metadata.generate_name:
             subject = structs.replace(subject, metadata=self._named(shelf, subject.metadata))
         classes = self.objects(PriorityClass)
-        subject = admission.admitted(subject, self._version + 1, rfc3339(self._clock.now()), classes)
+        subject = admission.admitted(subject, self._version + 1, self.timestamp(), classes)
         namespace, name = shelf.key(subject.metadata)
         if (namespace, name) in shelf.objects:
             raise refusals.already_exists(kind, name)
@@ -155,7 +161,11 @@ class MemoryCluster:
         """Bind a pod to a node; ClusterError 404, or 409 if it is another, bound, gated or being deleted."""
         pod = self.read(Pod, name, namespace, uid=uid)
         node = self.find(Node, node_name)
-        return self._write(self._shelf(Pod), transitions.bound(pod, node_name, node, rfc3339(self._clock.now())))
+        return self._write(self._shelf(Pod), transitions.bound(pod, node_name, node, self.timestamp()))
+
+    def set_status(self, pod: Pod, status: PodStatus) -> Pod:
+        """Give a pod another status; `pod` is as it is stored, and what changes nothing is no write."""
+        return pod if status == pod.status else self._write(self._shelf(Pod), structs.replace(pod, status=status))
 
     def subscribe(self, kinds: Collection[type[ApiObject]], receive: Receive) -> Callable[[], None]:
         """Call back with every change during its write, until the returned function is called."""
@@ -183,23 +193,21 @@ class MemoryCluster:
             if message is not None:
                 offer(message)
 
-        def begin() -> Callable[[], None]:
-            stop = self.subscribe(kinds, receive)
-            for kind in KINDS:
-                if kind.struct in kinds:
-                    for each in filter(_is_shown, self.objects(kind.struct)):
-                        offer(Changed(each))
-            offer(Synced())
-            return stop
-
-        stop = await self._call("watch", ApiObject, "", "", begin)
+        ordered = [kind.struct for kind in KINDS if kind.struct in kinds]
+        for kind in ordered:
+            await self._call("watch", kind, "", "", lambda: None)
+        stop = self.subscribe(kinds, receive)
         try:
+            for kind in ordered:
+                for each in filter(_is_shown, self.objects(kind)):
+                    offer(Changed(each))
+            offer(Synced())
             await asyncio.get_running_loop().create_future()
         finally:
             stop()
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Bind a pod to a node; the uid is a precondition. Status 409 if it is bound, gated or being deleted."""
+        """Bind a pod to a node; the uid is a precondition, and status 409 says it is bound, gated or being deleted."""
         await self._call("bind", Pod, namespace, name, lambda: self.assign(namespace, name, uid, node_name))
 
     async def patch_pod_status(
@@ -217,13 +225,13 @@ class MemoryCluster:
             pod = self.read(Pod, name, namespace, uid=uid)
             status = pod.status
             if condition is not None:
-                now = rfc3339(self._clock.now())
+                now = self.timestamp()
                 status = structs.replace(
                     status, conditions=transitions.with_condition(status.conditions, condition, now)
                 )
             if nominated_node_name is not None:
                 status = structs.replace(status, nominated_node_name=nominated_node_name)
-            self.replace(structs.replace(pod, status=status))
+            self.set_status(pod, status)
 
         await self._call("patch_pod_status", Pod, namespace, name, patch)
 
@@ -269,7 +277,7 @@ class MemoryCluster:
         return await self._call("patch", kind, namespace, name, apply)
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        """Delete the object; a uid is a precondition. A pod on a node first gets its grace period."""
+        """Delete the object, a pod on a node after its grace period; a uid is a precondition."""
         await self._call("delete", kind, namespace, name, lambda: self.remove(kind, name, namespace, uid=uid))
 
     async def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], A]) -> A:
@@ -311,7 +319,12 @@ class MemoryCluster:
             self.add(Namespace(metadata=ObjectMeta(name=name)))
 
 
-def _is_shown(subject: ApiObject | None) -> bool:
+@lru_cache(maxsize=16)  # many writes fall into one second, and writing it down costs as much as the write
+def _written(second: int) -> str:
+    return rfc3339(second)
+
+
+def _is_shown(subject: ApiObject | None) -> TypeGuard[ApiObject]:
     """Tell whether a watch shows this object: pods that have ended count as gone."""
     return subject is not None and not (isinstance(subject, Pod) and transitions.has_ended(subject))
 

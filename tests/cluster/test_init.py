@@ -1,0 +1,26 @@
+"""The in-memory cluster is a sibling of the real one: the Protocol says the same about both."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from kframework.cluster import Cluster
+from kframework.cluster.memory import MemoryCluster
+
+VERBS = [name for name, member in vars(Cluster).items() if inspect.iscoroutinefunction(member)]
+
+
+@pytest.mark.parametrize("sibling", [MemoryCluster])
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_sibling_takes_the_same_arguments(sibling: type, verb: str) -> None:
+    asked, given = (inspect.signature(getattr(owner, verb)).parameters for owner in (Cluster, sibling))
+    assert [(each.name, each.kind, each.default) for each in asked.values()] == [
+        (each.name, each.kind, each.default) for each in given.values()
+    ]
+    assert inspect.iscoroutinefunction(getattr(sibling, verb))
+
+
+def test_the_verbs_are_found() -> None:
+    assert {"watch", "bind", "delete"} <= set(VERBS)
