@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from kframework.cycle_state import CycleState
 from kframework.layers import FEW, Plan, ask_filter_rows, ask_score_rows
-from kframework.objections import ATTEMPT, PASS, PLUGIN, StatusTable, bits_of, of_plugin, order_of, source_of
+from kframework.objections import ATTEMPT, PASS, PLUGIN, UNREACHED, StatusTable, bits_of, of_plugin, order_of, source_of
 from kframework.plugin import MAX_SCORE, Diagnosis, Scores
 from kframework.points import (
     Narrowing,
@@ -144,27 +144,40 @@ class Search:
 
     def _filter(self, narrowing: Narrowing) -> Found | Unfit | Failed | None:
         """Find the feasible nodes; None when there are several to choose from."""
-        ring = self.ring = self._ring(narrowing)
+        ring = self._ring(narrowing)
         if narrowing.nodes is not None and len(ring) <= FEW:
             # A pod pinned to a few nodes (DaemonSets): asking them costs less than bringing a layer up to date.
             self.top, self.ahead, self.along, self.fresh_scores = None, self.filters, (), self.plan.scores
         elif self.top is not None:
             self.top.catch_up(self.plan.state, self.pod)
-        objections = self.objections = self._objections(ring)
         enough = nodes_to_find(len(ring), self.profile.percentage_of_nodes_to_score) if self.profile.scores else 1
-        self._ask_along(ring, objections, enough)
-        passing = np.flatnonzero(objections == PASS)
-        self.evaluated = int(passing[enough]) if len(passing) > enough else len(ring)
-        fault_found = self._fault(objections[: self.evaluated])
-        self._advance(self.evaluated, ring)
+        # The first few rows are mostly enough; what is asked along the rotation stops by itself.
+        self._look(ring if self.along else ring[: 2 * enough + 2], enough)
+        if len(self.candidates) <= enough and len(self.ring) < len(ring):
+            self._look(ring, enough)
+        passing, self.candidates = len(self.candidates), self.candidates[:enough]
+        fault_found = self._fault(self.objections[: self.evaluated])
+        self._advance(ring)
         if fault_found is not None:
             return Failed(fault_found)
-        if not len(passing):
-            return self._unfit(narrowing, ring, objections)
-        self.candidates = ring[passing[:enough]]
+        if not passing:
+            return self._unfit(narrowing)
         if len(self.candidates) == 1:
             return Found(self.nodes[int(self.candidates[0])].name, 0, 1, self.evaluated, 1)
         return None
+
+    def _look(self, ring: NDArray[np.int64], enough: int) -> None:
+        """Find out which of these rows pass; called with the first few, and with all if those were not enough."""
+        self.ring, self.objections = ring, self._objections(ring)
+        self._ask_along(ring, self.objections, enough)
+        passes = self.objections == PASS
+        if passes.all():
+            self.candidates = ring
+            self.evaluated = min(enough, len(ring))
+        else:
+            passing = np.flatnonzero(passes)
+            self.candidates = ring[passing]
+            self.evaluated = int(passing[enough]) if len(passing) > enough else len(ring)
 
     def _timed(self, point: str, began: int) -> int:
         now = perf_counter_ns()
@@ -246,12 +259,14 @@ class Search:
 
     def _ring(self, narrowing: Narrowing) -> NDArray[np.int64]:
         """Return the rows to look at, in the order in which the search looks at them."""
+        if narrowing.nodes is None:
+            start = self.rotation.start % len(self.nodes)
+            return self.nodes.twice[start : start + len(self.nodes)]
         order = self.nodes.order
-        if narrowing.nodes is not None:
-            rows = {self.nodes.row(name) for name in narrowing.nodes}
-            order = order[np.isin(order, [row for row in rows if row is not None])]
+        rows = {self.nodes.row(name) for name in narrowing.nodes}
+        order = order[np.isin(order, [row for row in rows if row is not None])]
         start = self.rotation.start % len(order) if len(order) else 0
-        return np.concatenate((order[start:], order[:start])) if start else order
+        return np.concatenate((order[start:], order[:start]))
 
     def _objections(self, ring: NDArray[np.int64]) -> Scores:
         """Return the objections to these rows, save those of scalar plugins that must be asked afresh."""
@@ -276,10 +291,16 @@ class Search:
         if not self.along:
             return
         passed = 0
-        for place in np.flatnonzero(objections == PASS).tolist():
-            objections[place] = self._ask_scalars(int(ring[place]), PASS)
-            passed += objections[place] == PASS
+        open_places = np.flatnonzero(objections == PASS)
+        for place, row in zip(open_places.tolist(), ring[open_places].tolist(), strict=True):
+            objection = self._ask_scalars(row, PASS)
+            if objection != PASS:
+                objections[place] = objection
+                continue
+            passed += 1
             if passed > enough:
+                # Whatever comes behind was not reached.
+                objections[place + 1 :] = UNREACHED
                 return
         if passed:
             return
@@ -287,10 +308,11 @@ class Search:
             objections[place] = self._ask_scalars(int(ring[place]), int(objections[place]))
 
     def _ask_scalars(self, row: int, objection: int) -> int:
+        node, reach = self.nodes[row], order_of(objection)
         for step in self.along:
-            if step.order > order_of(objection):
+            if step.order > reach:
                 break
-            status = run_filter(self.profile, step, self.state, self.pod, self.nodes[row])
+            status = run_filter(self.profile, step, self.state, self.pod, node)
             if status is not None:
                 return self.table.objection(step.order, status)
         return objection
@@ -303,9 +325,9 @@ class Search:
         statuses = (self.status(int(objection)) for objection in objections if objection != PASS)
         return next((status for status in statuses if not status.rejected), None)
 
-    def _advance(self, evaluated: int, ring: NDArray[np.int64]) -> None:
+    def _advance(self, ring: NDArray[np.int64]) -> None:
         outside = sum(1 for row in self._tried if row not in ring)
-        self.rotation.start = (self.rotation.start + evaluated + outside) % len(self.nodes)
+        self.rotation.start = (self.rotation.start + self.evaluated + outside) % len(self.nodes)
 
     # -- why not ---------------------------------------------------------------------------------------------------
 
@@ -324,9 +346,9 @@ class Search:
         except Exception as error:
             return fault(self.profile, step.name, "filter_status", error)
 
-    def _unfit(self, narrowing: Narrowing, ring: NDArray[np.int64], objections: Scores) -> Unfit:
+    def _unfit(self, narrowing: Narrowing) -> Unfit:
         """Count what stands against the nodes."""
-        by_row = dict(zip(ring.tolist(), objections.tolist(), strict=True))
+        by_row = dict(zip(self.ring.tolist(), self.objections.tolist(), strict=True))
         by_row = {**self._tried, **by_row}
         absent = narrow(narrowing) if narrowing.nodes is not None else None
         reasons: dict[str, int] = {}
@@ -353,7 +375,7 @@ class Search:
             return self.status(objection)
 
         diagnosis = Diagnosis(self.nodes, status_of, tuple(sorted(rejectors)))
-        return Unfit(diagnosis, reasons, frozenset(rejectors), frozenset(pending), len(ring))
+        return Unfit(diagnosis, reasons, frozenset(rejectors), frozenset(pending), len(self.ring))
 
     # -- which one -------------------------------------------------------------------------------------------------
 

@@ -84,23 +84,23 @@ def ask_score_rows(
     faults: dict[int, Status] = {}
     if step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
         try:
-            scores = step.ask_rows(state, pod, nodes, rows)
+            answer = step.ask_rows(state, pod, nodes, rows)
         except Exception as error:
             problem = fault(profile, step.name, "score_nodes", error)
             return np.zeros(len(rows), dtype=np.int64), dict.fromkeys(rows.tolist(), problem)
-        raw = np.full(len(rows), scores, dtype=np.int64) if isinstance(scores, int) else np.asarray(scores)
+        raw = np.full(len(rows), answer, dtype=np.int64) if isinstance(answer, int) else np.asarray(answer)
         if step.normalize is None:
             for place in np.flatnonzero((raw < 0) | (raw > MAX_SCORE)).tolist():
                 faults[int(rows[place])] = invalid_score(step, int(raw[place]))
         return raw, faults
-    raw = np.zeros(len(rows), dtype=np.int64)
-    for place, row in enumerate(rows.tolist()):
+    scores = []
+    for row in rows.tolist():
         score = run_score(profile, step, state, pod, nodes[row])
         if isinstance(score, Status):
             faults[row] = score
-        else:
-            raw[place] = score
-    return raw, faults
+            score = 0
+        scores.append(score)
+    return np.array(scores, dtype=np.int64), faults
 
 
 # -- a layer -------------------------------------------------------------------------------------------------------

@@ -13,10 +13,13 @@ import numpy as np
 
 from kframework.status import Status
 
-__all__ = ["ATTEMPT", "LOWER", "PASS", "PLUGIN", "UPPER", "StatusTable", "bits_of", "order_of", "source_of"]
+__all__ = ["ATTEMPT", "LOWER", "PASS", "PLUGIN", "UNREACHED", "UPPER", "StatusTable", "bits_of", "order_of", "source_of"]
 
 #: No objection.
 PASS = int(np.iinfo(np.int64).max)
+
+#: Nothing is known of a row that the search did not reach; it does not pass.
+UNREACHED = PASS - 1
 
 _ORDER = 34
 _SOURCE = 32

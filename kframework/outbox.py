@@ -25,10 +25,11 @@ MAX_EVENTS = 1000
 
 
 class Outbox:
-    """Writes that wait, and the one coroutine that makes them."""
+    """Writes that wait, and the one coroutine that makes them; it calls `on_empty` when it has made the last one."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, on_empty: Callable[[], None] = lambda: None) -> None:
         self._cluster = cluster
+        self._on_empty = on_empty
         self._statuses: dict[str, tuple[PodInfo, PodCondition | None, str | None]] = {}
         self._evictions: deque[tuple[PodInfo, PodCondition]] = deque()
         self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
@@ -73,6 +74,7 @@ class Outbox:
                 await _made(write)
         finally:
             self._writing = False
+        self._on_empty()
 
     def _next(self) -> Callable[[], Awaitable[None]] | None:
         cluster = self._cluster

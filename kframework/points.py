@@ -305,7 +305,7 @@ def run_score(
         score = step.ask(state, pod, node)
     except Exception as error:
         return fault(profile, step.name, "score", error)
-    if isinstance(score, bool) or not isinstance(score, int):
+    if type(score) is not int:
         return fault(profile, step.name, "score", f"answered {score!r}, which is no integer")
     if step.normalize is None and not 0 <= score <= 100:
         return invalid_score(step, score)

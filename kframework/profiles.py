@@ -16,7 +16,7 @@ from kframework.events import ClusterEvent, Occurrence
 from kframework.handle import Handle
 from kframework.plugin import Plugin
 from kframework.points import fault, run_pre_enqueue
-from kframework.profile import Profile
+from kframework.profile import Profile, Signature
 from kframework.registry import Registry, points_of
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
@@ -56,6 +56,13 @@ class Profiles(Mapping[str, Profile]):
         except Exception as error:
             fault(self._first, self._first.points["queue_sort"][0], "queue_sort", error)
             return (1, queued.timestamp)
+
+    def sign(self, pod: PendingPod) -> Signature | None:
+        """Return the pod's signature; None if a `sign` hook fails, which is for the next attempt to report."""
+        try:
+            return self._profiles[pod.scheduler_name].sign(pod)
+        except PluginError:
+            return None
 
     def gate(self, pod: PendingPod) -> Status | None:
         """Ask the PreEnqueue plugins of the pod's profile."""

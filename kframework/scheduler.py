@@ -130,11 +130,12 @@ class Scheduler:
         )
         self.profiles = compile_profiles(configuration, registry or Registry.installed(), self._handle)
         self.engine.use(self.profiles)
-        self.outbox = Outbox(cluster)
+        self._woken = asyncio.Event()
+        # Whoever waits for the scheduler to settle must get to look again once everything is written.
+        self.outbox = Outbox(cluster, on_empty=self._woken.set)
         self.on_idle: Callable[[], None] = lambda: None
         self._observers = tuple(observers)
         self._slice = slice
-        self._woken = asyncio.Event()
         self._tasks: TaskGroup | None = None
         self._bindings = 0
         self._host = socket.gethostname()

@@ -33,6 +33,10 @@ class QueueRules(Protocol):
         """Return the key of the pod in the active queue, lowest first."""
         ...
 
+    def sign(self, pod: PendingPod) -> object | None:
+        """Return the pod's signature, None if that failed: the next attempt will say why."""
+        ...
+
     def gate(self, pod: PendingPod) -> Status | None:
         """Ask PreEnqueue; None lets the pod in."""
         ...
@@ -66,7 +70,9 @@ class SchedulingQueue:
 
     def add(self, pod: PendingPod) -> None:
         """Take in a pod that is new."""
-        self._enter_active(QueuedPod(pod, self._now()), "PodAdd")
+        queued = QueuedPod(pod, self._now())
+        queued.signature = self._rules.sign(pod)
+        self._enter_active(queued, "PodAdd")
 
     def pop(self) -> QueuedPod | None:
         """Hand out the pod whose turn it is, None if there is none; `done` or `put_back` must follow exactly once.
@@ -110,7 +116,7 @@ class SchedulingQueue:
         queued = self.get(pod.uid)
         if queued is None:
             return
-        old, queued.pod, queued.signature = queued.pod, pod, None
+        old, queued.pod, queued.signature = queued.pod, pod, self._rules.sign(pod)
         if pod.uid in self._active:
             self._active.remove(pod.uid)
             self._push_active(queued)

@@ -111,6 +111,7 @@ class NodeTable:
         self._free: list[int] = []
         self._order = NodeOrder()
         self._listed: NDArray[np.int64] | None = None
+        self._twice: NDArray[np.int64] | None = None
         #: Columns by resource name; `pods` is the number of pods. Prefer the methods of the same name.
         self.allocatables: dict[str, Column] = {}
         self.requesteds: dict[str, Column] = {}
@@ -175,6 +176,13 @@ class NodeTable:
         if self._listed is None:
             self._listed = np.fromiter(self._order, dtype=np.int64, count=len(self._row_of))
         return self._listed
+
+    @property
+    def twice(self) -> NDArray[np.int64]:
+        """The rows of `order` twice over, so that a round trip from any place is a slice."""
+        if self._twice is None or self._listed is None:
+            self._twice = np.concatenate((self.order, self.order))
+        return self._twice
 
     def allocatable(self, resource: str) -> NDArray[np.int64]:
         """Return the column of what the nodes offer: milli-CPU for `cpu`, whole units (bytes) for all else."""

@@ -1,0 +1,58 @@
+"""A pending pod with what the queue knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from kframework.state.pods import PendingPod
+
+__all__ = ["QueuedPod"]
+
+
+class QueuedPod:
+    """A pod that waits for its turn, and the history of its attempts; times are seconds since 1970.
+
+    `timestamp` is when it was last (re)queued after an attempt, or first added; `initial_attempt` when it first
+    entered the active queue, after its gates. `attempts` counts pops, `unschedulable_count` rejections and
+    `consecutive_errors` the errors since the last rejection: one of the two sets the backoff. `unschedulable_plugins`
+    and `pending_plugins` rejected the last attempt, `gating_plugin` holds the pod back before any.
+    """
+
+    __slots__ = (
+        "attempts",
+        "backoff_expiry",
+        "consecutive_errors",
+        "gating_plugin",
+        "initial_attempt",
+        "pending_plugins",
+        "pod",
+        "signature",
+        "sort_key",
+        "timestamp",
+        "unschedulable_count",
+        "unschedulable_plugins",
+    )
+
+    def __init__(self, pod: PendingPod, timestamp: float) -> None:
+        self.pod = pod
+        self.timestamp = timestamp
+        self.attempts = 0
+        self.unschedulable_count = 0
+        self.consecutive_errors = 0
+        self.initial_attempt: float | None = None
+        self.backoff_expiry: float | None = None
+        self.unschedulable_plugins: frozenset[str] = frozenset()
+        self.pending_plugins: frozenset[str] = frozenset()
+        self.gating_plugin = ""
+        #: The profile's signature of the pod; None when it must be made (again) at the next attempt.
+        self.signature: object | None = None
+        #: The key that `queue_sort` gave; frozen while the pod is queued.
+        self.sort_key: Hashable = None
+
+    @property
+    def rejectors(self) -> frozenset[str]:
+        """All plugins that rejected the pod; empty when an attempt ended with an error."""
+        return self.unschedulable_plugins | self.pending_plugins
+
+    def __repr__(self) -> str:
+        return f"<QueuedPod {self.pod.key} after {self.attempts} attempts>"
