@@ -1,0 +1,259 @@
+"""Run the real scheduler on a cluster in memory, on virtual time, in a few lines.
+
+    scenario = Scenario(nodes=[make_node("a"), make_node("b")], pods=[make_pod("web")], plugins=[FewestPods])
+    scenario.at(5.0, patch(make_node("a"), {"spec": {"unschedulable": True}}))
+    scenario.at(9.0, create(make_pod("late")))
+    result = scenario.run()
+    assert result.node_of("late") == "b"
+
+Nothing is faked but the cluster: queue, cycle, binding and events are those of a real run, and an hour of backoff takes
+milliseconds. The same scenario always ends the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+import anyio
+import msgspec
+import yaml
+
+from kframework.clock import LoopClock, run_virtual
+from kframework.cluster.kubelet import Kubelet
+from kframework.cluster.memory import MemoryCluster
+from kframework.config import Configuration, parse
+from kframework.config.models import API_VERSION, KIND
+from kframework.decision import Binding, Decision
+from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
+from kframework.plugin import Plugin
+from kframework.registry import Registry
+from kframework.scheduler import Scheduler
+from kframework.state.queued_pod import QueuedPod
+
+__all__ = ["Action", "Result", "Scenario", "create", "delete", "patch"]
+
+#: What happens to the cluster at some time; any function of it will do.
+Action = Callable[[MemoryCluster], Awaitable[object] | object]
+
+#: A scenario whose pods are retried for ever ends so many virtual seconds after its last action.
+LONGEST = 3600.0
+
+
+def create(obj: ApiObject) -> Action:
+    """Create an object."""
+    return lambda cluster: cluster.add(obj)
+
+
+def delete(obj: ApiObject) -> Action:
+    """Delete the object of this name; a pod on a node first gets its grace period."""
+    return lambda cluster: cluster.remove(type(obj), *_name(obj))
+
+
+def patch(obj: ApiObject, changes: Mapping[str, object]) -> Action:
+    """Merge changes, spelled as in YAML, into the object of this name; None takes a field away."""
+    name, namespace = _name(obj)
+    return lambda cluster: cluster.patch(type(obj), name, changes, namespace)
+
+
+def _name(obj: ApiObject) -> tuple[str, str]:
+    return obj.metadata.name, obj.metadata.namespace
+
+
+class Scenario:
+    """A cluster, a configuration, and what happens when.
+
+    `plugins` are classes, enabled at every point they extend, behind the default plugins. `args` and `weights` belong
+    to them by name; args are spelled as in YAML. With `config`, the text of a configuration file, the plugins are only
+    on offer: the file says which of them run. `objects` are all that is neither node nor pod.
+    """
+
+    def __init__(
+        self,
+        *,
+        nodes: Iterable[Node] = (),
+        pods: Iterable[Pod] = (),
+        objects: Iterable[ApiObject] = (),
+        plugins: Iterable[type[Plugin]] = (),
+        args: Mapping[str, Mapping[str, object]] | None = None,
+        weights: Mapping[str, int] | None = None,
+        config: str | None = None,
+    ) -> None:
+        self._objects = [*objects, *nodes, *pods]
+        self._plugins = list(plugins)
+        self._config = config if config is not None else _config(self._plugins, args or {}, weights or {})
+        self._actions: list[tuple[float, Action]] = []
+
+    def at(self, seconds: float, action: Action) -> Scenario:
+        """Let something happen so many seconds after the start; at 0 it happens before the scheduler looks."""
+        self._actions.append((seconds, action))
+        return self
+
+    def run(self, until: float | None = None) -> Result:
+        """Run from the start until so many virtual seconds have passed, or until nothing is left to do.
+
+        Raises ConfigError for a plugin or a configuration that cannot be used.
+        """
+        configuration = parse(self._config, "config")
+        actions = sorted(self._actions, key=lambda timed: timed[0])
+        return run_virtual(_Run(configuration, Registry.of(*self._plugins), self._objects, actions, until).main)
+
+
+def _config(
+    plugins: Iterable[type[Plugin]], args: Mapping[str, Mapping[str, object]], weights: Mapping[str, int]
+) -> str:
+    enabled = [
+        {"name": plugin.name, "weight": weights[plugin.name]} if plugin.name in weights else {"name": plugin.name}
+        for plugin in plugins
+    ]
+    profile = {
+        "schedulerName": "default-scheduler",
+        "plugins": {"multiPoint": {"enabled": enabled}},
+        "pluginConfig": [{"name": name, "args": dict(values)} for name, values in args.items()],
+    }
+    return yaml.safe_dump({"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}, sort_keys=False)
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What a scenario came to. Pods are named `name`, or `namespace/name` outside the namespace `default`.
+
+    `cluster` is as it was at the end, `seconds` the virtual time that passed. `decisions` and `bindings` are the
+    scheduler's own records, `plugins` the instances of the first profile by name, `waiting` the queued pods by uid.
+    """
+
+    cluster: MemoryCluster
+    decisions: tuple[Decision, ...]
+    bindings: tuple[Binding, ...]
+    seconds: float
+    plugins: Mapping[str, Plugin]
+    waiting: Mapping[str, tuple[str, QueuedPod]]
+
+    def pod(self, name: str) -> Pod:
+        """Return a pod as the cluster has it; ClusterError 404 if there is none."""
+        namespace, _, short = name.rpartition("/")
+        return self.cluster.read(Pod, short, namespace or "default")
+
+    def node_of(self, name: str) -> str | None:
+        """Return the node that a pod is bound to, None while there is none."""
+        return self.pod(name).spec.node_name or None
+
+    def condition_of(self, name: str, type: str = "PodScheduled") -> PodCondition | None:
+        """Return a condition of a pod."""
+        return next((each for each in self.pod(name).status.conditions if each.type == type), None)
+
+    def message_of(self, name: str) -> str:
+        """Return why a pod is not scheduled, as its condition says; empty when it is."""
+        condition = self.condition_of(name)
+        return condition.message if condition is not None and condition.status == "False" else ""
+
+    def place_of(self, name: str) -> str:
+        """Say where a pod is: `bound`, in a queue (`active`, `backoff`, `unschedulable`, `gated`), or in `neither`."""
+        if self.node_of(name) is not None:
+            return "bound"
+        place, _ = self.waiting.get(self.pod(name).metadata.uid, ("neither", None))
+        return place
+
+    def queued(self, name: str) -> QueuedPod:
+        """Return what the queue knows of a pod that waits in it, e.g. its rejectors; KeyError when it waits in none."""
+        _, queued = self.waiting[self.pod(name).metadata.uid]
+        return queued
+
+    def decisions_on(self, name: str) -> list[Decision]:
+        """List the attempts to schedule a pod, in order; also of one that is gone."""
+        key = name if "/" in name else f"default/{name}"
+        return [decision for decision in self.decisions if decision.pod == key]
+
+    @property
+    def events(self) -> list[Event]:
+        """List the events that were recorded, in order."""
+        return self.cluster.objects(Event)
+
+    def events_on(self, name: str) -> list[tuple[str, str]]:
+        """List (reason, note) of the events about a pod, in order."""
+        namespace, _, short = name.rpartition("/")
+        about = [e for e in self.events if (e.regarding.namespace, e.regarding.name) == (namespace or "default", short)]
+        return [(event.reason, event.note) for event in about]
+
+
+class _Run:
+    """One run of a scenario; it observes the scheduler."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        registry: Registry,
+        objects: list[ApiObject],
+        actions: list[tuple[float, Action]],
+        until: float | None,
+    ) -> None:
+        self._configuration = configuration
+        self._registry = registry
+        self._objects = objects
+        self._actions = actions
+        self._until = until
+        self._decisions: list[Decision] = []
+        self._bindings: list[Binding] = []
+
+    def decided(self, decision: Decision) -> None:
+        """Keep an attempt."""
+        self._decisions.append(decision)
+
+    def bound(self, binding: Binding) -> None:
+        """Keep a binding cycle."""
+        self._bindings.append(binding)
+
+    async def main(self) -> Result:
+        """Run cluster, kubelet, scheduler and actions side by side."""
+        clock = LoopClock(asyncio.get_running_loop())
+        began = clock.now()
+        self._cluster = MemoryCluster(clock, self._objects)
+        self._kubelet = Kubelet(self._cluster, clock)
+        self._scheduler = Scheduler(
+            self._configuration, self._cluster, clock, registry=self._registry, observers=[self], slice=0.0
+        )
+        self._over = asyncio.Event()
+        self._scheduler.on_idle = self._look
+        last = self._actions[-1][0] if self._actions else 0.0
+        await self._act(0.0)
+        with anyio.move_on_after(self._until if self._until is not None else last + LONGEST):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._kubelet.run)
+                tasks.start_soon(self._scheduler.run)
+                tasks.start_soon(self._play, asyncio.get_running_loop())
+                await self._over.wait()
+                tasks.cancel_scope.cancel()
+        return self._result(clock.now() - began)
+
+    async def _play(self, loop: asyncio.AbstractEventLoop) -> None:
+        while self._actions:
+            moment = self._actions[0][0]
+            await asyncio.sleep(moment - loop.time())
+            await self._act(moment)
+        self._scheduler.engine.inbox.wake()
+
+    async def _act(self, moment: float) -> None:
+        """Do what is to happen up to now."""
+        while self._actions and self._actions[0][0] <= moment:
+            done = self._actions[0][1](self._cluster)
+            if inspect.isawaitable(done):
+                await done
+            del self._actions[0]
+
+    def _look(self) -> None:
+        """Look, whenever the scheduler idles, whether anything can still happen."""
+        if self._until is None and not self._actions and self._scheduler.settled and self._kubelet.due is None:
+            self._over.set()
+
+    def _result(self, seconds: float) -> Result:
+        queue, profiles = self._scheduler.engine.queue, self._scheduler.profiles
+        # A queue lists its pods place by place, in the order of its counts.
+        places = (place for place, count in queue.pending().items() for _ in range(count))
+        return Result(
+            cluster=self._cluster,
+            decisions=tuple(self._decisions),
+            bindings=tuple(self._bindings),
+            seconds=seconds,
+            plugins=next(iter(profiles.values())).plugins,
+            waiting={queued.pod.uid: (place, queued) for place, queued in zip(places, queue, strict=True)},
+        )

@@ -1,0 +1,158 @@
+"""A scenario runs the real scheduler, the same way every time."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from kframework import (
+    ClusterError,
+    ConfigError,
+    CycleState,
+    NodeInfo,
+    PendingPod,
+    Plugin,
+    PluginArgs,
+    Status,
+    hookimpl,
+    unschedulable,
+)
+from kframework.cluster.memory import Fault, MemoryCluster
+from kframework.objects import Pod
+from kframework.testing import make_node, make_pod
+from kframework.testing.scenario import Result, Scenario, create, delete, patch
+
+
+class AvoidArgs(PluginArgs):
+    node_name: str = ""
+
+
+class Avoid(Plugin):
+    """Keep pods off one node."""
+
+    name = "Avoid"
+    Args = AvoidArgs
+    args: AvoidArgs
+    reads = "node"
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return unschedulable("node is avoided") if node.name == self.args.node_name else None
+
+
+class Prefer(Plugin):
+    """Prefer the node that comes first by name."""
+
+    name = "Prefer"
+    reads = "node"
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        return 100 if node.name == "a" else 0
+
+
+def test_the_default_plugins_run_without_any_of_ones_own() -> None:
+    result = Scenario(nodes=[make_node("small", cpu=1), make_node("large")], pods=[make_pod("web", cpu=2)]).run()
+    assert result.node_of("web") == "large"
+    assert result.place_of("web") == "bound"
+    assert result.message_of("web") == ""
+    assert result.events_on("web") == [("Scheduled", "Successfully assigned default/web to large")]
+    assert [(decision.node, decision.evaluated, decision.feasible) for decision in result.decisions] == [
+        ("large", 2, 1)
+    ]
+    assert [binding.node for binding in result.bindings] == ["large"]
+
+
+def test_a_plugin_runs_with_its_args_and_its_weight() -> None:
+    scenario = Scenario(
+        nodes=[make_node("a"), make_node("b"), make_node("c")],
+        pods=[make_pod("web")],
+        plugins=[Avoid, Prefer],
+        args={"Avoid": {"nodeName": "b"}},
+        weights={"Prefer": 1000},
+    )
+    result = scenario.run()
+    assert result.node_of("web") == "a"
+    assert result.decisions[0].feasible == 2
+    assert result.decisions[0].score >= 100_000
+    assert isinstance(result.plugins["Avoid"].args, AvoidArgs)
+
+
+def test_a_configuration_says_which_plugins_run() -> None:
+    config = """
+        apiVersion: kubescheduler.config.k8s.io/v1
+        kind: KubeSchedulerConfiguration
+        profiles:
+        - pluginConfig: [{name: Avoid, args: {nodeName: a}}]
+          plugins: {filter: {enabled: [{name: Avoid}]}}
+    """
+    scenario = Scenario(nodes=[make_node("a")], pods=[make_pod("web")], plugins=[Avoid, Prefer], config=config)
+    result = scenario.run()
+    assert result.message_of("web") == "0/1 nodes are available: 1 node is avoided."
+    assert "Prefer" not in result.plugins
+
+
+def test_what_cannot_be_configured_is_said_at_once() -> None:
+    with pytest.raises(ConfigError, match="nodeNmae"):
+        Scenario(plugins=[Avoid], args={"Avoid": {"nodeNmae": "a"}}).run()
+
+
+def test_things_happen_when_they_are_to() -> None:
+    scenario = Scenario(nodes=[make_node("a")], pods=[make_pod("early"), make_pod("other", namespace="team")])
+    scenario.at(9.0, create(make_pod("late")))
+    scenario.at(5.0, patch(make_node("a"), {"spec": {"unschedulable": True}}))
+    scenario.at(7.0, delete(make_pod("other", namespace="team")))
+    result = scenario.run()
+    assert result.node_of("early") == "a"
+    assert result.message_of("late") == "0/1 nodes are available: 1 node(s) were unschedulable."
+    assert result.place_of("late") == "unschedulable"
+    assert result.queued("late").rejectors == {"NodeUnschedulable"}
+    assert result.seconds == 37.0, "the deleted pod had a grace of 30 seconds"
+    assert [decision.node for decision in result.decisions_on("team/other")] == ["a"]
+    with pytest.raises(ClusterError, match="not found"):
+        result.pod("team/other")
+
+
+def test_an_action_may_be_any_function_of_the_cluster() -> None:
+    async def bind(cluster: MemoryCluster) -> None:
+        pod = cluster.read(Pod, "web", "default")
+        await cluster.bind("default", "web", pod.metadata.uid, "b")
+
+    result = Scenario(nodes=[make_node("a")], pods=[make_pod("web")]).at(0.0, bind).run()
+    assert result.node_of("web") == "b", "it was bound before the scheduler looked"
+    assert not result.decisions
+
+
+def test_a_run_ends_at_its_time_or_when_nothing_is_left_to_do() -> None:
+    scenario = Scenario(nodes=[make_node("a", cpu=1)], pods=[make_pod("big", cpu=2)])
+    assert scenario.run().seconds == 0.0
+    assert scenario.run(until=400.0).seconds == 400.0
+    assert len(scenario.run(until=400.0).decisions) == 2, "the unschedulable pool was flushed once"
+
+
+def test_pods_that_are_retried_for_ever_end_the_run_after_an_hour() -> None:
+    result = Scenario(pods=[make_pod("lost")]).run()
+    assert result.seconds == 3600.0
+    assert result.place_of("lost") == "backoff"
+
+
+def test_slow_writes_are_waited_for() -> None:
+    def slow(cluster: MemoryCluster) -> None:
+        cluster.faults.append(lambda method, *_: Fault(delay=5.0) if method == "record_event" else None)
+
+    result = Scenario(nodes=[make_node("a")], pods=[make_pod("web")]).at(0.0, slow).run()
+    assert result.seconds == 5.0
+    assert len(result.events) == 1
+
+
+def test_the_same_scenario_always_ends_the_same_way() -> None:
+    def outcome() -> Result:
+        names = [f"p{number}" for number in range(20)]
+        Random(1).shuffle(names)
+        return Scenario(nodes=[make_node(name) for name in "abcd"], pods=[make_pod(name) for name in names]).run()
+
+    first, second = outcome(), outcome()
+    assert [(d.pod, d.node, d.score, d.ties) for d in first.decisions] == [
+        (d.pod, d.node, d.score, d.ties) for d in second.decisions
+    ]
