@@ -17,11 +17,12 @@ from kframework.clock import Clock, rfc3339_micro
 from kframework.cluster import Cluster
 from kframework.config import Configuration
 from kframework.decision import Binding, Decision
+from kframework.effects import Reservation
 from kframework.errors import ConfigError, nearest
-from kframework.outbox import Outbox
 from kframework.objects import KINDS, ApiObject, Event, Node, ObjectMeta, ObjectReference, Pod, PodCondition
+from kframework.outbox import Outbox
 from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine, Reservation
+from kframework.pod_engine import PodEngine
 from kframework.profiles import compile_profiles
 from kframework.queue.backoff import Backoff
 from kframework.registry import Registry
@@ -252,9 +253,7 @@ class Scheduler:
         now = self.clock.now()
         self.outbox.record(
             Event(
-                metadata=ObjectMeta(
-                    name=f"{pod.name}.{int(now * 1e9) + self._recorded:x}", namespace=pod.namespace
-                ),
+                metadata=ObjectMeta(name=f"{pod.name}.{int(now * 1e9) + self._recorded:x}", namespace=pod.namespace),
                 event_time=rfc3339_micro(now),
                 reporting_controller=profile,
                 reporting_instance=f"{profile}-{self._host}",
