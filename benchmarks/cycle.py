@@ -9,13 +9,14 @@ import statistics
 from collections.abc import Callable, Iterator
 from time import perf_counter_ns
 
-from kframework import Plugin, hookimpl
+from kframework import Plugin, hookimpl, unschedulable
 from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.decision import Decision
+from kframework.effects import Reservation
 from kframework.objects import Container, Node, NodeStatus, ObjectMeta, Pod, PodCondition, PodSpec, Resources
 from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine, Reservation
+from kframework.pod_engine import PodEngine
 from kframework.profiles import compile_profiles
 from kframework.registry import Registry
 from kframework.state.cluster import ClusterState
@@ -46,7 +47,7 @@ class Neighbourly(Plugin):
     @hookimpl
     def filter(self, state, pod, node):  # type: ignore[no-untyped-def]  # written as a newcomer would
         """Pass every node that is not full."""
-        return None if len(node.pods) < 1000 else None
+        return unschedulable("full") if len(node.pods) >= 1000 else None
 
     @hookimpl
     def score(self, state, pod, node):  # type: ignore[no-untyped-def]  # written as a newcomer would

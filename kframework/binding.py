@@ -15,7 +15,7 @@ import anyio
 
 from kframework.clock import Clock
 from kframework.decision import Binding
-from kframework.pod_engine import Reservation
+from kframework.effects import Reservation
 from kframework.points import fault, on_node_status
 from kframework.profile import Step
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
@@ -112,7 +112,7 @@ class BindingCycle:
             answer = step.call(reservation.state, reservation.pod, reservation.node_name)
         except Exception as error:
             return fault(self.profile, step.name, "pre_bind_pre_flight", error)
-        if answer is None or isinstance(answer, Status) and answer.code in (Code.SUCCESS, Code.SKIP):
+        if answer is None or (isinstance(answer, Status) and answer.code in (Code.SUCCESS, Code.SKIP)):
             return None if answer is None or answer.code == Code.SUCCESS else answer
         if isinstance(answer, Status) and answer.code == Code.ERROR:
             text = f'running PreBindPreFlight "{step.name}": {answer.message}'
@@ -210,5 +210,3 @@ class BindingCycle:
                     await answer
             except Exception as error:
                 fault(self.profile, step.name, "post_bind", error)
-
-

@@ -10,10 +10,19 @@ import asyncio
 import selectors
 import time
 from collections.abc import Callable, Coroutine
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
-__all__ = ["Clock", "LoopClock", "SystemClock", "VirtualTimeLoop", "rfc3339", "rfc3339_micro", "run_virtual", "seconds_of"]
+__all__ = [
+    "Clock",
+    "LoopClock",
+    "SystemClock",
+    "VirtualTimeLoop",
+    "rfc3339",
+    "rfc3339_micro",
+    "run_virtual",
+    "seconds_of",
+]
 
 T = TypeVar("T")
 
@@ -92,12 +101,12 @@ def run_virtual(main: Callable[[], Coroutine[object, object, T]]) -> T:
 
 def rfc3339(seconds: float) -> str:
     """Write an instant as Kubernetes does: UTC, whole seconds, e.g. `2026-01-01T00:00:00Z`."""
-    return datetime.fromtimestamp(int(seconds), tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(int(seconds), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rfc3339_micro(seconds: float) -> str:
     """Write an instant with microseconds, as Events and Leases want it: `2026-01-01T00:00:00.000000Z`."""
-    return datetime.fromtimestamp(seconds, tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def seconds_of(text: str) -> float:

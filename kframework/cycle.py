@@ -56,7 +56,10 @@ class Rotation:
 
 
 class Found(msgspec.Struct, frozen=True):
-    """The chosen node. `score` is 0 and `top` empty when there was nothing to choose from."""
+    """The chosen node.
+
+    `score` is 0 and `top` empty when there was nothing to choose from.
+    """
 
     node: str
     score: int
@@ -95,9 +98,7 @@ class Search:
 
     evaluated = 0
 
-    def __init__(
-        self, cluster: ClusterState, plan: Plan, pod: PendingPod, rotation: Rotation, random: Random
-    ) -> None:
+    def __init__(self, cluster: ClusterState, plan: Plan, pod: PendingPod, rotation: Rotation, random: Random) -> None:
         self.profile = plan.profile
         self.cluster = cluster
         self.nodes = cluster.nodes
@@ -201,9 +202,11 @@ class Search:
         return run_pre_filter(
             self.profile,
             self.profile.pre_filter,
-            lambda step: plan.pre_filter[step.name]
-            if step.name in plan.pre_filter
-            else ask_pre_filter(self.profile, step, state, pod, self.nodes),
+            lambda step: (
+                plan.pre_filter[step.name]
+                if step.name in plan.pre_filter
+                else ask_pre_filter(self.profile, step, state, pod, self.nodes)
+            ),
         )
 
     def _rejected(self, narrowing: Narrowing) -> Unfit:
@@ -434,9 +437,7 @@ class Search:
         """Run PreScore; return the plugins asked afresh that have nothing to say, or what went wrong."""
         if not self.plan.fresh_pre_scores and not self.profile.has_wrapper("pre_score"):
             return self.plan.pre_score_fault or set()
-        return self.profile.wrapped(
-            "pre_score", self._run_pre_scores, self.state, self.pod, self.nodes, candidates
-        )
+        return self.profile.wrapped("pre_score", self._run_pre_scores, self.state, self.pod, self.nodes, candidates)
 
     def _run_pre_scores(
         self, state: CycleState, pod: PendingPod, nodes: object, candidates: NDArray[np.int64]
@@ -465,9 +466,7 @@ class Search:
             return invalid_score(step, low if low < 0 else high)
         return scores * step.weight
 
-    def _top(
-        self, candidates: NDArray[np.int64], totals: Scores, ties: Places
-    ) -> tuple[tuple[str, int], ...]:
+    def _top(self, candidates: NDArray[np.int64], totals: Scores, ties: Places) -> tuple[tuple[str, int], ...]:
         """Name the three best nodes."""
         if len(ties) >= 3:
             best: Places = ties[:3]

@@ -67,7 +67,7 @@ class ConfigError(KFrameworkError):
 
 
 class InputError(KFrameworkError):
-    """Raised when a cluster file cannot be read; names the file, the line where it is known, the object and the remedy."""
+    """Raised when a cluster file cannot be read; names the file, the line if it is known, the object and the remedy."""
 
     def __init__(
         self, message: str, *, file: str | None = None, line: int | None = None, subject: str = "", path: str = ""
@@ -93,9 +93,7 @@ class PluginError(KFrameworkError):
     ends the attempt with reason `SchedulerError`; at load it ends the command.
     """
 
-    def __init__(
-        self, message: str, *, plugin: str, hook: str | None = None, distribution: str | None = None
-    ) -> None:
+    def __init__(self, message: str, *, plugin: str, hook: str | None = None, distribution: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.plugin = plugin

@@ -1,4 +1,4 @@
-"""What the cluster says, taken into state and queue, and made into the events that wake pods (kube-scheduler 04 4.8)."""
+"""What the cluster says, taken into state and queue, and made into the events that wake pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _GROUPS = {"storage.k8s.io", "resource.k8s.io", "scheduling.k8s.io"}
 
 
 class EventHandlers:
-    """Applies what the cluster says. `pending` is what it last said of the unassigned pods that are ours, by uid."""
+    """Applies what the cluster says.
+
+    `pending` is what it last said of the unassigned pods that are ours, by uid.
+    """
 
     def __init__(self, cluster: ClusterState, queue: SchedulingQueue, profiles: Profiles) -> None:
         self.cluster = cluster
@@ -43,7 +46,7 @@ class EventHandlers:
         if isinstance(obj, Pod):
             self._pod_gone(obj)
         elif isinstance(obj, Node):
-            self.happened(Occurrence(EventResource.NODE.value, ActionType.DELETE, obj, None))
+            self.happened(Occurrence(EventResource.NODE, ActionType.DELETE, obj, None))
             self.cluster.remove_node(obj.metadata.name)
         else:
             self._other_gone(obj)
@@ -65,11 +68,11 @@ class EventHandlers:
             # Bound by us or by somebody else: it waits no longer.
             self.queue.delete(uid)
             self.cluster.nominator.remove(uid)
-            self.happened(Occurrence(EventResource.ASSIGNED_POD.value, ActionType.ADD, None, new))
+            self.happened(Occurrence(EventResource.ASSIGNED_POD, ActionType.ADD, None, new))
             return
         assert old is not None
         for action in pod_updates(old, new):
-            self.happened(Occurrence(EventResource.ASSIGNED_POD.value, action, old, new))
+            self.happened(Occurrence(EventResource.ASSIGNED_POD, action, old, new))
 
     # -- pods that wait --------------------------------------------------------------------------------------------
 
@@ -133,17 +136,17 @@ class EventHandlers:
         self._freed(pod)
 
     def _freed(self, pod: PodInfo, only: Callable[[PendingPod], bool] | None = None) -> None:
-        self.happened(Occurrence(EventResource.ASSIGNED_POD.value, ActionType.DELETE, pod, None), only)
+        self.happened(Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, pod, None), only)
 
     # -- nodes and all else ----------------------------------------------------------------------------------------
 
     def _node(self, node: Node) -> None:
         old = self.cluster.put_node(node)
         if old is None:
-            self.happened(Occurrence(EventResource.NODE.value, ActionType.ADD, None, node))
+            self.happened(Occurrence(EventResource.NODE, ActionType.ADD, None, node))
             return
         for action in node_updates(old, node):
-            self.happened(Occurrence(EventResource.NODE.value, action, old, node))
+            self.happened(Occurrence(EventResource.NODE, action, old, node))
 
     def _other(self, obj: ApiObject) -> None:
         old = self.cluster.objects(type(obj)).put(obj.metadata, obj)

@@ -7,7 +7,7 @@ Names and bit values are kube-scheduler's. A plugin registers the events that ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from enum import Enum, IntFlag
+from enum import Enum, IntFlag, StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -50,8 +50,11 @@ class ActionType(IntFlag):
     ALL = (1 << 13) - 1
 
 
-class EventResource(str, Enum):
-    """The kinds of objects that events are about. Custom resources are written `<plural>.<version>.<group>`."""
+class EventResource(StrEnum):
+    """The kinds of objects that events are about.
+
+    Custom resources are written `<plural>.<version>.<group>`.
+    """
 
     POD = "Pod"
     ASSIGNED_POD = "AssignedPod"
@@ -73,11 +76,11 @@ class EventResource(str, Enum):
     ANY = "*"
 
 
-_POD_KINDS = (EventResource.ASSIGNED_POD.value, EventResource.UNSCHEDULABLE_POD.value)
+_POD_KINDS = (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD)
 
 
 class QueueingHint(Enum):
-    """A hint's answer: is this pod worth another attempt after this event?"""
+    """A hint's answer: whether this pod is worth another attempt after this event."""
 
     SKIP = 0
     QUEUE = 1
@@ -100,11 +103,13 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
     def matches(self, event: Occurrence) -> bool:
         """Tell whether this registration covers what happened (kube-scheduler's matching rule, quirks included)."""
-        wanted, happened = str_of(self.resource), event.resource
-        if wanted == "*" and self.action == ActionType.ALL:
+        wanted, happened = self.resource, event.resource
+        if wanted == EventResource.ANY and self.action == ActionType.ALL:
             return True
         same = (
-            wanted == "*" or wanted == happened or (wanted == EventResource.POD.value and happened in _POD_KINDS)
+            wanted == EventResource.ANY
+            or wanted == happened
+            or (wanted == EventResource.POD and happened in _POD_KINDS)
         )
         return same and bool(self.action & event.action) and event.action <= self.action
 
@@ -132,17 +137,12 @@ class Occurrence(msgspec.Struct, frozen=True):
     @property
     def wildcard(self) -> bool:
         """Tell whether the event concerns every waiting pod, whatever rejected it."""
-        return self.resource == EventResource.ANY.value and self.action == ActionType.ALL
-
-
-def str_of(resource: str) -> str:
-    """Return the plain text of a resource name, be it an EventResource or a string."""
-    return resource.value if isinstance(resource, EventResource) else resource
+        return self.resource == EventResource.ANY and self.action == ActionType.ALL
 
 
 #: What a plugin without `events_to_register` is woken by: everything that kube-scheduler's default registration lists.
 DEFAULT_EVENTS: tuple[ClusterEvent, ...] = tuple(
-    ClusterEvent(resource.value, ActionType.ALL)
+    ClusterEvent(resource, ActionType.ALL)
     for resource in (
         EventResource.POD,
         EventResource.NODE,

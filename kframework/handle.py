@@ -26,7 +26,7 @@ T = TypeVar("T", bound="ApiObject")
 
 
 class WaitingPod(Protocol):
-    """A pod that is reserved on a node and waits for its Permit plugins. The first verdict wins; later ones are void."""
+    """A pod that is reserved on a node and waits for its Permit plugins; the first verdict wins."""
 
     @property
     def pod(self) -> PendingPod:
@@ -44,16 +44,24 @@ class WaitingPod(Protocol):
         ...
 
     def allow(self, plugin: str) -> bool:
-        """Withdraw this plugin's wait; the pod goes on when no plugin waits any more. False: already decided."""
+        """Withdraw this plugin's wait; the pod goes on when no plugin waits any more.
+
+        False: already decided.
+        """
         ...
 
     def reject(self, plugin: str, message: str) -> bool:
-        """Send the pod back, on behalf of this plugin. False: it was already decided."""
+        """Send the pod back, on behalf of this plugin.
+
+        False: it was already decided.
+        """
         ...
 
 
 class Api(Protocol):
-    """Calls to the cluster's API, for hooks that may await and for spawned coroutines. All raise ClusterError.
+    """Calls to the cluster's API, for hooks that may await and for spawned coroutines.
+
+    All raise ClusterError.
 
     `kind` is a struct type of `kframework.objects`.
     """
@@ -89,7 +97,10 @@ class Handle(Protocol):
 
     @property
     def nodes(self) -> NodeTable:
-        """The nodes as the scheduler sees them now, assumed pods included. Read it only inside a cycle's hooks."""
+        """The nodes as the scheduler sees them now, assumed pods included.
+
+        Read it only inside a cycle's hooks.
+        """
         ...
 
     @property
@@ -148,7 +159,10 @@ class Handle(Protocol):
 
     @property
     def random(self) -> Random:
-        """This plugin's own generator, derived from the one seed. A plugin that signs draws nothing in its answers."""
+        """This plugin's own generator, derived from the one seed.
+
+        A plugin that signs draws nothing in its answers.
+        """
         ...
 
     @property

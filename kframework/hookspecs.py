@@ -30,13 +30,14 @@ import pluggy
 if TYPE_CHECKING:
     from kframework.cycle_state import CycleState
     from kframework.events import ClusterEvent
-    from kframework.plugin import ClearNomination, Diagnosis, Nominate, NodeNames, Preempt, Rows, Scores
-    from kframework.state.queued_pod import QueuedPod
+    from kframework.plugin import ClearNomination, Diagnosis, NodeNames, Nominate, Preempt, Rows, Scores
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo
+    from kframework.state.queued_pod import QueuedPod
     from kframework.status import Status, Wait
 
 __all__ = [
+    "SPECIFICATIONS",
     "BindPlugin",
     "EnqueueExtensions",
     "FilterPlugin",
@@ -52,7 +53,6 @@ __all__ = [
     "ReservePlugin",
     "ScorePlugin",
     "SignPlugin",
-    "SPECIFICATIONS",
 ]
 
 hookspec = pluggy.HookspecMarker("kframework")
@@ -73,7 +73,10 @@ class PreEnqueuePlugin(Protocol):
 
 @runtime_checkable
 class QueueSortPlugin(Protocol):
-    """Order the active queue. Exactly one per profile, the same in all profiles."""
+    """Order the active queue.
+
+    Exactly one per profile, the same in all profiles.
+    """
 
     @hookspec
     def queue_sort(self, queued: QueuedPod) -> Hashable:
@@ -129,11 +132,17 @@ class PreFilterExtensions(Protocol):
 
     @hookspec
     def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
-        """Account for `other`, which has been put on the node. Anything but Success is a fault."""
+        """Account for `other`, which has been put on the node.
+
+        Anything but Success is a fault.
+        """
 
     @hookspec
     def remove_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
-        """Account for `other`, which has been taken off the node. Anything but Success is a fault."""
+        """Account for `other`, which has been taken off the node.
+
+        Anything but Success is a fault.
+        """
 
 
 @runtime_checkable
@@ -146,7 +155,9 @@ class FilterPlugin(Protocol):
 
     @hookspec
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-        """Say whether the pod can run on this node. The first objection in configured order is the node's reason.
+        """Say whether the pod can run on this node.
+
+        The first objection in configured order is the node's reason.
 
         Unschedulable: preemption on this node may help. UnschedulableAndUnresolvable: it cannot.
         """
@@ -188,7 +199,10 @@ class PreScorePlugin(Protocol):
 
 @runtime_checkable
 class ScorePlugin(Protocol):
-    """Rank the feasible nodes. Scores, after normalising, lie in 0..100 and are multiplied by the plugin's weight."""
+    """Rank the feasible nodes.
+
+    Scores, after normalising, lie in 0..100 and are multiplied by the plugin's weight.
+    """
 
     @hookspec
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
@@ -209,11 +223,17 @@ class ReservePlugin(Protocol):
 
     @hookspec
     def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
-        """Claim what the pod needs on the chosen node. A rejection or a fault unreserves every plugin."""
+        """Claim what the pod needs on the chosen node.
+
+        A rejection or a fault unreserves every plugin.
+        """
 
     @hookspec
     def unreserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
-        """Undo `reserve`. Called in reverse order, for every plugin, even one whose `reserve` never ran: idempotent."""
+        """Undo `reserve`.
+
+        Called in reverse order, for every plugin, even one whose `reserve` never ran: idempotent.
+        """
 
 
 @runtime_checkable
@@ -222,8 +242,10 @@ class PermitPlugin(Protocol):
 
     @hookspec
     def permit(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | Wait | None:
-        """Approve, reject, or `Wait(seconds)`: the pod keeps its place until every waiting plugin allows it through the
-        handle, one rejects it, or the earliest timeout rejects it. At most 15 minutes. Others are scheduled meanwhile.
+        """Approve, reject, or `Wait(seconds)`.
+
+        A waiting pod keeps its place until every waiting plugin allows it through the handle, one rejects it, or the
+        earliest timeout does; at most 15 minutes. Other pods are scheduled meanwhile.
         """
 
 
@@ -239,8 +261,11 @@ class PreBindPlugin(Protocol):
         """
 
     @hookspec
-    def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None | Awaitable[Status | None]:
-        """Do the work. A rejection or a fault undoes the reservation and the pod backs off."""
+    def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | Awaitable[Status | None] | None:
+        """Do the work.
+
+        A rejection or a fault undoes the reservation and the pod backs off.
+        """
 
 
 @runtime_checkable
@@ -248,7 +273,7 @@ class BindPlugin(Protocol):
     """Bind the pod to its node."""
 
     @hookspec
-    def bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None | Awaitable[Status | None]:
+    def bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | Awaitable[Status | None] | None:
         """Bind, or answer `Skip` to leave it to the next plugin; the first that does not skip decides."""
 
 
@@ -257,7 +282,7 @@ class PostBindPlugin(Protocol):
     """Take notice of a bound pod."""
 
     @hookspec
-    def post_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None | Awaitable[None]:
+    def post_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Awaitable[None] | None:
         """Clean up or count; nothing can fail any more."""
 
 

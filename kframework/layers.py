@@ -53,11 +53,11 @@ def ask_filter_rows(
     objections: Scores,
     table: StatusTable,
 ) -> None:
-    """Ask one Filter plugin about these rows and keep the smaller objection of each in `objections` (aligned to `rows`).
+    """Ask one Filter plugin about these rows and keep the smaller objection of each.
 
-    In its columnar form where that is the cheaper one. In the scalar form only the rows are asked to which no earlier
-    plugin objects, as the answer could not matter. A columnar form that raises is asked again row by row, so that the
-    fault is that of a node.
+    `objections` is aligned to `rows` and changed in place. The columnar form is asked where it is the cheaper one; the
+    scalar form only about rows to which no earlier plugin objects, as the answer could not matter elsewhere. A columnar
+    form that raises is asked again row by row, so that the fault is that of a node.
     """
     if step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
         try:
@@ -324,9 +324,7 @@ def _fails(answer: Status | None) -> bool:
 
 def _lower_key(profile: Profile, signature: Signature) -> tuple[Hashable, ...]:
     return tuple(
-        value
-        for plugin, value in zip(profile.placement, signature.values, strict=True)
-        if plugin.reads == "node"
+        value for plugin, value in zip(profile.placement, signature.values, strict=True) if plugin.reads == "node"
     )
 
 
@@ -421,4 +419,3 @@ class Layers:
 
     def __repr__(self) -> str:
         return f"<Layers of {self._profile.name}: {len(self)} plans, {self.nbytes >> 10} KiB>"
-

@@ -13,7 +13,18 @@ import numpy as np
 
 from kframework.status import Status
 
-__all__ = ["ATTEMPT", "LOWER", "PASS", "PLUGIN", "UNREACHED", "UPPER", "StatusTable", "bits_of", "order_of", "source_of"]
+__all__ = [
+    "ATTEMPT",
+    "LOWER",
+    "PASS",
+    "PLUGIN",
+    "UNREACHED",
+    "UPPER",
+    "StatusTable",
+    "bits_of",
+    "order_of",
+    "source_of",
+]
 
 #: No objection.
 PASS = int(np.iinfo(np.int64).max)

@@ -91,7 +91,9 @@ class Watch(msgspec.Struct, frozen=True):
 
 
 class Plugin:
-    """A scheduling plugin. One instance is made per profile; instances are compared by identity.
+    """A scheduling plugin.
+
+    One instance is made per profile; instances are compared by identity.
 
     The class attributes tell the engine what it may do with the answers:
 

@@ -9,8 +9,8 @@ from typing import Protocol, TypeVar
 from kframework.clock import Clock
 from kframework.cycle_state import CycleState
 from kframework.handle import Api, WaitingPod
-from kframework.pod_engine import PodEngine
 from kframework.objects import ApiObject
+from kframework.pod_engine import PodEngine
 from kframework.points import run_filter
 from kframework.state.inbox import Activated, Nominated, Touched
 from kframework.state.nodes import NodeInfo, NodeTable

@@ -7,28 +7,25 @@ status, record an event, evict) goes through `Effects`; how it ended comes back 
 from __future__ import annotations
 
 import os
-from time import perf_counter_ns
-from typing import Protocol
 
 from kframework.afresh import verify
+from kframework.attempt import Attempt
 from kframework.clock import Clock
 from kframework.config import Duration
 from kframework.cycle import Failed, Found, Rotation, Search, Unfit
-from kframework.cycle_state import CycleState
-from kframework.decision import Decision, Result, fit_error
-from kframework.errors import PluginError
+from kframework.decision import fit_error
+from kframework.effects import Effects, Reservation
 from kframework.event_handlers import EventHandlers
 from kframework.events import ActionType, EventResource, Occurrence
 from kframework.layers import Layers
 from kframework.objects import PodCondition
-from kframework.plugin import ClearNomination, Nominate, Preempt
-from kframework.points import fault, run_permit, run_post_filter, run_reserve, run_unreserve
+from kframework.points import run_unreserve
 from kframework.profile import Profile, Signature
 from kframework.profiles import Profiles
 from kframework.queue import SchedulingQueue
 from kframework.queue.backoff import Backoff
 from kframework.seeds import Seeds
-from kframework.state.cluster import AssumeError, ClusterState
+from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
     Activated,
     BindingEnded,
@@ -41,71 +38,11 @@ from kframework.state.inbox import (
     Synced,
     Touched,
 )
-from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
-from kframework.status import Code, Status
+from kframework.status import Status
 
-__all__ = ["Effects", "PodEngine", "Reservation"]
-
-
-class Reservation:
-    """A pod that was assumed on a node, and all that its binding cycle needs."""
-
-    __slots__ = ("attempt", "node_name", "pod", "profile", "queued", "reserved", "state", "work_announced")
-
-    def __init__(
-        self,
-        attempt: int,
-        profile: Profile,
-        queued: QueuedPod,
-        state: CycleState,
-        reserved: ReservedPod,
-    ) -> None:
-        self.attempt = attempt
-        self.profile = profile
-        self.queued = queued
-        self.pod = queued.pod
-        self.state = state
-        self.reserved = reserved
-        self.node_name = reserved.node_name
-
-    def __repr__(self) -> str:
-        return f"<Reservation {self.attempt}: {self.reserved!r}>"
-
-
-class Effects(Protocol):
-    """What the engine has done outside; every call returns at once."""
-
-    def bind(self, reservation: Reservation) -> None:
-        """Start the binding cycle of an assumed pod; BindingStarted and BindingEnded report on it."""
-        ...
-
-    def patch_status(self, pod: PendingPod, condition: PodCondition, nominated_node_name: str | None) -> None:
-        """Write the pod's condition and, unless None, its nominated node."""
-        ...
-
-    def record(
-        self,
-        profile: str,
-        pod: PodInfo,
-        *,
-        reason: str,
-        action: str,
-        note: str,
-        warning: bool = False,
-        related: PodInfo | None = None,
-    ) -> None:
-        """Record an Event about the pod on behalf of a profile."""
-        ...
-
-    def evict(self, victim: PodInfo, preemptor: PendingPod, profile: str) -> None:
-        """Evict a pod to make room for another."""
-        ...
-
-    def decided(self, decision: Decision) -> None:
-        """Take notice of an attempt."""
-        ...
+__all__ = ["PodEngine"]
 
 
 class PodEngine:
@@ -144,9 +81,7 @@ class PodEngine:
     def use(self, profiles: Profiles) -> None:
         """Take the profiles whose pods this engine schedules; once, before the first message."""
         self.profiles = profiles
-        self.queue = SchedulingQueue(
-            profiles, self.clock.now, self._backoff, max_unschedulable=self._max_unschedulable
-        )
+        self.queue = SchedulingQueue(profiles, self.clock.now, self._backoff, max_unschedulable=self._max_unschedulable)
         self.handlers = EventHandlers(self.cluster, self.queue, profiles)
         self._layers = {
             name: Layers(profile, self.cluster.nodes, self._layer_memory // len(profiles))
@@ -336,11 +271,11 @@ class PodEngine:
         pod, queued = reservation.pod, reservation.queued
         run_unreserve(reservation.profile, reservation.state, pod, reservation.node_name)
         self.cluster.forget(pod.uid)
-        freed = Occurrence(EventResource.ASSIGNED_POD.value, ActionType.DELETE, pod, None)
+        freed = Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, pod, None)
         rejectors = frozenset((rejector,)) if rejector is not None else frozenset()
         queued.unschedulable_plugins, queued.pending_plugins = rejectors, frozenset()
         if rejector is not None:
-            reasons = {reason: 1 for reason in status.reasons}
+            reasons = dict.fromkeys(status.reasons, 1)
             status = Status(status.code, (fit_error(1, reasons),), status.plugin)
         if status.rejected:
             self.failed(queued, status, "")
@@ -351,165 +286,3 @@ class PodEngine:
 
     def __repr__(self) -> str:
         return f"<PodEngine {self.attempts} attempts, {self.queue!r}, {self.cluster!r}>"
-
-
-class Attempt:
-    """One scheduling cycle of one pod: search, assume, reserve, permit, or fail; and its Decision."""
-
-    def __init__(self, engine: PodEngine, profile: Profile, queued: QueuedPod) -> None:
-        self.engine = engine
-        self.profile = profile
-        self.queued = queued
-        self.pod = queued.pod
-        self.popped_at = engine.clock.now()
-        self.started = perf_counter_ns()
-        self.timings: list[tuple[str, int]] = []
-
-    def run(self) -> None:
-        """Take the pod from pop to its Decision."""
-        engine = self.engine
-        self.queued.unschedulable_plugins = self.queued.pending_plugins = frozenset()
-        try:
-            search = engine.search(self.profile, self.queued)
-        except PluginError as error:
-            self._fail(fault(self.profile, error.plugin, "sign", error.__cause__ or error.message), "")
-            return
-        outcome = engine.find(search)
-        self.timings += search.timings
-        if isinstance(outcome, Found):
-            self._place(search, outcome)
-        elif isinstance(outcome, Unfit):
-            self._unfit(search, outcome)
-        else:
-            self._fail(outcome.status, "")
-
-    def _place(self, search: Search, found: Found) -> None:
-        engine, pod = self.engine, self.pod
-        try:
-            engine.cluster.assume(pod, found.node)
-        except AssumeError as error:
-            self._fail(Status(Code.ERROR, (str(error),)), "", found=found)
-            return
-        engine.cluster.nominator.remove(pod.uid)
-        began = perf_counter_ns()
-        status = run_reserve(self.profile, search.state, pod, found.node)
-        began = self._timed("reserve", began)
-        waits: tuple[tuple[str, float], ...] = ()
-        if status is None:
-            permit = run_permit(self.profile, search.state, pod, found.node)
-            self._timed("permit", began)
-            status, waits = permit.status, permit.waits
-        if status is not None:
-            self._undo(search, found, status)
-            return
-        now = engine.clock.now()
-        reserved = ReservedPod(pod, found.node, {plugin: now + seconds for plugin, seconds in waits}, now)
-        engine.cluster.waiting.put(reserved)
-        self._decide(Result.SCHEDULED, Status(Code.SUCCESS), None, found=found)
-        engine.launch(Reservation(engine.attempts, self.profile, self.queued, search.state, reserved))
-
-    def _undo(self, search: Search, found: Found, status: Status) -> None:
-        """Take back what Reserve or Permit refused."""
-        run_unreserve(self.profile, search.state, self.pod, found.node)
-        self.engine.cluster.forget(self.pod.uid)
-        if status.rejected:
-            self.queued.unschedulable_plugins = frozenset((status.plugin,))
-            if status.code == Code.PENDING:
-                self.queued.pending_plugins = frozenset((status.plugin,))
-            text = fit_error(1, {reason: 1 for reason in status.reasons})
-            status = Status(status.code, (text,), status.plugin)
-        self._fail(status, "", found=found)
-
-    def _unfit(self, search: Search, unfit: Unfit) -> None:
-        """No node fits: look for a way out, then fail."""
-        self.queued.unschedulable_plugins = unfit.rejectors
-        self.queued.pending_plugins = unfit.pending
-        nominated: str | None = ""
-        victims: tuple[str, ...] = ()
-        message = ""
-        if self.profile.post_filter:
-            began = perf_counter_ns()
-            answer = run_post_filter(self.profile, search.state, self.pod, unfit.diagnosis)
-            self._timed("post_filter", began)
-            message = "" if answer.status.code == Code.SUCCESS else answer.status.message
-            nominated, victims = self._way_out(answer.result)
-        text = fit_error(
-            len(self.engine.cluster.nodes),
-            unfit.reasons,
-            pre_filter_message=unfit.diagnosis.pre_filter_message,
-            post_filter_message=message,
-        )
-        self._fail(Status(Code.UNSCHEDULABLE, (text,)), nominated, unfit=unfit, victims=victims)
-
-    def _way_out(self, result: Preempt | Nominate | ClearNomination | None) -> tuple[str | None, tuple[str, ...]]:
-        """Do what PostFilter found; return the node nominated (None: as it was) and the keys of the victims."""
-        if isinstance(result, Nominate):
-            return result.node, ()
-        if isinstance(result, ClearNomination):
-            return "", ()
-        if not isinstance(result, Preempt) or not result.candidates:
-            return None, ()
-        chosen = min(result.candidates, key=result.key)  # type: ignore[arg-type]  # keys compare with each other
-        for victim in chosen.victims:
-            waiting = self.engine.cluster.waiting.get(victim.uid)
-            if waiting is None or not waiting.preempt(self.profile.name, f"preempted by {self.pod.key}"):
-                self.engine.effects.evict(victim, self.pod, self.profile.name)
-        return chosen.node, tuple(victim.key for victim in chosen.victims)
-
-    def _fail(
-        self,
-        status: Status,
-        nominated: str | None,
-        *,
-        found: Found | None = None,
-        unfit: Unfit | None = None,
-        victims: tuple[str, ...] = (),
-    ) -> None:
-        result = Result.UNSCHEDULABLE if status.rejected else Result.ERROR
-        self._decide(result, status, nominated, found=found, unfit=unfit, victims=victims)
-        self.engine.failed(self.queued, status, nominated)
-
-    def _timed(self, point: str, began: int) -> int:
-        now = perf_counter_ns()
-        self.timings.append((point, now - began))
-        return now
-
-    def _decide(
-        self,
-        result: Result,
-        status: Status,
-        nominated: str | None,
-        *,
-        found: Found | None = None,
-        unfit: Unfit | None = None,
-        victims: tuple[str, ...] = (),
-    ) -> None:
-        queued, pod = self.queued, self.pod
-        self.engine.effects.decided(
-            Decision(
-                attempt=self.engine.attempts,
-                tries=queued.attempts,
-                pod=pod.key,
-                uid=pod.uid,
-                profile=self.profile.name,
-                queued_at=queued.timestamp,
-                popped_at=self.popped_at,
-                result=result,
-                code=status.code,
-                node=found.node if found is not None and result is Result.SCHEDULED else "",
-                score=found.score if found is not None else 0,
-                ties=found.ties if found is not None else 0,
-                nodes=len(self.engine.cluster.nodes),
-                evaluated=found.evaluated if found is not None else unfit.evaluated if unfit is not None else 0,
-                feasible=found.feasible if found is not None else 0,
-                top=found.top if found is not None else (),
-                reasons=unfit.reasons if unfit is not None else {},
-                rejectors=tuple(sorted(queued.rejectors)),
-                pending=tuple(sorted(queued.pending_plugins)),
-                message=status.message,
-                nominated=nominated,
-                victims=victims,
-                started=self.started,
-                timings=tuple(self.timings),
-            )
-        )

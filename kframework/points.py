@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from kframework.cycle_state import CycleState
-from kframework.plugin import ClearNomination, Diagnosis, Nominate, NodeNames, PluginResult, Preempt
+from kframework.plugin import ClearNomination, Diagnosis, NodeNames, Nominate, PluginResult, Preempt
 from kframework.profile import FilterStep, Profile, ScoreStep, Step
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -120,9 +120,7 @@ def ask_pre_filter(
     return None if answer.code == Code.SUCCESS else answer
 
 
-def run_pre_filter(
-    profile: Profile, steps: Iterable[Step], ask: Callable[[Step], PreFilterAnswer]
-) -> Narrowing:
+def run_pre_filter(profile: Profile, steps: Iterable[Step], ask: Callable[[Step], PreFilterAnswer]) -> Narrowing:
     """Ask the plugins in order and sum up what they said (kube-scheduler's RunPreFilterPlugins).
 
     Unschedulable is remembered while the later plugins still run, so that preemption finds their state;
@@ -174,7 +172,10 @@ def narrow(narrowing: Narrowing) -> Status:
 
 
 def run_filter(profile: Profile, step: FilterStep, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-    """Ask one Filter plugin about one node; None if it passes. A Status that is no rejection is a fault."""
+    """Ask one Filter plugin about one node; None if it passes.
+
+    A Status that is no rejection is a fault.
+    """
     try:
         status = step.ask(state, pod, node)
     except Exception as error:
@@ -236,9 +237,7 @@ class PostFilterAnswer(msgspec.Struct, frozen=True):
     result: Preempt | Nominate | ClearNomination | None = None
 
 
-def run_post_filter(
-    profile: Profile, state: CycleState, pod: PendingPod, diagnosis: Diagnosis
-) -> PostFilterAnswer:
+def run_post_filter(profile: Profile, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> PostFilterAnswer:
     """Ask the PostFilter plugins in order for a way out (kube-scheduler's RunPostFilterPlugins).
 
     Success and UnschedulableAndUnresolvable end the search with the plugin's own result, an error ends it without one;
@@ -297,9 +296,7 @@ def run_pre_score(
     return _failure(f'running PreScore plugin "{step.name}"', status, step.name)
 
 
-def run_score(
-    profile: Profile, step: ScoreStep, state: CycleState, pod: PendingPod, node: NodeInfo
-) -> int | Status:
+def run_score(profile: Profile, step: ScoreStep, state: CycleState, pod: PendingPod, node: NodeInfo) -> int | Status:
     """Ask one Score plugin about one node; without normalising the answer must lie in 0..100."""
     try:
         score = step.ask(state, pod, node)
@@ -314,7 +311,9 @@ def run_score(
 
 def invalid_score(step: ScoreStep, score: int) -> Status:
     """Return the error of a score that is out of range, in kube-scheduler's words."""
-    text = f'plugin "{step.name}" returns an invalid score {score}, it should in the range of [0, 100] after normalizing'
+    text = (
+        f'plugin "{step.name}" returns an invalid score {score}, it should in the range of [0, 100] after normalizing'
+    )
     return Status(Code.ERROR, (f"applying score defaultWeights on Score plugins: {text}",), step.name)
 
 

@@ -14,7 +14,7 @@ from kframework.cycle_state import CycleState
 from kframework.errors import PluginError
 from kframework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource
 from kframework.hookspecs import SPECIFICATIONS
-from kframework.plugin import ClearNomination, Diagnosis, Nominate, NodeNames, Plugin, Preempt, Rows, Scores
+from kframework.plugin import ClearNomination, Diagnosis, NodeNames, Nominate, Plugin, Preempt, Rows, Scores
 from kframework.registry import hooks_of
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -30,17 +30,13 @@ Score = Callable[[CycleState, PendingPod, NodeInfo], int]
 ScoreNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores | int]
 Normalize = Callable[[CycleState, PendingPod, Scores], Scores | int]
 PreFilter = Callable[[CycleState, PendingPod, NodeTable], Status | NodeNames | None]
-PostFilter = Callable[
-    [CycleState, PendingPod, Diagnosis], Preempt | Nominate | ClearNomination | Status | None
-]
+PostFilter = Callable[[CycleState, PendingPod, Diagnosis], Preempt | Nominate | ClearNomination | Status | None]
 PreScore = Callable[[CycleState, PendingPod, NodeTable, Rows], Status | None]
 AddRemove = Callable[[CycleState, PendingPod, PodInfo, NodeInfo], Status | None]
 OnNode = Callable[[CycleState, PendingPod, str], object]
 
 #: Points that run once per cycle, synchronously, and so may be wrapped.
-_WRAPPABLE = frozenset(
-    {"pre_enqueue", "pre_filter", "post_filter", "pre_score", "reserve", "unreserve", "permit"}
-)
+_WRAPPABLE = frozenset({"pre_enqueue", "pre_filter", "post_filter", "pre_score", "reserve", "unreserve", "permit"})
 _PLACEMENT = ("pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes")
 
 
@@ -61,8 +57,9 @@ class Step:
 class FilterStep:
     """A Filter plugin: its place in the configured order and both forms of its question.
 
-    `ask` always works, in the scalar form if the plugin has one (`scalar`), else through the columnar one; `ask_rows` is
-    None for a plugin without the latter, and `explain` turns its bits into a Status. `add_pod` and `remove_pod` are None where `pre_filter` stores nothing that a what-if changes.
+    `ask` always works: in the scalar form if the plugin has one (`scalar`), else through the columnar one. `ask_rows`
+    is None for a plugin without the latter, `explain` turns its bits into a Status. `add_pod` and `remove_pod` are None
+    where `pre_filter` stores nothing that a what-if changes.
     """
 
     __slots__ = ("add_pod", "ask", "ask_rows", "explain", "name", "order", "plugin", "remove_pod", "scalar")
@@ -207,7 +204,7 @@ class Profile:
         return point in self._wrapped
 
     def wrapped(self, point: str, run: Callable[..., R], *args: object) -> R:
-        """Run a whole point inside the wrappers that plugins put around it, through pluggy; without any, just run it."""
+        """Run a whole point inside the wrappers that plugins put around it; without any, just run it."""
         manager = self._wrapped.get(point)
         if manager is None:
             return run(*args)
@@ -244,7 +241,7 @@ class Profile:
         node = [event.action for event in events if event.resource == EventResource.NODE]
         if any(a & ActionType.ADD for a in node) and not any(a & ActionType.UPDATE_NODE_TAINT for a in node):
             # A taint change can make any node newly usable, whatever the plugin itself looks at (kube-scheduler 1.36).
-            events += (ClusterEvent(EventResource.NODE.value, ActionType.UPDATE_NODE_TAINT),)
+            events += (ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT),)
         return events
 
     def _validate(self) -> dict[str, pluggy.PluginManager]:
@@ -327,8 +324,7 @@ def _with_arguments(point: str, run: Callable[..., object]) -> Callable[..., obj
         return run(*args)
 
     parameters = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        for name in _argument_names(_SPECIFIED[point])
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in _argument_names(_SPECIFIED[point])
     ]
     inner.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # how pluggy learns the names
     return inner
@@ -371,4 +367,3 @@ def _whole(pod: PendingPod) -> Hashable:
 
 def _never(pod: PendingPod) -> None:
     return None
-

@@ -25,7 +25,6 @@ from kframework.status import Status
 __all__ = ["Profiles", "compile_profiles"]
 
 
-
 class Profiles(Mapping[str, Profile]):
     """The profiles by scheduler name, in the order of the configuration.
 

@@ -26,7 +26,10 @@ STAGNATION = 3600.0
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Where a pod went. `pod` is `namespace/name`; `node` is None while it is pending, and `message` then says why."""
+    """Where a pod went.
+
+    `pod` is `namespace/name`; `node` is None while it is pending, and `message` then says why.
+    """
 
     pod: str
     node: str | None

@@ -26,7 +26,7 @@ class Backoff(msgspec.Struct, frozen=True):
         return min(self.initial * 2.0 ** min(failures - 1, 63), self.maximum)
 
     def expiry(self, queued: QueuedPod) -> float:
-        """Return the whole second in which the pod's rest ends; worked out once per failure, with the counts of then."""
+        """Return the whole second in which the pod's rest ends, worked out once per failure."""
         if queued.backoff_expiry is None:
             rest = self.duration(queued)
             queued.backoff_expiry = math.floor(queued.timestamp + rest) if rest else 0.0

@@ -23,7 +23,7 @@ __all__ = ["FLUSH_INTERVAL", "QueueRules", "SchedulingQueue", "own_updates"]
 #: How often the unschedulable pool is looked through for pods that have waited too long, in seconds.
 FLUSH_INTERVAL = 30.0
 
-_TIMEOUT = Occurrence(EventResource.ANY.value, ActionType.ALL, named="UnschedulableTimeout")
+_TIMEOUT = Occurrence(EventResource.ANY, ActionType.ALL, named="UnschedulableTimeout")
 
 
 class QueueRules(Protocol):
@@ -172,9 +172,7 @@ class SchedulingQueue:
             self.delete(uid)
             self._enter_active(queued, "ForceActivate")
         elif uid in self._in_flight:
-            self._in_flight.happened(
-                Occurrence(EventResource.ANY.value, ActionType.ALL, new=uid, named="ForceActivate")
-            )
+            self._in_flight.happened(Occurrence(EventResource.ANY, ActionType.ALL, new=uid, named="ForceActivate"))
 
     def _replay(self, queued: QueuedPod) -> None:
         """Requeue a pod by what happened while it was in flight."""
@@ -191,7 +189,7 @@ class SchedulingQueue:
         """Say whether an event makes another attempt worthwhile: "" no, "later" after backoff, "now" without."""
         if not queued.rejectors:
             return "later"
-        if event.resource == EventResource.UNSCHEDULABLE_POD.value and not _is(event.new, queued.pod):
+        if event.resource == EventResource.UNSCHEDULABLE_POD and not _is(event.new, queued.pod):
             return ""
         if event.wildcard:
             return "later" if event.new is None or event.new == queued.pod.uid else ""
@@ -325,7 +323,7 @@ class SchedulingQueue:
 def own_updates(old: PendingPod, new: PendingPod) -> Iterator[Occurrence]:
     """List the events that the update of a pending pod amounts to."""
     for action in pod_updates(old, new):
-        yield Occurrence(EventResource.UNSCHEDULABLE_POD.value, action, old, new)
+        yield Occurrence(EventResource.UNSCHEDULABLE_POD, action, old, new)
 
 
 def _is(subject: object, pod: PendingPod) -> bool:

@@ -1,4 +1,4 @@
-"""The one ordered inbox: everything that reaches the scheduler from outside is a message, applied between two cycles."""
+"""The one ordered inbox: all that reaches the scheduler from outside is a message, applied between two cycles."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ class BindingStarted(msgspec.Struct, frozen=True):
 
 
 class BindingEnded(msgspec.Struct, frozen=True):
-    """A binding cycle is over. `status` None: bound; else what stopped it, `rejector` naming a rejecting Permit plugin."""
+    """A binding cycle is over.
+
+    `status` is None when the pod is bound, else what stopped it; `rejector` names the Permit plugin that did.
+    """
 
     uid: str
     attempt: int

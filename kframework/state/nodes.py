@@ -80,7 +80,9 @@ class NodeInfo:
         return column.cells[self.row] if column is not None else 0
 
     def __repr__(self) -> str:
-        return f"<NodeInfo {self.name} {len(self._pods)} pods, {self.requested('cpu')}m of {self.allocatable('cpu')}m cpu>"
+        return (
+            f"<NodeInfo {self.name} {len(self._pods)} pods, {self.requested('cpu')}m of {self.allocatable('cpu')}m cpu>"
+        )
 
 
 class _GoneNode(NodeInfo):

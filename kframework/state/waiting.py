@@ -38,7 +38,10 @@ class ReservedPod:
         return min(self.pending.values()) if self.verdict is None else None
 
     def allow(self, plugin: str) -> bool:
-        """Withdraw this plugin's wait; the pod goes on when no plugin waits any more. False: already decided."""
+        """Withdraw this plugin's wait; the pod goes on when no plugin waits any more.
+
+        False: already decided.
+        """
         if self.verdict is not None:
             return False
         self.pending.pop(plugin, None)
@@ -47,11 +50,17 @@ class ReservedPod:
         return True
 
     def reject(self, plugin: str, message: str) -> bool:
-        """Send the pod back, on behalf of this plugin. False: it was already decided."""
+        """Send the pod back, on behalf of this plugin.
+
+        False: it was already decided.
+        """
         return self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """Send the pod to back off, because a more important pod takes its place. False: it was already decided."""
+        """Send the pod to back off, because a more important pod takes its place.
+
+        False: it was already decided.
+        """
         return self._decide(Status(Code.ERROR, (message,), plugin))
 
     def on_verdict(self, notify: Callable[[], None]) -> None:

@@ -16,14 +16,14 @@ ROOF = 8
 FLOORS = {
     unit: floor
     for floor, units in {
-        0: "errors quantity selectors clock",
+        0: "errors quantity selectors clock seeds",
         1: "objects status cycle_state events",
         2: "state",
         3: "hookspecs plugin handle",
         4: "config registry profile",
-        5: "queue decision layers cycle preemption",
+        5: "objections points effects attempt profiles queue decision layers cycle afresh preemption event_handlers pod_engine plugin_handle",
         6: "tracing metrics recording",
-        7: "cluster apiserver binding extenders scheduler",
+        7: "cluster apiserver binding extenders outbox scheduler",
         ROOF: "plugins simulate explain report web conformance bench testing pytest_plugin engine cli __main__",
     }.items()
     for unit in units.split()

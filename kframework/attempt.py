@@ -1,0 +1,185 @@
+"""One scheduling cycle of one pod, from pop to its Decision: search, assume, reserve, permit, or fail."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from kframework.cycle import Found, Search, Unfit
+from kframework.decision import Decision, Result, fit_error
+from kframework.effects import Reservation
+from kframework.errors import PluginError
+from kframework.plugin import ClearNomination, Nominate, Preempt
+from kframework.points import fault, run_permit, run_post_filter, run_reserve, run_unreserve
+from kframework.profile import Profile
+from kframework.state.cluster import AssumeError
+from kframework.state.queued_pod import QueuedPod
+from kframework.state.waiting import ReservedPod
+from kframework.status import Code, Status
+
+if TYPE_CHECKING:
+    from kframework.pod_engine import PodEngine
+
+__all__ = ["Attempt"]
+
+
+class Attempt:
+    """One scheduling cycle of one pod: search, assume, reserve, permit, or fail; and its Decision."""
+
+    def __init__(self, engine: PodEngine, profile: Profile, queued: QueuedPod) -> None:
+        self.engine = engine
+        self.profile = profile
+        self.queued = queued
+        self.pod = queued.pod
+        self.popped_at = engine.clock.now()
+        self.started = perf_counter_ns()
+        self.timings: list[tuple[str, int]] = []
+
+    def run(self) -> None:
+        """Take the pod from pop to its Decision."""
+        engine = self.engine
+        self.queued.unschedulable_plugins = self.queued.pending_plugins = frozenset()
+        try:
+            search = engine.search(self.profile, self.queued)
+        except PluginError as error:
+            self._fail(fault(self.profile, error.plugin, "sign", error.__cause__ or error.message), "")
+            return
+        outcome = engine.find(search)
+        self.timings += search.timings
+        if isinstance(outcome, Found):
+            self._place(search, outcome)
+        elif isinstance(outcome, Unfit):
+            self._unfit(search, outcome)
+        else:
+            self._fail(outcome.status, "")
+
+    def _place(self, search: Search, found: Found) -> None:
+        engine, pod = self.engine, self.pod
+        try:
+            engine.cluster.assume(pod, found.node)
+        except AssumeError as error:
+            self._fail(Status(Code.ERROR, (str(error),)), "", found=found)
+            return
+        engine.cluster.nominator.remove(pod.uid)
+        began = perf_counter_ns()
+        status = run_reserve(self.profile, search.state, pod, found.node)
+        began = self._timed("reserve", began)
+        waits: tuple[tuple[str, float], ...] = ()
+        if status is None:
+            permit = run_permit(self.profile, search.state, pod, found.node)
+            self._timed("permit", began)
+            status, waits = permit.status, permit.waits
+        if status is not None:
+            self._undo(search, found, status)
+            return
+        now = engine.clock.now()
+        reserved = ReservedPod(pod, found.node, {plugin: now + seconds for plugin, seconds in waits}, now)
+        engine.cluster.waiting.put(reserved)
+        self._decide(Result.SCHEDULED, Status(Code.SUCCESS), None, found=found)
+        engine.launch(Reservation(engine.attempts, self.profile, self.queued, search.state, reserved))
+
+    def _undo(self, search: Search, found: Found, status: Status) -> None:
+        """Take back what Reserve or Permit refused."""
+        run_unreserve(self.profile, search.state, self.pod, found.node)
+        self.engine.cluster.forget(self.pod.uid)
+        if status.rejected:
+            self.queued.unschedulable_plugins = frozenset((status.plugin,))
+            if status.code == Code.PENDING:
+                self.queued.pending_plugins = frozenset((status.plugin,))
+            text = fit_error(1, dict.fromkeys(status.reasons, 1))
+            status = Status(status.code, (text,), status.plugin)
+        self._fail(status, "", found=found)
+
+    def _unfit(self, search: Search, unfit: Unfit) -> None:
+        """No node fits: look for a way out, then fail."""
+        self.queued.unschedulable_plugins = unfit.rejectors
+        self.queued.pending_plugins = unfit.pending
+        nominated: str | None = ""
+        victims: tuple[str, ...] = ()
+        message = ""
+        if self.profile.post_filter:
+            began = perf_counter_ns()
+            answer = run_post_filter(self.profile, search.state, self.pod, unfit.diagnosis)
+            self._timed("post_filter", began)
+            message = "" if answer.status.code == Code.SUCCESS else answer.status.message
+            nominated, victims = self._way_out(answer.result)
+        text = fit_error(
+            len(self.engine.cluster.nodes),
+            unfit.reasons,
+            pre_filter_message=unfit.diagnosis.pre_filter_message,
+            post_filter_message=message,
+        )
+        self._fail(Status(Code.UNSCHEDULABLE, (text,)), nominated, unfit=unfit, victims=victims)
+
+    def _way_out(self, result: Preempt | Nominate | ClearNomination | None) -> tuple[str | None, tuple[str, ...]]:
+        """Do what PostFilter found; return the node nominated (None: as it was) and the keys of the victims."""
+        if isinstance(result, Nominate):
+            return result.node, ()
+        if isinstance(result, ClearNomination):
+            return "", ()
+        if not isinstance(result, Preempt) or not result.candidates:
+            return None, ()
+        chosen = min(result.candidates, key=result.key)  # type: ignore[arg-type]  # keys compare with each other
+        for victim in chosen.victims:
+            waiting = self.engine.cluster.waiting.get(victim.uid)
+            if waiting is None or not waiting.preempt(self.profile.name, f"preempted by {self.pod.key}"):
+                self.engine.effects.evict(victim, self.pod, self.profile.name)
+        return chosen.node, tuple(victim.key for victim in chosen.victims)
+
+    def _fail(
+        self,
+        status: Status,
+        nominated: str | None,
+        *,
+        found: Found | None = None,
+        unfit: Unfit | None = None,
+        victims: tuple[str, ...] = (),
+    ) -> None:
+        result = Result.UNSCHEDULABLE if status.rejected else Result.ERROR
+        self._decide(result, status, nominated, found=found, unfit=unfit, victims=victims)
+        self.engine.failed(self.queued, status, nominated)
+
+    def _timed(self, point: str, began: int) -> int:
+        now = perf_counter_ns()
+        self.timings.append((point, now - began))
+        return now
+
+    def _decide(
+        self,
+        result: Result,
+        status: Status,
+        nominated: str | None,
+        *,
+        found: Found | None = None,
+        unfit: Unfit | None = None,
+        victims: tuple[str, ...] = (),
+    ) -> None:
+        queued, pod = self.queued, self.pod
+        self.engine.effects.decided(
+            Decision(
+                attempt=self.engine.attempts,
+                tries=queued.attempts,
+                pod=pod.key,
+                uid=pod.uid,
+                profile=self.profile.name,
+                queued_at=queued.timestamp,
+                popped_at=self.popped_at,
+                result=result,
+                code=status.code,
+                node=found.node if found is not None and result is Result.SCHEDULED else "",
+                score=found.score if found is not None else 0,
+                ties=found.ties if found is not None else 0,
+                nodes=len(self.engine.cluster.nodes),
+                evaluated=found.evaluated if found is not None else unfit.evaluated if unfit is not None else 0,
+                feasible=found.feasible if found is not None else 0,
+                top=found.top if found is not None else (),
+                reasons=unfit.reasons if unfit is not None else {},
+                rejectors=tuple(sorted(queued.rejectors)),
+                pending=tuple(sorted(queued.pending_plugins)),
+                message=status.message,
+                nominated=nominated,
+                victims=victims,
+                started=self.started,
+                timings=tuple(self.timings),
+            )
+        )

@@ -1,0 +1,74 @@
+"""What an engine has done outside, and what a binding cycle takes with it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kframework.cycle_state import CycleState
+from kframework.decision import Decision
+from kframework.objects import PodCondition
+from kframework.profile import Profile
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.queued_pod import QueuedPod
+from kframework.state.waiting import ReservedPod
+
+__all__ = ["Effects", "Reservation"]
+
+
+class Reservation:
+    """A pod that was assumed on a node, and all that its binding cycle needs."""
+
+    __slots__ = ("attempt", "node_name", "pod", "profile", "queued", "reserved", "state", "work_announced")
+
+    def __init__(
+        self,
+        attempt: int,
+        profile: Profile,
+        queued: QueuedPod,
+        state: CycleState,
+        reserved: ReservedPod,
+    ) -> None:
+        self.attempt = attempt
+        self.profile = profile
+        self.queued = queued
+        self.pod = queued.pod
+        self.state = state
+        self.reserved = reserved
+        self.node_name = reserved.node_name
+
+    def __repr__(self) -> str:
+        return f"<Reservation {self.attempt}: {self.reserved!r}>"
+
+
+class Effects(Protocol):
+    """What the engine has done outside; every call returns at once."""
+
+    def bind(self, reservation: Reservation) -> None:
+        """Start the binding cycle of an assumed pod; BindingStarted and BindingEnded report on it."""
+        ...
+
+    def patch_status(self, pod: PendingPod, condition: PodCondition, nominated_node_name: str | None) -> None:
+        """Write the pod's condition and, unless None, its nominated node."""
+        ...
+
+    def record(
+        self,
+        profile: str,
+        pod: PodInfo,
+        *,
+        reason: str,
+        action: str,
+        note: str,
+        warning: bool = False,
+        related: PodInfo | None = None,
+    ) -> None:
+        """Record an Event about the pod on behalf of a profile."""
+        ...
+
+    def evict(self, victim: PodInfo, preemptor: PendingPod, profile: str) -> None:
+        """Evict a pod to make room for another."""
+        ...
+
+    def decided(self, decision: Decision) -> None:
+        """Take notice of an attempt."""
+        ...
