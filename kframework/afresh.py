@@ -23,6 +23,7 @@ from kframework.points import (
 )
 from kframework.profile import FilterStep, Profile, ScoreStep
 from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.status import Code, Status
 
@@ -33,7 +34,7 @@ class VerificationError(KFrameworkError):
     """Raised when a remembered answer is not the one that asking afresh gives."""
 
     def __init__(self, search: Search, what: str, remembered: object, afresh: object) -> None:
-        self.pod = search.pod.key
+        self.pod: str = search.pod.key
         self.what = what
         self.remembered = remembered
         self.afresh = afresh
@@ -45,11 +46,11 @@ class Afresh:
 
     def __init__(self, cluster: ClusterState, profile: Profile, pod: PendingPod) -> None:
         self.cluster = cluster
-        self.nodes = cluster.nodes
+        self.nodes: NodeTable = cluster.nodes
         self.profile = profile
         self.pod = pod
-        self.state = CycleState()
-        self.narrowing = self._pre_filter()
+        self.state: CycleState = CycleState()
+        self.narrowing: Narrowing = self._pre_filter()
 
     def _pre_filter(self) -> Narrowing:
         profile = self.profile

@@ -13,6 +13,7 @@ from kframework.plugin import ClearNomination, Nominate, Preempt
 from kframework.points import fault, run_permit, run_post_filter, run_reserve, run_unreserve
 from kframework.profile import Profile
 from kframework.state.cluster import AssumeError
+from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.status import Code, Status
@@ -30,9 +31,9 @@ class Attempt:
         self.engine = engine
         self.profile = profile
         self.queued = queued
-        self.pod = queued.pod
-        self.popped_at = engine.clock.now()
-        self.started = perf_counter_ns()
+        self.pod: PendingPod = queued.pod
+        self.popped_at: float = engine.clock.now()
+        self.started: int = perf_counter_ns()
         self.timings: list[tuple[str, int]] = []
 
     def run(self) -> None:

@@ -17,7 +17,7 @@ from kframework.clock import Clock
 from kframework.decision import Binding
 from kframework.effects import Reservation
 from kframework.points import fault, on_node_status
-from kframework.profile import Step
+from kframework.profile import Profile, Step
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.status import Code, Status
 
@@ -36,7 +36,7 @@ class BindingCycle:
         self, reservation: Reservation, offer: Callable[[Message], None], clock: Clock, announce: Announce
     ) -> None:
         self.reservation = reservation
-        self.profile = reservation.profile
+        self.profile: Profile = reservation.profile
         self._offer = offer
         self._clock = clock
         self._announce = announce

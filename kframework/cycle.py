@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.cycle_state import CycleState
-from kframework.layers import FEW, Plan, ask_filter_rows, ask_score_rows
+from kframework.layers import FEW, Layer, Plan, ask_filter_rows, ask_score_rows
 from kframework.objections import ATTEMPT, PASS, PLUGIN, UNREACHED, StatusTable, bits_of, of_plugin, order_of, source_of
 from kframework.plugin import MAX_SCORE, Diagnosis, Scores
 from kframework.points import (
@@ -34,8 +34,9 @@ from kframework.points import (
     run_pre_filter,
     run_pre_score,
 )
-from kframework.profile import ScoreStep
+from kframework.profile import FilterStep, Profile, ScoreStep
 from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.status import Code, Status
 
@@ -52,7 +53,7 @@ class Rotation:
     __slots__ = ("start",)
 
     def __init__(self, start: int = 0) -> None:
-        self.start = start
+        self.start: int = start
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -96,24 +97,25 @@ def nodes_to_find(nodes: int, percentage: int) -> int:
 class Search:
     """One attempt to find a node for a pod."""
 
-    evaluated = 0
+    #: How many rows the search looked at.
+    evaluated: int = 0
 
     def __init__(self, cluster: ClusterState, plan: Plan, pod: PendingPod, rotation: Rotation, random: Random) -> None:
-        self.profile = plan.profile
+        self.profile: Profile = plan.profile
         self.cluster = cluster
-        self.nodes = cluster.nodes
+        self.nodes: NodeTable = cluster.nodes
         self.plan = plan
         self.pod = pod
         self.rotation = rotation
         self.random = random
-        self.state = CycleState(plan.state)
-        self.table = StatusTable(ATTEMPT)
-        self.filters = plan.filters
-        self.top = plan.top
+        self.state: CycleState = CycleState(plan.state)
+        self.table: StatusTable = StatusTable(ATTEMPT)
+        self.filters: tuple[FilterStep, ...] = plan.filters
+        self.top: Layer | None = plan.top
         #: Filter plugins to be asked about every row, and those to be asked only along the rotation.
-        self.ahead = tuple(step for step in plan.fresh_filters if step.ask_rows is not None)
-        self.along = tuple(step for step in plan.fresh_filters if step.ask_rows is None)
-        self.fresh_scores = plan.fresh_scores
+        self.ahead: tuple[FilterStep, ...] = tuple(step for step in plan.fresh_filters if step.ask_rows is not None)
+        self.along: tuple[FilterStep, ...] = tuple(step for step in plan.fresh_filters if step.ask_rows is None)
+        self.fresh_scores: tuple[ScoreStep, ...] = plan.fresh_scores
         #: The objection of a nominated node that was tried first, by row.
         self._tried: dict[int, int] = {}
         #: What the search looked at, for those who check it: rows in rotation order, their objections, the rows that

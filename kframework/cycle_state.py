@@ -27,7 +27,7 @@ class StateKey(Generic[T]):
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name: str = name
 
     def __repr__(self) -> str:
         return f"StateKey({self.name!r})"

@@ -28,13 +28,13 @@ class Reservation:
         state: CycleState,
         reserved: ReservedPod,
     ) -> None:
-        self.attempt = attempt
-        self.profile = profile
-        self.queued = queued
-        self.pod = queued.pod
-        self.state = state
-        self.reserved = reserved
-        self.node_name = reserved.node_name
+        self.attempt: int = attempt
+        self.profile: Profile = profile
+        self.queued: QueuedPod = queued
+        self.pod: PendingPod = queued.pod
+        self.state: CycleState = state
+        self.reserved: ReservedPod = reserved
+        self.node_name: str = reserved.node_name
 
     def __repr__(self) -> str:
         return f"<Reservation {self.attempt}: {self.reserved!r}>"

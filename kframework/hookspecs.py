@@ -55,7 +55,7 @@ __all__ = [
     "SignPlugin",
 ]
 
-hookspec = pluggy.HookspecMarker("kframework")
+hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework")
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ from kframework.cycle_state import CycleState
 from kframework.objections import LOWER, PASS, UPPER, StatusTable, of_plugin, order_of
 from kframework.plugin import MAX_SCORE, Scores
 from kframework.points import (
+    Narrowing,
     PreFilterAnswer,
     ask_pre_filter,
     fault,
@@ -27,7 +28,7 @@ from kframework.points import (
     run_pre_score,
     run_score,
 )
-from kframework.profile import FilterStep, Profile, ScoreStep, Signature
+from kframework.profile import FilterStep, Profile, ScoreStep, Signature, Step
 from kframework.state.columns import Column
 from kframework.state.log import Log
 from kframework.state.nodes import NodeTable
@@ -130,9 +131,9 @@ class Layer:
         self.filters = filters
         self.scores = scores
         self.below = below
-        self.table = StatusTable(LOWER if below is None else UPPER)
-        self.objections = Column(nodes.capacity)
-        self.totals = Column(nodes.capacity)
+        self.table: StatusTable = StatusTable(LOWER if below is None else UPPER)
+        self.objections: Column = Column(nodes.capacity)
+        self.totals: Column = Column(nodes.capacity)
         normalized = [score for score in scores if score.normalize is not None]
         self.raw: dict[str, Column] = {score.name: Column(nodes.capacity) for score in normalized}
         self.faults: dict[int, Status] = {}
@@ -267,7 +268,7 @@ class Plan:
         self, profile: Profile, signature: Signature, pod: PendingPod, nodes: NodeTable, lower: LowerLayers
     ) -> None:
         self.profile = profile
-        self.state = CycleState()
+        self.state: CycleState = CycleState()
         signed = {
             plugin.name for plugin, value in zip(profile.placement, signature.values, strict=True) if value is not None
         }
@@ -277,7 +278,7 @@ class Plan:
             if step.name in signed
         }
         all_sign = len(self.pre_filter) == len(profile.pre_filter)
-        self.narrowing = (
+        self.narrowing: Narrowing | None = (
             run_pre_filter(profile, profile.pre_filter, lambda step: self.pre_filter[step.name]) if all_sign else None
         )
         self.pre_score: dict[str, Status | None] = {
@@ -289,25 +290,27 @@ class Plan:
         unscored = {name for name, answer in self.pre_score.items() if _skips(answer) or _fails(answer)}
         filters = [step for step in profile.filters if step.name in signed and step.name not in silent]
         scores = [step for step in profile.scores if step.name in signed and step.name not in unscored]
-        self.fresh_filters = tuple(step for step in profile.filters if step.name not in signed)
-        self.fresh_scores = tuple(step for step in profile.scores if step.name not in signed)
-        self.fresh_pre_scores = tuple(step for step in profile.pre_score if step.name not in signed)
-        self.normalizing = tuple(step for step in scores if step.normalize is not None)
+        self.fresh_filters: tuple[FilterStep, ...] = tuple(step for step in profile.filters if step.name not in signed)
+        self.fresh_scores: tuple[ScoreStep, ...] = tuple(step for step in profile.scores if step.name not in signed)
+        self.fresh_pre_scores: tuple[Step, ...] = tuple(step for step in profile.pre_score if step.name not in signed)
+        self.normalizing: tuple[ScoreStep, ...] = tuple(step for step in scores if step.normalize is not None)
         #: The error of a signing plugin's `pre_score`: it ends the attempt once scoring is reached.
-        self.pre_score_fault = next((answer for answer in self.pre_score.values() if _fails(answer)), None)
+        self.pre_score_fault: Status | None = next(
+            (answer for answer in self.pre_score.values() if _fails(answer)), None
+        )
         #: The Filter and Score plugins that have something to say, in order: what a few rows are asked by.
-        self.filters = tuple(step for step in profile.filters if step.name not in silent)
-        self.scores = tuple(step for step in profile.scores if step.name not in unscored)
-        self.lower_key = _lower_key(profile, signature)
+        self.filters: tuple[FilterStep, ...] = tuple(step for step in profile.filters if step.name not in silent)
+        self.scores: tuple[ScoreStep, ...] = tuple(step for step in profile.scores if step.name not in unscored)
+        self.lower_key: tuple[Hashable, ...] = _lower_key(profile, signature)
         below = lower.get(self.lower_key, filters, scores, nodes)
         upper_filters = [step for step in filters if step.plugin.reads != "node"]
         upper_scores = [step for step in scores if step.plugin.reads != "node"]
         upper: Layer | None = None
         if upper_filters or upper_scores:
             upper = Layer(profile, nodes, nodes.pod_log, upper_filters, upper_scores, below)
-        self.top = upper or below
+        self.top: Layer | None = upper or below
         #: The memory of the columns that belong to this plan alone.
-        self.nbytes = upper.nbytes if upper is not None else 0
+        self.nbytes: int = upper.nbytes if upper is not None else 0
 
     def __repr__(self) -> str:
         fresh = ", ".join(dict.fromkeys([s.name for s in self.fresh_filters] + [s.name for s in self.fresh_scores]))
@@ -334,7 +337,7 @@ class LowerLayers:
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         self._layers: dict[tuple[Hashable, ...], tuple[Layer | None, int]] = {}
-        self.nbytes = 0
+        self.nbytes: int = 0
 
     def get(
         self,

@@ -69,7 +69,7 @@ class StatusTable:
     __slots__ = ("faults", "source", "statuses")
 
     def __init__(self, source: int) -> None:
-        self.source = source
+        self.source: int = source
         self.statuses: list[Status] = []
         self.faults = 0
 
@@ -82,7 +82,7 @@ class StatusTable:
     def clear(self) -> None:
         """Forget all statuses; the objections that refer to them must be made anew."""
         self.statuses.clear()
-        self.faults = 0
+        self.faults: int = 0
 
     def __len__(self) -> int:
         return len(self.statuses)

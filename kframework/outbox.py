@@ -18,7 +18,7 @@ from kframework.state.pods import PodInfo
 
 __all__ = ["Outbox"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: Events beyond this number are dropped, oldest first, as kube-scheduler's recorder does.
 MAX_EVENTS = 1000
@@ -106,4 +106,4 @@ async def _made(write: Callable[[], Awaitable[None]]) -> None:
         await write()
     except ClusterError as error:
         if error.status != 404:
-            log.warning("a write was refused: %s", error)
+            _log.warning("a write was refused: %s", error)

@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 #: Marks a method as the implementation of a hook.
-hookimpl = pluggy.HookimplMarker("kframework")
+hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker("kframework")
 
 #: The largest score of a node after normalising; the smallest is 0.
 MAX_SCORE = 100
@@ -72,7 +72,7 @@ class PluginArgs(BaseModel):
     Derive from it and name fields in snake_case; the file spells them in camelCase. Unknown fields are refused.
     """
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, arbitrary_types_allowed=True
     )
 
@@ -148,10 +148,10 @@ class Diagnosis:
         rejectors: Sequence[str],
         pre_filter_message: str = "",
     ) -> None:
-        self.nodes = nodes
+        self.nodes: NodeTable = nodes
         self._status_of = status_of
-        self.rejectors = rejectors
-        self.pre_filter_message = pre_filter_message
+        self.rejectors: Sequence[str] = rejectors
+        self.pre_filter_message: str = pre_filter_message
 
     def __getitem__(self, row: int) -> Status:
         """Return the first objection to the node of this row, in configured order."""

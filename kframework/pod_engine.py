@@ -63,11 +63,11 @@ class PodEngine:
         self.cluster = cluster
         self.clock = clock
         self.effects = effects
-        self.seeds = Seeds(seed)
-        self.inbox = Inbox()
-        self.rotation = Rotation()
-        self.synced = False
-        self.attempts = 0
+        self.seeds: Seeds = Seeds(seed)
+        self.inbox: Inbox = Inbox()
+        self.rotation: Rotation = Rotation()
+        self.synced: bool = False
+        self.attempts: int = 0
         #: The search that is going on; None between two cycles.
         self.current: Search | None = None
         self._backoff = backoff or Backoff()
@@ -81,8 +81,10 @@ class PodEngine:
     def use(self, profiles: Profiles) -> None:
         """Take the profiles whose pods this engine schedules; once, before the first message."""
         self.profiles = profiles
-        self.queue = SchedulingQueue(profiles, self.clock.now, self._backoff, max_unschedulable=self._max_unschedulable)
-        self.handlers = EventHandlers(self.cluster, self.queue, profiles)
+        self.queue: SchedulingQueue = SchedulingQueue(
+            profiles, self.clock.now, self._backoff, max_unschedulable=self._max_unschedulable
+        )
+        self.handlers: EventHandlers = EventHandlers(self.cluster, self.queue, profiles)
         self._layers = {
             name: Layers(profile, self.cluster.nodes, self._layer_memory // len(profiles))
             for name, profile in profiles.items()

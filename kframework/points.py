@@ -39,7 +39,7 @@ __all__ = [
     "run_unreserve",
 ]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: The longest that a Permit plugin may hold a pod, in seconds.
 MAX_PERMIT_WAIT = 15 * 60.0
@@ -51,7 +51,7 @@ PreFilterAnswer = Status | NodeNames | None
 def fault(profile: Profile, plugin: str, hook: str, error: BaseException | str) -> Status:
     """Turn an exception or a wrong answer of a hook into a Status that names the culprit; log the traceback."""
     problem = profile.fault(plugin, hook, error)
-    log.error("%s", problem, exc_info=error if isinstance(error, BaseException) else None)
+    _log.error("%s", problem, exc_info=error if isinstance(error, BaseException) else None)
     return Status(Code.ERROR, (str(problem),), plugin)
 
 

@@ -18,6 +18,7 @@ from kframework.plugin import ClearNomination, Diagnosis, NodeNames, Nominate, P
 from kframework.registry import hooks_of
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.queued_pod import QueuedPod
 from kframework.status import Status
 
 __all__ = ["FilterStep", "Profile", "ScoreStep", "Signature", "Step"]
@@ -26,6 +27,7 @@ R = TypeVar("R")
 
 Filter = Callable[[CycleState, PendingPod, NodeInfo], Status | None]
 FilterNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores]
+Explain = Callable[[PendingPod, int], Status]
 Score = Callable[[CycleState, PendingPod, NodeInfo], int]
 ScoreNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores | int]
 Normalize = Callable[[CycleState, PendingPod, Scores], Scores | int]
@@ -46,9 +48,9 @@ class Step:
     __slots__ = ("call", "name", "plugin")
 
     def __init__(self, plugin: Plugin, call: Callable[..., object]) -> None:
-        self.name = plugin.name
-        self.plugin = plugin
-        self.call = call
+        self.name: str = plugin.name
+        self.plugin: Plugin = plugin
+        self.call: Callable[..., object] = call
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -66,16 +68,16 @@ class FilterStep:
 
     def __init__(self, plugin: Plugin, order: int) -> None:
         hooks = hooks_of(type(plugin))
-        self.name = plugin.name
-        self.plugin = plugin
-        self.order = order
-        self.ask_rows = cast("FilterNodes | None", _method(plugin, hooks, "filter_nodes"))
-        self.explain = cast("Callable[[PendingPod, int], Status] | None", _method(plugin, hooks, "filter_status"))
+        self.name: str = plugin.name
+        self.plugin: Plugin = plugin
+        self.order: int = order
+        self.ask_rows: FilterNodes | None = cast("FilterNodes | None", _method(plugin, hooks, "filter_nodes"))
+        self.explain: Explain | None = cast("Explain | None", _method(plugin, hooks, "filter_status"))
         scalar = cast("Filter | None", _method(plugin, hooks, "filter"))
-        self.scalar = scalar is not None
+        self.scalar: bool = scalar is not None
         self.ask: Filter = scalar or self._ask_one_row
-        self.add_pod = cast("AddRemove | None", _method(plugin, hooks, "add_pod"))
-        self.remove_pod = cast("AddRemove | None", _method(plugin, hooks, "remove_pod"))
+        self.add_pod: AddRemove | None = cast("AddRemove | None", _method(plugin, hooks, "add_pod"))
+        self.remove_pod: AddRemove | None = cast("AddRemove | None", _method(plugin, hooks, "remove_pod"))
 
     def _ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         assert self.ask_rows is not None and self.explain is not None
@@ -93,14 +95,14 @@ class ScoreStep:
 
     def __init__(self, plugin: Plugin, weight: int) -> None:
         hooks = hooks_of(type(plugin))
-        self.name = plugin.name
-        self.plugin = plugin
-        self.weight = weight
-        self.ask_rows = cast("ScoreNodes | None", _method(plugin, hooks, "score_nodes"))
+        self.name: str = plugin.name
+        self.plugin: Plugin = plugin
+        self.weight: int = weight
+        self.ask_rows: ScoreNodes | None = cast("ScoreNodes | None", _method(plugin, hooks, "score_nodes"))
         scalar = cast("Score | None", _method(plugin, hooks, "score"))
-        self.scalar = scalar is not None
+        self.scalar: bool = scalar is not None
         self.ask: Score = scalar or self._ask_one_row
-        self.normalize = cast("Normalize | None", _method(plugin, hooks, "normalize_score"))
+        self.normalize: Normalize | None = cast("Normalize | None", _method(plugin, hooks, "normalize_score"))
 
     def _ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
         assert self.ask_rows is not None
@@ -121,7 +123,7 @@ class Signature:
     __slots__ = ("__weakref__", "values")
 
     def __init__(self, values: tuple[Hashable | None, ...]) -> None:
-        self.values = values
+        self.values: tuple[Hashable | None, ...] = values
 
 
 class Profile:
@@ -144,31 +146,39 @@ class Profile:
         self.name = name
         self.plugins = plugins
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
-        self.distributions = distributions or {}
-        self.points = {point: tuple(names) for point, names in points.items()}
+        self.distributions: Mapping[str, str | None] = distributions or {}
+        self.points: dict[str, tuple[str, ...]] = {point: tuple(names) for point, names in points.items()}
         self._wrapped = self._validate()
 
-        self.queue_sort = cast("Callable[[object], Hashable]", self._steps("queue_sort")[0].call)
-        self.pre_enqueue = self._steps("pre_enqueue")
-        self.pre_filter = self._steps("pre_filter")
-        self.filters = tuple(FilterStep(self.plugins[n], order) for order, n in enumerate(self.points["filter"]))
-        self.post_filter = self._steps("post_filter")
-        self.pre_score = self._steps("pre_score")
-        self.scores = tuple(ScoreStep(self.plugins[n], weights.get(n) or 1) for n in self.points["score"])
-        self.reserve = self._steps("reserve", "reserve")
-        self.unreserve = tuple(reversed(self._steps("reserve", "unreserve")))
-        self.permit = self._steps("permit")
-        self.pre_bind = self._steps("pre_bind")
-        self.pre_flight = {step.name: step for step in self._steps("pre_bind", "pre_bind_pre_flight")}
-        self.bind = self._steps("bind")
-        self.post_bind = self._steps("post_bind")
+        self.queue_sort: Callable[[QueuedPod], Hashable] = cast(
+            "Callable[[QueuedPod], Hashable]", self._steps("queue_sort")[0].call
+        )
+        self.pre_enqueue: tuple[Step, ...] = self._steps("pre_enqueue")
+        self.pre_filter: tuple[Step, ...] = self._steps("pre_filter")
+        self.filters: tuple[FilterStep, ...] = tuple(
+            FilterStep(self.plugins[n], order) for order, n in enumerate(self.points["filter"])
+        )
+        self.post_filter: tuple[Step, ...] = self._steps("post_filter")
+        self.pre_score: tuple[Step, ...] = self._steps("pre_score")
+        self.scores: tuple[ScoreStep, ...] = tuple(
+            ScoreStep(self.plugins[n], weights.get(n) or 1) for n in self.points["score"]
+        )
+        self.reserve: tuple[Step, ...] = self._steps("reserve", "reserve")
+        self.unreserve: tuple[Step, ...] = tuple(reversed(self._steps("reserve", "unreserve")))
+        self.permit: tuple[Step, ...] = self._steps("permit")
+        self.pre_bind: tuple[Step, ...] = self._steps("pre_bind")
+        self.pre_flight: dict[str, Step] = {step.name: step for step in self._steps("pre_bind", "pre_bind_pre_flight")}
+        self.bind: tuple[Step, ...] = self._steps("bind")
+        self.post_bind: tuple[Step, ...] = self._steps("post_bind")
 
         enabled = {name for names in self.points.values() for name in names}
-        self.events = {name: self._events(self.plugins[name]) for name in sorted(enabled)}
-        self.placement = tuple(
+        self.events: dict[str, tuple[ClusterEvent, ...]] = {
+            name: self._events(self.plugins[name]) for name in sorted(enabled)
+        }
+        self.placement: tuple[Plugin, ...] = tuple(
             plugin for name, plugin in self.plugins.items() if hooks_of(type(plugin)).keys() & set(_PLACEMENT)
         )
-        self.index = {plugin.name: index for index, plugin in enumerate(self.placement)}
+        self.index: dict[str, int] = {plugin.name: index for index, plugin in enumerate(self.placement)}
         self._signers = tuple(_signer(plugin) for plugin in self.placement)
         self._signatures: WeakValueDictionary[tuple[Hashable | None, ...], Signature] = WeakValueDictionary()
 

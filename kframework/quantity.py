@@ -37,8 +37,8 @@ class Quantity:
     __slots__ = ("_text", "format", "nano")
 
     def __init__(self, nano: int, format: str = "DecimalSI", text: str | None = None) -> None:
-        self.nano = nano
-        self.format = format
+        self.nano: int = nano
+        self.format: str = format
         self._text = text
 
     @classmethod

@@ -23,7 +23,7 @@ from kframework.objects import KINDS, ApiObject, Event, Node, ObjectMeta, Object
 from kframework.outbox import Outbox
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
-from kframework.profiles import compile_profiles
+from kframework.profiles import Profiles, compile_profiles
 from kframework.queue.backoff import Backoff
 from kframework.registry import Registry
 from kframework.state.cluster import ClusterState
@@ -34,7 +34,7 @@ __all__ = ["Engine", "Observer", "Scheduler"]
 
 T = TypeVar("T", bound=ApiObject)
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: How long the loop works before it lets others run, in seconds.
 SLICE = 0.002
@@ -119,8 +119,8 @@ class Scheduler:
         options, settings = configuration.options, configuration.settings
         self.clock = clock
         self.cluster = cluster
-        self.api = ClusterApi(cluster)
-        self.engine = PodEngine(
+        self.api: ClusterApi = ClusterApi(cluster)
+        self.engine: PodEngine = PodEngine(
             ClusterState(),
             clock,
             self,
@@ -129,11 +129,11 @@ class Scheduler:
             max_unschedulable=options.pod_max_in_unschedulable_pods_duration,
             layer_memory=options.layer_memory_bytes,
         )
-        self.profiles = compile_profiles(configuration, registry or Registry.installed(), self._handle)
+        self.profiles: Profiles = compile_profiles(configuration, registry or Registry.installed(), self._handle)
         self.engine.use(self.profiles)
         self._woken = asyncio.Event()
         # Whoever waits for the scheduler to settle must get to look again once everything is written.
-        self.outbox = Outbox(cluster, on_empty=self._woken.set)
+        self.outbox: Outbox = Outbox(cluster, on_empty=self._woken.set)
         self.on_idle: Callable[[], None] = lambda: None
         self._observers = tuple(observers)
         self._slice = slice
@@ -296,7 +296,7 @@ async def _guarded(coroutine: Coroutine[object, object, None]) -> None:
     try:
         await coroutine
     except Exception:
-        log.exception("a coroutine spawned by a plugin failed")
+        _log.exception("a coroutine spawned by a plugin failed")
 
 
 def _reference(pod: PodInfo) -> ObjectReference:

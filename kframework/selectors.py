@@ -142,7 +142,9 @@ class Selector:
     __slots__ = ("matches", "requirements")
 
     def __init__(self, requirements: Iterable[Requirement], matches: Matcher | None = None) -> None:
-        self.requirements = tuple(sorted(requirements, key=lambda requirement: requirement.key))
+        self.requirements: tuple[Requirement, ...] = tuple(
+            sorted(requirements, key=lambda requirement: requirement.key)
+        )
         self.matches: Matcher = matches or _all_of([_matcher(requirement) for requirement in self.requirements])
 
     @property
@@ -220,7 +222,7 @@ class NodeSelector:
                     self._terms.append(_node_term(term))
                 except SelectorError as error:
                     errors.append(error)
-        self.errors = tuple(errors)
+        self.errors: tuple[SelectorError, ...] = tuple(errors)
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
         """Tell whether a node of these labels and this name is selected."""

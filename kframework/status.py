@@ -75,7 +75,7 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 #: The answer of a plugin that has nothing to do for this pod.
-Skip = Status(Code.SKIP)
+Skip: Status = Status(Code.SKIP)
 
 
 def unschedulable(*reasons: str) -> Status:

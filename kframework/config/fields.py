@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 from collections.abc import Iterator
 from functools import partial
-from typing import Annotated, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 from annotated_types import Ge, Le
@@ -77,7 +77,11 @@ ZERO_IS_DEFAULT = AfterValidator(_default_when_zero)
 class ApiModel(BaseModel):
     """A block of the configuration: camelCase in the file, unknown fields refused, null the same as absent."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        
+    )
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -44,7 +44,7 @@ class FieldProblems(ValueError):
     """Raised by a model's validator to report several problems at once, at paths below the model."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
+        self.problems: tuple[Problem, ...] = tuple(problems)
         super().__init__("; ".join(f"{written(problem.path)}: {problem.message}" for problem in self.problems))
 
 
@@ -54,7 +54,7 @@ class ConfigErrors(ConfigError):
     def __init__(self, errors: Sequence[ConfigError]) -> None:
         first = errors[0]
         super().__init__(first.message, file=first.file, line=first.line, path=first.path, nearest=first.nearest)
-        self.errors = tuple(errors)
+        self.errors: tuple[ConfigError, ...] = tuple(errors)
 
     def __str__(self) -> str:
         return "\n".join(str(error) for error in self.errors)

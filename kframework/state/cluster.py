@@ -35,15 +35,15 @@ class ClusterState:
     """
 
     def __init__(self) -> None:
-        self.nodes = NodeTable()
-        self.interned = Interned()
-        self.counters = Counters(self.nodes, self.interned)
+        self.nodes: NodeTable = NodeTable()
+        self.interned: Interned = Interned()
+        self.counters: Counters = Counters(self.nodes, self.interned)
         #: The pods that are assigned to a node or assumed on one, by uid.
         self.pods: dict[str, PodInfo] = {}
         #: The uids of those that are assumed and not yet confirmed.
         self.assumed: set[str] = set()
-        self.nominator = Nominator()
-        self.waiting = WaitingPods()
+        self.nominator: Nominator = Nominator()
+        self.waiting: WaitingPods = WaitingPods()
         #: Open statements, oldest first.
         self.statements: list[Statement] = []
         self._stores: dict[type, ObjectStore[object]] = {}

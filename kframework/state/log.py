@@ -21,7 +21,7 @@ class Log:
     __slots__ = ("_first", "_read", "_rows", "limit")
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
+        self.limit: int = limit
         self._rows: list[int] = []
         self._first = 0  # position of self._rows[0]
         self._read = 0  # the furthest position any reader has reached

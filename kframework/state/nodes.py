@@ -28,8 +28,8 @@ class NodeInfo:
     __slots__ = ("_node", "_pods", "_table", "name", "row")
 
     def __init__(self, table: NodeTable, row: int, node: Node) -> None:
-        self.name = node.metadata.name
-        self.row = row
+        self.name: str = node.metadata.name
+        self.row: int = row
         self._node = node
         self._table = table
         self._pods: dict[str, PodInfo] = {}
@@ -120,21 +120,21 @@ class NodeTable:
         for resource in ("cpu", "memory", "ephemeral-storage", "pods"):
             self._resource(resource)
         #: What the pods take, with defaults for containers that ask for none (scoring only).
-        self.non_zero_cpu = Column(capacity)
-        self.non_zero_memory = Column(capacity)
+        self.non_zero_cpu: Column = Column(capacity)
+        self.non_zero_memory: Column = Column(capacity)
         #: 1 where the node is cordoned.
-        self.unschedulable = Column(capacity)
+        self.unschedulable: Column = Column(capacity)
         #: The node's taints, interned as one value per distinct set.
         self.taint_sets: CodeColumn[tuple[Taint, ...]] = CodeColumn(capacity, ())
         self._labels: dict[str, CodeColumn[str | None]] = {}
         self._extra: dict[str, Column] = {}
         self._kept: list[Column] = []
         #: Rows whose Node object changed.
-        self.node_log = Log(capacity)
+        self.node_log: Log = Log(capacity)
         #: Rows whose Node object or pods changed.
-        self.pod_log = Log(capacity)
+        self.pod_log: Log = Log(capacity)
         #: Counts the changes of the set of nodes.
-        self.generation = 0
+        self.generation: int = 0
 
     # -- reading ---------------------------------------------------------------------------------------------------
 

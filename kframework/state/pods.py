@@ -14,6 +14,7 @@ from kframework.objects import (
     NodeSelectorRequirement,
     OwnerReference,
     Pod,
+    PodResourceClaimStatus,
     PodSpec,
     PodStatus,
     Volume,
@@ -43,7 +44,7 @@ class PodTemplate:
 
     def __init__(self, spec: PodSpec) -> None:
         pod = Pod(spec=spec)
-        self.spec = spec
+        self.spec: PodSpec = spec
         self.fit: Requests = tuple(fit_requests(spec).items())
         self.scoring: Mapping[str, int] = scoring_requests(spec)
         self.on_node: Requests = tuple(on_node_requests(pod).items())
@@ -67,8 +68,8 @@ class LabelClass:
     __slots__ = ("__weakref__", "labels", "namespace", "pods", "terms")
 
     def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
-        self.namespace = namespace
-        self.labels = labels
+        self.namespace: str = namespace
+        self.labels: Mapping[str, str] = labels
         self.pods: dict[int, int] = {}
         #: The dense counters of the terms that select this class (`kframework.state.counters`).
         self.terms: list[Column] = []
@@ -102,17 +103,17 @@ class PodInfo:
 
     def __init__(self, pod: Pod, interned: Interned) -> None:
         metadata, spec = pod.metadata, pod.spec
-        self.uid = metadata.uid
-        self.name = metadata.name
-        self.template = interned.template(spec)
-        self.label_class = interned.label_class(metadata.namespace, metadata.labels)
-        self.node_name = spec.node_name
-        self.row = -1
-        self.priority = spec.priority or 0
-        self.start_time = pod.status.start_time
-        self.terminating = metadata.deletion_timestamp is not None
-        self.nominated_node_name = pod.status.nominated_node_name
-        self.claim_statuses = pod.status.resource_claim_statuses
+        self.uid: str = metadata.uid
+        self.name: str = metadata.name
+        self.template: PodTemplate = interned.template(spec)
+        self.label_class: LabelClass = interned.label_class(metadata.namespace, metadata.labels)
+        self.node_name: str = spec.node_name
+        self.row: int = -1
+        self.priority: int = spec.priority or 0
+        self.start_time: str | None = pod.status.start_time
+        self.terminating: bool = metadata.deletion_timestamp is not None
+        self.nominated_node_name: str = pod.status.nominated_node_name
+        self.claim_statuses: tuple[PodResourceClaimStatus, ...] = pod.status.resource_claim_statuses
         self.resized: tuple[Requests, tuple[int, int]] | None = None
         status = pod.status
         if status.container_statuses or status.init_container_statuses or status.resources is not None:
@@ -161,7 +162,7 @@ class PendingPod(PodInfo):
 
     def __init__(self, pod: Pod, interned: Interned) -> None:
         super().__init__(pod, interned)
-        self.object = pod
+        self.object: Pod = pod
 
     @property
     def spec(self) -> PodSpec:

@@ -34,16 +34,16 @@ class QueuedPod:
     )
 
     def __init__(self, pod: PendingPod, timestamp: float) -> None:
-        self.pod = pod
-        self.timestamp = timestamp
-        self.attempts = 0
-        self.unschedulable_count = 0
-        self.consecutive_errors = 0
+        self.pod: PendingPod = pod
+        self.timestamp: float = timestamp
+        self.attempts: int = 0
+        self.unschedulable_count: int = 0
+        self.consecutive_errors: int = 0
         self.initial_attempt: float | None = None
         self.backoff_expiry: float | None = None
         self.unschedulable_plugins: frozenset[str] = frozenset()
         self.pending_plugins: frozenset[str] = frozenset()
-        self.gating_plugin = ""
+        self.gating_plugin: str = ""
         #: The profile's signature of the pod; None when it must be made (again) at the next attempt.
         self.signature: object | None = None
         #: The key that `queue_sort` gave; frozen while the pod is queued.

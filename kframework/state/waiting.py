@@ -20,10 +20,10 @@ class ReservedPod:
     __slots__ = ("_notify", "node_name", "pending", "pod", "since", "verdict")
 
     def __init__(self, pod: PendingPod, node_name: str, pending: dict[str, float], since: float) -> None:
-        self.pod = pod
-        self.node_name = node_name
-        self.pending = pending
-        self.since = since
+        self.pod: PendingPod = pod
+        self.node_name: str = node_name
+        self.pending: dict[str, float] = pending
+        self.since: float = since
         self.verdict: Status | None = None if pending else Status(Code.SUCCESS)
         self._notify: Callable[[], None] | None = None
 
