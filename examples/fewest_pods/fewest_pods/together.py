@@ -6,7 +6,6 @@ pods the group needs. A group lives in one namespace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
@@ -27,7 +26,6 @@ from kframework import (
     hookimpl,
     unresolvable,
 )
-from kframework.handle import WaitingPod
 
 __all__ = ["GROUP", "SIZE", "Together", "TogetherArgs"]
 
@@ -80,8 +78,9 @@ class Together(Plugin):
             self.handle.activate(sent_back.values())
             return Wait(self.args.timeout_seconds)
         # The last one opens the door for those that wait, and walks through itself.
-        for member in self._waiting(group):
-            member.allow(self.name)
+        for waiting in self.handle.waiting_pods():
+            if _group(waiting.pod) == group:
+                waiting.allow(self.name)
         return None
 
     @hookimpl
@@ -92,8 +91,9 @@ class Together(Plugin):
         if group is None:
             return
         self._sent_back.setdefault(group, {})[pod.uid] = pod
-        for member in self._waiting(group):
-            member.reject(self.name, f"{pod.name} of the same group lost its place")
+        for waiting in self.handle.waiting_pods():
+            if _group(waiting.pod) == group:
+                waiting.reject(self.name, f"{pod.name} of the same group lost its place")
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
@@ -108,9 +108,6 @@ class Together(Plugin):
         restart too; books kept in `reserve` would start empty.
         """
         return sum(_group(pod) == group for pod in self.handle.pods.values())
-
-    def _waiting(self, group: Group) -> Iterator[WaitingPod]:
-        return (waiting for waiting in self.handle.waiting_pods() if _group(waiting.pod) == group)
 
 
 def _group(pod: PodInfo) -> Group | None:

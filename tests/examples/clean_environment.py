@@ -1,0 +1,86 @@
+"""An environment in which kframework and the example distribution are installed from built wheels, as a user has them.
+
+Only their dependencies are borrowed from the environment that runs the tests, so that nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+__all__ = ["ROOT", "CleanEnvironment", "clean_environment"]
+
+ROOT = Path(__file__).parents[2]
+
+# Resolves nothing and builds with the backend that is here already: a tutorial's `pip install` then needs no network.
+_PIP = """\
+#!/bin/sh
+command=$1
+shift
+exec "{python}" -m pip --python "{target}" "$command" --no-deps --no-index --no-build-isolation "$@"
+"""
+
+
+class CleanEnvironment:
+    """A virtual environment in a folder; `pip` in it installs offline."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bin = folder / "bin"
+
+    def run(self, *command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run a program of this environment; its errors come with its output, as on a terminal."""
+        return subprocess.run(
+            [str(part) for part in command],
+            cwd=cwd,
+            env=self.variables(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables of a shell in which the environment is active."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KFRAMEWORK"))}
+        builders = str(Path(sys.executable).parent)
+        path = os.pathsep.join([str(self.bin), inherited.get("PATH", os.defpath), builders])
+        return inherited | {"PATH": path, "VIRTUAL_ENV": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def clean_environment(base: Path) -> CleanEnvironment:
+    """Make the environment below a folder, or return the one that was made there before."""
+    environment = CleanEnvironment(base / "clean-environment")
+    if not environment.folder.exists():
+        wheels = base / "wheels"
+        _run("-m", "pip", "wheel", *_QUIET, "--wheel-dir", str(wheels), str(ROOT), str(ROOT / "examples/fewest_pods"))
+        _run("-m", "venv", "--without-pip", str(environment.folder))
+        target = environment.bin / "python"
+        _run("-m", "pip", "--python", str(target), "install", *_QUIET, *map(str, sorted(wheels.glob("*.whl"))))
+        _lend_dependencies(target)
+        _write_pip(environment.bin / "pip", target)
+    return environment
+
+
+_QUIET = ("--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check")
+
+
+def _run(*arguments: str) -> None:
+    # uv_build looks for its program on the PATH.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    subprocess.run([sys.executable, *arguments], check=True, env=os.environ | {"PATH": path})
+
+
+def _lend_dependencies(target: Path) -> None:
+    """Put this environment's packages behind the target's own; what is installed here as editable is not lent."""
+    where = [str(target), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    packages = subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip()
+    Path(packages, "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+
+
+def _write_pip(script: Path, target: Path) -> None:
+    script.write_text(_PIP.format(python=sys.executable, target=target))
+    script.chmod(0o755)

@@ -1,0 +1,13 @@
+"""The environment that the example is tested in, made once per session."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.examples.clean_environment import CleanEnvironment, clean_environment
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> CleanEnvironment:
+    """An environment with kframework and the example installed from wheels."""
+    return clean_environment(tmp_path_factory.getbasetemp())
