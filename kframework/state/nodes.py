@@ -182,7 +182,7 @@ class NodeTable:
     @property
     def twice(self) -> NDArray[np.int64]:
         """The rows of `order` twice over, so that a round trip from any place is a slice."""
-        if self._twice is None or self._listed is None:
+        if self._twice is None:
             self._twice = np.concatenate((self.order, self.order))
         return self._twice
 
@@ -318,7 +318,7 @@ class NodeTable:
         return row
 
     def _set_changed(self) -> None:
-        self._listed = None
+        self._listed = self._twice = None
         self.generation += 1
 
     def _grow(self) -> None:
