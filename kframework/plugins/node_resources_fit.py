@@ -31,6 +31,7 @@ from kframework.events import QueueingHint
 from kframework.objects import Node
 from kframework.objects.requests import allocatable, is_scalar
 from kframework.plugin import MAX_SCORE, Rows, Scores
+from kframework.state.columns import Column
 
 __all__ = ["INSUFFICIENT", "TOO_MANY_PODS", "NodeResourcesFit"]
 
@@ -39,10 +40,13 @@ INSUFFICIENT = "Insufficient {}"
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
-#: Resources that must be free on a node, and how much of each.
-_CHECKED = StateKey[tuple[tuple[str, int], ...]]("NodeResourcesFit.checked")
-#: Resources that are scored: name, what the pod takes of it, weight.
-_SCORED = StateKey[tuple[tuple[str, int, int], ...]]("NodeResourcesFit.scored")
+#: What must be free on a node: the columns of what it offers and of what is taken, and how much the pod needs.
+_CHECKED = StateKey[tuple[tuple[Column, Column, int], ...]]("NodeResourcesFit.checked")
+#: What is scored: the columns of what a node offers and of what is taken, how much the pod adds, and the weight.
+_SCORED = StateKey[tuple[tuple[Column, Column, int, int], ...]]("NodeResourcesFit.scored")
+
+#: A quotient of natural numbers whose sum is smaller is never rounded up to a whole number in floating point.
+_EXACT = 1 << 53
 
 # Reason bits: the first two, then one per checked resource in order. Should a pod ask for more than 30, the last are
 # still found, only not named.
@@ -73,26 +77,26 @@ class NodeResourcesFit(Plugin):
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> None:
-        state[_CHECKED] = self._checked(pod)
+        state[_CHECKED] = tuple((*_columns(nodes, resource), amount) for resource, amount in self._checked(pod))
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        row, checked = node.row, state[_CHECKED]
         bits = _FULL if node.requested("pods") + 1 > node.allocatable("pods") else 0
-        checked = state[_CHECKED]
-        for place, (resource, amount) in enumerate(checked, _FIRST_RESOURCE):
-            offered = node.allocatable(resource)
-            if amount > offered - node.requested(resource):
-                bits |= 1 << place | _UNRESOLVABLE * (amount > offered)
+        for place, (offered, requested, amount) in enumerate(checked, _FIRST_RESOURCE):
+            room = offered.cells[row]
+            if amount > room - requested.cells[row]:
+                bits |= 1 << place | _UNRESOLVABLE * (amount > room)
         return self.filter_status(pod, bits) if bits else None
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        bits = (nodes.requested("pods")[rows] + 1 > nodes.allocatable("pods")[rows]) * np.int64(_FULL)
         checked = state[_CHECKED]
-        for place, (resource, amount) in enumerate(checked, _FIRST_RESOURCE):
-            offered = nodes.allocatable(resource)[rows]
-            short = amount > offered - nodes.requested(resource)[rows]
-            bits |= short * np.int64(1 << place) | (short & (amount > offered)) * np.int64(_UNRESOLVABLE)
+        bits = _FULL * (nodes.requested("pods")[rows] + 1 > nodes.allocatable("pods")[rows]).astype(np.int64)
+        for place, (offered, requested, amount) in enumerate(checked, _FIRST_RESOURCE):
+            room = offered.values[rows]
+            bits |= (amount > room - requested.values[rows]).astype(np.int64) << place
+            bits |= (amount > room).astype(np.int64) * _UNRESOLVABLE
         return bits
 
     @hookimpl
@@ -103,13 +107,11 @@ class NodeResourcesFit(Plugin):
                 reasons.append(INSUFFICIENT.format(resource))
         return unresolvable(*reasons) if bits & _UNRESOLVABLE else unschedulable(*reasons)
 
-    def _checked(self, pod: PendingPod) -> tuple[tuple[str, int], ...]:
-        """List what the pod takes of a node, native resources first, without what is to be ignored."""
-        fit = pod.template.fit
-        native = [(resource, amount) for resource, amount in fit if amount and resource in _NATIVE]
-        scalar = [(resource, amount) for resource, amount in fit if amount and resource not in _NATIVE]
-        native.sort(key=lambda request: _NATIVE.index(request[0]))
-        return (*native, *(request for request in scalar if not self._ignores(request[0])))
+    def _checked(self, pod: PendingPod) -> list[tuple[str, int]]:
+        """List what the pod needs of a node, native resources first, without what is to be ignored."""
+        wanted = {resource: amount for resource, amount in pod.template.fit if amount}
+        native = [(resource, wanted.pop(resource)) for resource in _NATIVE if resource in wanted]
+        return native + [(resource, amount) for resource, amount in wanted.items() if not self._ignores(resource)]
 
     def _ignores(self, resource: str) -> bool:
         group, slash, _ = resource.partition("/")
@@ -123,34 +125,34 @@ class NodeResourcesFit(Plugin):
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> None:
         amounts = pod.template.scoring
         state[_SCORED] = tuple(
-            (resource.name, amounts.get(resource.name, 0), resource.weight)
+            (*_columns_for_scoring(nodes, resource.name), amounts.get(resource.name, 0), resource.weight)
             for resource in self._resources
             if resource.name in _NATIVE or (is_scalar(resource.name) and amounts.get(resource.name))
         )
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        strategy = self._strategy
+        row, scored, strategy = node.row, state[_SCORED], self._strategy
         total = weights = 0
-        for resource, amount, weight in state[_SCORED]:
-            offered = node.allocatable(resource)
-            if offered:
-                score = strategy.score(min(_in_use(node, resource) + amount, offered), offered)
+        for offered, requested, amount, weight in scored:
+            room = offered.cells[row]
+            if room > 0:
+                score = strategy.score(min(requested.cells[row] + amount, room), room)
                 total += score * weight
                 weights += strategy.weight(score, weight)
         return strategy.mean(total, weights) if weights else 0
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        strategy = self._strategy
-        total = weights = np.zeros_like(nodes.allocatable("pods")[rows])
-        for resource, amount, weight in state[_SCORED]:
-            offered = nodes.allocatable(resource)[rows]
-            requested = np.minimum(_column_in_use(nodes, resource)[rows] + amount, offered)
-            score = strategy.score(requested, np.maximum(offered, 1))
-            counted = weight * (offered > 0)
-            total = total + score * counted
-            weights = weights + strategy.weight(score, counted)
+        scored, strategy = state[_SCORED], self._strategy
+        total = np.zeros_like(nodes.unschedulable.values[rows])
+        weights = np.zeros_like(total)
+        for offered, requested, amount, weight in scored:
+            room = offered.values[rows]
+            score = strategy.score(np.minimum(requested.values[rows] + amount, room), np.maximum(room, 1))
+            counted = weight * (room > 0).astype(np.int64)
+            total += score * counted
+            weights += strategy.weight(score, counted)
         return strategy.mean(total, np.maximum(weights, 1))
 
     # -- events ----------------------------------------------------------------------------------------------------
@@ -187,23 +189,19 @@ def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingH
     return QueueingHint.QUEUE if grown else QueueingHint.SKIP
 
 
-# -- what is in use on a node, as far as scoring goes ------------------------------------------------------------------
+# -- columns -----------------------------------------------------------------------------------------------------------
 
 
-def _in_use(node: NodeInfo, resource: str) -> int:
-    if resource == "cpu":
-        return node.table.non_zero_cpu.cells[node.row]
-    if resource == "memory":
-        return node.table.non_zero_memory.cells[node.row]
-    return node.requested(resource)
+def _columns(nodes: NodeTable, resource: str) -> tuple[Column, Column]:
+    """Return what the nodes offer of a resource and what their pods take."""
+    nodes.allocatable(resource)  # makes the columns if no node has offered any yet
+    return nodes.allocatables[resource], nodes.requesteds[resource]
 
 
-def _column_in_use(nodes: NodeTable, resource: str) -> NDArray[np.int64]:
-    if resource == "cpu":
-        return nodes.non_zero_cpu.values
-    if resource == "memory":
-        return nodes.non_zero_memory.values
-    return nodes.requested(resource)
+def _columns_for_scoring(nodes: NodeTable, resource: str) -> tuple[Column, Column]:
+    """Return the same, with defaults for the containers that ask for no cpu or memory."""
+    offered, requested = _columns(nodes, resource)
+    return offered, {"cpu": nodes.non_zero_cpu, "memory": nodes.non_zero_memory}.get(resource, requested)
 
 
 # -- strategies: the same arithmetic for one node (int) and for many (int64) -------------------------------------------
@@ -224,17 +222,17 @@ class _Strategy:
 
     def mean(self, total: Amount, weights: Amount) -> Amount:
         """Divide the sum of weighted scores by the sum of the weights, which is not 0."""
-        return total // weights
+        return _quotient(total, weights)
 
 
 class _LeastAllocated(_Strategy):
     def score(self, requested: Amount, offered: Amount) -> Amount:
-        return (offered - requested) * MAX_SCORE // offered
+        return _quotient((offered - requested) * MAX_SCORE, offered)
 
 
 class _MostAllocated(_Strategy):
     def score(self, requested: Amount, offered: Amount) -> Amount:
-        return requested * MAX_SCORE // offered
+        return _quotient(requested * MAX_SCORE, offered)
 
 
 class _RequestedToCapacityRatio(_Strategy):
@@ -242,17 +240,27 @@ class _RequestedToCapacityRatio(_Strategy):
 
     def __init__(self, shape: Sequence[UtilizationShapePoint]) -> None:
         points = [(point.utilization, point.score * MAX_SCORE // 10) for point in shape]
-        self._scores = np.array([_on_broken_line(points, percent) for percent in range(101)], dtype=np.int64)
+        self._scores = [_on_broken_line(points, percent) for percent in range(101)]
+        self._column = np.array(self._scores, dtype=np.int64)
 
     def score(self, requested: Amount, offered: Amount) -> Amount:
-        scores: Amount = self._scores[requested * 100 // offered]
-        return scores
+        percent = _quotient(requested * 100, offered)
+        return self._scores[percent] if isinstance(percent, int) else self._column[percent]
 
     def weight(self, score: Amount, weight: Amount) -> Amount:
         return weight * (score > 0)
 
     def mean(self, total: Amount, weights: Amount) -> Amount:
-        return (2 * total + weights) // (2 * weights)  # to the nearest, halves up
+        return _quotient(2 * total + weights, 2 * weights)  # to the nearest, halves up
+
+
+def _quotient(dividend: Amount, divisor: Amount) -> Amount:
+    """Divide natural numbers, rounding down."""
+    if isinstance(dividend, int):
+        return dividend // divisor
+    if int(dividend.max(initial=0)) + int(divisor.max(initial=0)) < _EXACT:
+        return (dividend / divisor).astype(np.int64)  # a fifth of the time that // takes
+    return dividend // divisor
 
 
 def _on_broken_line(points: Sequence[tuple[int, int]], x: int) -> int:

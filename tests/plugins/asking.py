@@ -1,0 +1,88 @@
+"""Asks a plugin about every node of a small cluster, in each of its forms, and checks that they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar, cast
+
+import numpy as np
+
+from kframework import CycleState, Handle, Plugin, PluginArgs, Status
+from kframework.hookspecs import FilterPlugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
+from kframework.objects import Node, Pod
+from kframework.state.cluster import ClusterState
+from kframework.state.pods import Interned, PendingPod, PodInfo
+from kframework.testing import make_node
+
+__all__ = ["cluster_of", "filtered", "made", "normalized", "on_node", "pending", "scored"]
+
+P = TypeVar("P", bound=Plugin)
+
+
+def made(plugin: type[P], args: PluginArgs | None = None, handle: object = None) -> P:
+    """Make a plugin; it gets no handle unless told."""
+    return plugin(args or plugin.Args(), cast("Handle", handle))
+
+
+def pending(pod: Pod, cluster: ClusterState | None = None) -> PendingPod:
+    """Show a pod as a hook sees it."""
+    return PendingPod(pod, cluster.interned if cluster else Interned())
+
+
+def on_node(pod: Pod) -> PodInfo:
+    """Show a pod as the event of a pod on a node does."""
+    return PodInfo(pod, Interned())
+
+
+def cluster_of(nodes: Iterable[Node], pods: Iterable[Pod] = ()) -> ClusterState:
+    """Build a cluster in which the row of a departed node lies among the others."""
+    cluster = ClusterState()
+    for place, node in enumerate(nodes):
+        if place == 1:
+            cluster.put_node(make_node("departed", taints=["departed:NoSchedule"], unschedulable=True))
+        cluster.put_node(node)
+    for pod in pods:
+        cluster.put_pod(pod)
+    cluster.remove_node("departed")
+    return cluster
+
+
+def filtered(plugin: Plugin, cluster: ClusterState, pod: Pod) -> dict[str, Status]:
+    """Answer the rejections by node name."""
+    asked, state, nodes = cast("FilterPlugin", plugin), CycleState(), cluster.nodes
+    info = pending(pod, cluster)
+    if isinstance(plugin, PreFilterPlugin):
+        assert plugin.pre_filter(state, info, nodes) is None
+    scalar = {node.row: asked.filter(state, info, node) for node in nodes}
+    every = asked.filter_nodes(state, info, nodes, slice(0, nodes.capacity))
+    for rows in (nodes.order, nodes.order[::-2], nodes.order[:0]):
+        bits = asked.filter_nodes(state, info, nodes, rows)
+        assert bits.dtype == np.int64
+        assert bits.tolist() == every[rows].tolist()
+    told = {row: asked.filter_status(info, int(every[row])) if every[row] else None for row in scalar}
+    assert told == scalar
+    return {nodes[row].name: status for row, status in scalar.items() if status is not None}
+
+
+def scored(plugin: Plugin, cluster: ClusterState, pod: Pod) -> dict[str, int]:
+    """Answer the raw scores by node name."""
+    asked, state, nodes = cast("ScorePlugin", plugin), CycleState(), cluster.nodes
+    info = pending(pod, cluster)
+    if isinstance(plugin, PreScorePlugin):
+        assert plugin.pre_score(state, info, nodes, nodes.order) is None
+    scalar = {node.row: asked.score(state, info, node) for node in nodes}
+    assert all(type(score) is int for score in scalar.values())
+    every = np.broadcast_to(asked.score_nodes(state, info, nodes, slice(0, nodes.capacity)), nodes.capacity)
+    for rows in (nodes.order, nodes.order[::-2], nodes.order[:0]):
+        scores = np.broadcast_to(asked.score_nodes(state, info, nodes, rows), len(rows))
+        assert scores.dtype == np.int64
+        assert scores.tolist() == every[rows].tolist()
+    assert {row: int(every[row]) for row in scalar} == scalar
+    return {nodes[row].name: score for row, score in scalar.items()}
+
+
+def normalized(plugin: Plugin, scores: Iterable[int]) -> list[int]:
+    """Bring raw scores to 0..100."""
+    raw = np.array(list(scores), dtype=np.int64)
+    answer = cast("ScorePlugin", plugin).normalize_score(CycleState(), pending(Pod()), raw)
+    return [int(score) for score in np.broadcast_to(answer, len(raw))]

@@ -1,0 +1,403 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from math import floor, trunc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kframework import ActionType, Status, unresolvable, unschedulable
+from kframework.config.args import NodeResourcesFitArgs
+from kframework.events import ClusterEvent, QueueingHint
+from kframework.objects import Container, Node, Pod, PodSpec, RawQuantity, Resources
+from kframework.plugins.node_resources_fit import NodeResourcesFit, after_node_change, after_pod_change
+from kframework.testing import make_container, make_node, make_pod
+from tests.plugins.asking import cluster_of, filtered, made, on_node, pending, scored
+
+GPU, HUGE = "example.com/gpu", "hugepages-2Mi"
+RESOURCES = ("cpu", "memory", "ephemeral-storage", GPU, HUGE)
+MEBI = 1024**2
+
+QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
+
+
+def scoring(
+    strategy: str, weights: Mapping[str, int] | None = None, shape: Mapping[int, int] | None = None
+) -> NodeResourcesFitArgs:
+    """Make the Args of a strategy; `shape` is {utilization: score}."""
+    block: dict[str, object] = {"type": strategy}
+    if weights:
+        block["resources"] = [{"name": name, "weight": weight} for name, weight in weights.items()]
+    if shape:
+        points = [{"utilization": x, "score": y} for x, y in sorted(shape.items())]
+        block["requestedToCapacityRatio"] = {"shape": points}
+    return NodeResourcesFitArgs.model_validate({"scoringStrategy": block})
+
+
+# -- the rules, slow and obvious, for pods of plain containers with amounts in plain numbers ---------------------------
+
+
+def amount(raw: RawQuantity) -> int:
+    return int(str(raw).removesuffix("m"))
+
+
+def takes(pod: Pod, resource: str, default: int = 0) -> int:
+    return sum(amount(container.resources.requests.get(resource, default)) for container in pod.spec.containers)
+
+
+def offers(node: Node, resource: str) -> int:
+    return amount(node.status.allocatable.get(resource, 0))
+
+
+def objection(node: Node, others: Sequence[Pod], pod: Pod, ignored: str) -> Status | None:
+    reasons = ["Too many pods"] if len(others) + 1 > offers(node, "pods") else []
+    hopeless = False
+    for resource in RESOURCES:
+        wanted, offered = takes(pod, resource), offers(node, resource)
+        free = offered - sum(takes(other, resource) for other in others)
+        if wanted > 0 and wanted > free and resource != ignored:
+            reasons.append(f"Insufficient {resource}")
+            hopeless = hopeless or wanted > offered
+    if not reasons:
+        return None
+    return unresolvable(*reasons) if hopeless else unschedulable(*reasons)
+
+
+def grade(node: Node, others: Sequence[Pod], pod: Pod, args: NodeResourcesFitArgs) -> int:
+    strategy = args.scoring_strategy
+    assert strategy is not None
+    scores: list[tuple[int, int]] = []
+    for resource in strategy.resources:
+        default = {"cpu": 100, "memory": 200 * MEBI}.get(resource.name, 0)
+        wanted, offered = takes(pod, resource.name, default), offers(node, resource.name)
+        unwanted = resource.name in (GPU, HUGE) and wanted == 0
+        if offered == 0 or unwanted or resource.name == "pods":
+            continue
+        used = Fraction(wanted + sum(takes(other, resource.name, default) for other in others), offered)
+        used = min(used, Fraction(1))
+        if strategy.requested_to_capacity_ratio is not None:
+            points = [(point.utilization, point.score * 10) for point in strategy.requested_to_capacity_ratio.shape]
+            score = on_line(points, floor(used * 100))
+        else:
+            score = floor((used if strategy.type == "MostAllocated" else 1 - used) * 100)
+        if score > 0 or strategy.type != "RequestedToCapacityRatio":
+            scores.append((score, resource.weight))
+    if not scores:
+        return 0
+    mean = Fraction(sum(score * weight for score, weight in scores), sum(weight for _, weight in scores))
+    return floor(mean + Fraction(1, 2)) if strategy.type == "RequestedToCapacityRatio" else floor(mean)
+
+
+def on_line(points: Sequence[tuple[int, int]], x: int) -> int:
+    if x <= points[0][0]:
+        return points[0][1]
+    for (x0, y0), (x1, y1) in pairwise(points):
+        if x <= x1:
+            return y0 + trunc(Fraction((y1 - y0) * (x - x0), x1 - x0))
+    return points[-1][1]
+
+
+# -- compared on random clusters ---------------------------------------------------------------------------------------
+
+
+def amounts(cpu: int, size: int, few: int) -> st.SearchStrategy[dict[str, RawQuantity]]:
+    """Draw some amount of each resource, or none."""
+    sizes, counts = st.integers(0, size), st.integers(0, few)
+    known: dict[str, st.SearchStrategy[RawQuantity]] = {
+        "cpu": st.integers(0, cpu).map("{}m".format),
+        "memory": sizes,
+        "ephemeral-storage": sizes,
+        GPU: counts,
+        HUGE: counts,
+    }
+    return st.fixed_dictionaries({}, optional=known)
+
+
+CONTAINERS = st.lists(
+    amounts(1000, 1000 * MEBI, 2).map(lambda requests: make_container(requests=requests)), min_size=1, max_size=2
+)
+PODS = CONTAINERS.map(lambda containers: make_pod(containers=containers))
+#: Of each node what it offers, how many pods it allows, and the containers of the pods on it.
+NODES = st.tuples(amounts(4000, 4000 * MEBI, 6), st.integers(0, 4), st.lists(CONTAINERS, max_size=4))
+Drawn = Sequence[tuple[dict[str, RawQuantity], int, list[list[Container]]]]
+
+WEIGHTS = st.dictionaries(st.sampled_from([*RESOURCES, "pods", "unknown"]), st.integers(1, 100), min_size=1)
+SHAPES = st.dictionaries(st.integers(0, 100), st.integers(0, 10), min_size=1, max_size=4)
+ARGS = st.one_of(
+    st.builds(scoring, st.sampled_from(["LeastAllocated", "MostAllocated"]), WEIGHTS),
+    st.builds(scoring, st.just("RequestedToCapacityRatio"), WEIGHTS, SHAPES),
+)
+IGNORING = st.sampled_from(
+    [
+        ("", NodeResourcesFitArgs()),
+        (GPU, NodeResourcesFitArgs(ignored_resources=(GPU, HUGE, "cpu"))),
+        (GPU, NodeResourcesFitArgs(ignored_resource_groups=("example.com", "memory"))),
+    ]
+)
+
+
+def build(drawn: Drawn) -> list[tuple[Node, list[Pod]]]:
+    cluster = []
+    for place, (offered, pods, held) in enumerate(drawn):
+        name = f"n{place}"
+        on_it = [make_pod(f"{name}-{n}", containers=each, node_name=name) for n, each in enumerate(held)]
+        cluster.append((make_node(name, cpu=None, memory=None, pods=pods, allocatable=offered), on_it))
+    return cluster
+
+
+def in_any_order(status: Status) -> Status:
+    """Scalar resources are named in the pod's own order."""
+    return Status(status.code, tuple(sorted(status.reasons)))
+
+
+@settings(max_examples=300)
+@given(st.lists(NODES, max_size=5), PODS, IGNORING)
+def test_a_node_is_rejected_for_all_that_it_lacks(
+    drawn: Drawn, pod: Pod, ignoring: tuple[str, NodeResourcesFitArgs]
+) -> None:
+    cluster = build(drawn)
+    ignored, args = ignoring
+    objections = {node.metadata.name: objection(node, others, pod, ignored) for node, others in cluster}
+    state = cluster_of((node for node, _ in cluster), (pod for _, others in cluster for pod in others))
+    found = filtered(made(NodeResourcesFit, args), state, pod)
+    assert {name: in_any_order(status) for name, status in found.items()} == {
+        name: in_any_order(status) for name, status in objections.items() if status
+    }
+
+
+@settings(max_examples=300)
+@given(st.lists(NODES, max_size=5), PODS, ARGS)
+def test_the_use_of_a_node_is_its_score(drawn: Drawn, pod: Pod, args: NodeResourcesFitArgs) -> None:
+    cluster = build(drawn)
+    state = cluster_of((node for node, _ in cluster), (pod for _, others in cluster for pod in others))
+    expected = {node.metadata.name: grade(node, others, pod, args) for node, others in cluster}
+    assert scored(made(NodeResourcesFit, args), state, pod) == expected
+
+
+# -- room --------------------------------------------------------------------------------------------------------------
+
+HALF_FULL = make_pod("there", cpu=2, memory="2Gi", node_name="n", requests={GPU: 1})
+
+
+@pytest.mark.parametrize(
+    ("pod", "status"),
+    [
+        pytest.param(make_pod(cpu=2, memory="2Gi", requests={GPU: 1}), None, id="all that is free"),
+        pytest.param(make_pod(cpu=3), unschedulable("Insufficient cpu"), id="if the other went"),
+        pytest.param(make_pod(cpu=5), unresolvable("Insufficient cpu"), id="never"),
+        pytest.param(
+            make_pod(requests={GPU: 2}, cpu=9, memory="3Gi"),
+            unresolvable("Insufficient cpu", "Insufficient memory", f"Insufficient {GPU}"),
+            id="one never, all in order",
+        ),
+        pytest.param(
+            make_pod(requests={"b.io/x": 1, "a.io/x": 1, "ephemeral-storage": 1}),
+            unresolvable("Insufficient ephemeral-storage", "Insufficient b.io/x", "Insufficient a.io/x"),
+            id="what no node offers",
+        ),
+        pytest.param(make_pod(requests={"b.io/x": 0, "ephemeral-storage": 0}), None, id="zero of what is not there"),
+        pytest.param(make_pod(requests={"unheard-of": 1}), None, id="what is no resource"),
+        pytest.param(make_pod(cpu=None, memory=None), None, id="nothing"),
+        pytest.param(make_pod(cpu=1, overhead={"cpu": "1500m"}), unschedulable("Insufficient cpu"), id="overhead"),
+    ],
+)
+def test_room_on_a_half_full_node(pod: Pod, status: Status | None) -> None:
+    node = make_node("n", cpu=4, memory="4Gi", allocatable={GPU: 2})
+    assert filtered(made(NodeResourcesFit), cluster_of([node], [HALF_FULL]), pod) == ({"n": status} if status else {})
+
+
+@pytest.mark.parametrize(
+    ("pods", "cpu", "status"),
+    [
+        (2, "1", None),
+        (1, "1", unschedulable("Too many pods")),
+        (0, "1", unschedulable("Too many pods")),
+        (None, "1", unschedulable("Too many pods")),
+        (1, "3", unschedulable("Too many pods", "Insufficient cpu")),
+        (1, "5", unresolvable("Too many pods", "Insufficient cpu")),
+    ],
+)
+def test_too_many_pods_alone_is_never_hopeless(pods: int | None, cpu: str, status: Status | None) -> None:
+    state = cluster_of([make_node("n", cpu=4, pods=pods)], [HALF_FULL])
+    assert filtered(made(NodeResourcesFit), state, make_pod(cpu=cpu)) == ({"n": status} if status else {})
+
+
+@pytest.mark.parametrize(
+    ("resource", "ignored"),
+    [
+        ("example.com/gpu", True),
+        ("example.com/other", False),
+        ("acme.io/anything", True),
+        ("node.kubernetes.io/acme", False),
+        ("hugepages-2Mi", False),
+        ("cpu", False),
+    ],
+)
+def test_only_extended_resources_can_be_ignored(resource: str, ignored: bool) -> None:
+    names = ("example.com/gpu", "node.kubernetes.io/acme", "hugepages-2Mi", "cpu")
+    args = NodeResourcesFitArgs(ignored_resources=names, ignored_resource_groups=("acme.io", "node.kubernetes.io"))
+    state = cluster_of([make_node("n", cpu=None)])
+    found = filtered(made(NodeResourcesFit, args), state, make_pod(cpu=None, requests={resource: 1}))
+    assert found == ({} if ignored else {"n": unresolvable(f"Insufficient {resource}")})
+
+
+def test_a_resource_that_a_node_comes_to_offer_is_seen() -> None:
+    state, plugin, pod = cluster_of([make_node("n")]), made(NodeResourcesFit), make_pod(requests={GPU: 1})
+    assert filtered(plugin, state, pod) == {"n": unresolvable(f"Insufficient {GPU}")}
+    state.put_node(make_node("n", allocatable={GPU: 1}))
+    assert filtered(plugin, state, pod) == {}
+
+
+def test_pod_level_resources_count_for_room_but_not_for_scores() -> None:
+    spec = PodSpec(containers=(make_container(cpu=1, memory=0),), resources=Resources(requests={"cpu": "3"}))
+    pod, state = Pod(spec=spec), cluster_of([make_node("n", cpu=2)])
+    assert filtered(made(NodeResourcesFit), state, pod) == {"n": unresolvable("Insufficient cpu")}
+    assert scored(made(NodeResourcesFit, scoring("MostAllocated", {"cpu": 1})), state, pod) == {"n": 50}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        (make_pod("a", labels={"x": "y"}), make_pod("b", tolerations=["t"]), True),
+        (make_pod(cpu="1"), make_pod(cpu="1000m"), True),
+        (make_pod(cpu="1"), make_pod(cpu="2"), False),
+        (make_pod(memory=None), make_pod(memory="200Mi"), False),
+        (make_pod(containers=[make_container()]), make_pod(containers=[make_container(), make_container()]), False),
+    ],
+)
+def test_pods_with_the_same_requests_share_their_answers(one: Pod, other: Pod, alike: bool) -> None:
+    plugin = made(NodeResourcesFit)
+    assert (plugin.sign(pending(one)) == plugin.sign(pending(other))) is alike
+
+
+# -- scores ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "score"),
+    [
+        pytest.param(NodeResourcesFitArgs(), (40 + 60) // 2, id="the default is LeastAllocated"),
+        pytest.param(scoring("LeastAllocated", {"cpu": 3, "memory": 1}), (3 * 40 + 60) // 4, id="weights"),
+        pytest.param(scoring("MostAllocated", {"cpu": 2, "memory": 1}), (2 * 60 + 40) // 3, id="truncated"),
+        pytest.param(scoring("MostAllocated", {GPU: 1}), 0, id="not asked for"),
+        pytest.param(scoring("MostAllocated", {"cpu": 1, GPU: 9}), 60, id="not asked for, so without weight"),
+        pytest.param(
+            scoring("MostAllocated", {"cpu": 1, "ephemeral-storage": 1}), (60 + 0) // 2, id="native, so it counts"
+        ),
+        pytest.param(scoring("MostAllocated", {"cpu": 1, "pods": 1, "nonsense": 1}), 60, id="not resources to score"),
+        pytest.param(scoring("RequestedToCapacityRatio", shape={0: 0, 100: 10}), (60 + 40) // 2, id="a line upward"),
+        pytest.param(
+            scoring("RequestedToCapacityRatio", {"cpu": 1, "memory": 1}, {0: 0, 40: 3, 80: 6}), 38, id="37.5 goes up"
+        ),
+        pytest.param(
+            scoring("RequestedToCapacityRatio", {"cpu": 1, "memory": 5}, {40: 0, 60: 7}), 70, id="zeros do not count"
+        ),
+        pytest.param(scoring("RequestedToCapacityRatio", shape={100: 0}), 0, id="nothing counts"),
+        pytest.param(
+            scoring("RequestedToCapacityRatio", {"cpu": 1}, {0: 10, 70: 9, 90: 0}), 92, id="a line downward, truncated"
+        ),
+    ],
+)
+def test_score_of_a_node_with_60_percent_cpu_and_40_percent_memory(args: NodeResourcesFitArgs, score: int) -> None:
+    node = make_node("n", cpu=10, memory=1000, allocatable={GPU: 2, "ephemeral-storage": 100})
+    there = make_pod("there", cpu=4, memory=100, node_name="n", requests={GPU: 1})
+    pod = make_pod(cpu=2, memory=300)
+    assert scored(made(NodeResourcesFit, args), cluster_of([node], [there]), pod) == {"n": score}
+
+
+def test_containers_that_ask_for_nothing_count_as_small_ones() -> None:
+    node = make_node("n", cpu=1, memory="1000Mi")
+    there = make_pod("there", cpu=None, memory=None, node_name="n")
+    pod = make_pod(containers=[make_container("a"), make_container("b", cpu=0, memory=0)])
+    for resource, score in {"cpu": 20, "memory": 40}.items():
+        args = scoring("MostAllocated", {resource: 1})
+        assert scored(made(NodeResourcesFit, args), cluster_of([node], [there]), pod) == {"n": score}
+
+
+def test_amounts_beyond_floating_point_are_divided_exactly() -> None:
+    offered = 9 * 10**16  # a hundred times that still fits int64
+    state = cluster_of([make_node("n", allocatable={GPU: offered})])
+    args = scoring("MostAllocated", {GPU: 1})
+    assert offered / 2 - 1 == offered / 2
+    assert scored(made(NodeResourcesFit, args), state, make_pod(requests={GPU: offered // 2 - 1})) == {"n": 49}
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+def test_events() -> None:
+    assert made(NodeResourcesFit).events_to_register() == [
+        ClusterEvent("Pod", ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, after_pod_change),
+        ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, after_node_change),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("deleted", "hint"),
+    [
+        (make_pod("other", node_name="n"), QUEUE),
+        (make_pod("other", nominated_node_name="n"), QUEUE),
+        (make_pod("other"), SKIP),
+    ],
+)
+def test_a_deleted_pod_wakes_the_pod_when_it_held_room(deleted: Pod, hint: QueueingHint) -> None:
+    assert after_pod_change(pending(make_pod("me")), on_node(deleted), None) is hint
+
+
+@pytest.mark.parametrize(
+    ("name", "node", "before", "after", "hint"),
+    [
+        pytest.param("me", "", {"cpu": 2}, {"cpu": 1}, QUEUE, id="itself"),
+        pytest.param("other", "n", {"cpu": 2}, {"cpu": 1}, QUEUE, id="less of what it wants"),
+        pytest.param("other", "n", {"cpu": 2}, {}, QUEUE, id="none of what it wants"),
+        pytest.param("other", "n", {GPU: 2}, {GPU: 1}, QUEUE, id="a scalar"),
+        pytest.param("other", "", {"cpu": 2}, {"cpu": 1}, SKIP, id="not on a node"),
+        pytest.param("other", "n", {"memory": 2}, {"memory": 1}, SKIP, id="something else"),
+        pytest.param("other", "n", {HUGE: 2}, {HUGE: 1}, SKIP, id="something it wants none of"),
+        pytest.param("other", "n", {"cpu": 1, "memory": 2}, {"cpu": 2, "memory": 1}, SKIP, id="more of what it wants"),
+    ],
+)
+def test_a_pod_that_shrinks_wakes_the_pod_when_that_frees_what_it_wants(
+    name: str, node: str, before: dict[str, RawQuantity], after: dict[str, RawQuantity], hint: QueueingHint
+) -> None:
+    pod = pending(make_pod("me", cpu=1, memory=None, requests={GPU: 1, HUGE: 0}))
+    old, new = (
+        on_node(make_pod(name, cpu=None, memory=None, requests=requests, node_name=node))
+        for requests in (before, after)
+    )
+    assert after_pod_change(pod, old, new) is hint
+
+
+SMALL = make_node(cpu=1, memory="1Gi", pods=10)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "hint"),
+    [
+        pytest.param(None, make_node(cpu=2), QUEUE, id="new, with room"),
+        pytest.param(None, SMALL, SKIP, id="new and too small"),
+        pytest.param(None, make_node(cpu=2, pods=0), SKIP, id="new, but for no pods"),
+        pytest.param(SMALL, make_node(cpu=2, memory="1Gi", pods=10), QUEUE, id="now with room"),
+        pytest.param(make_node(cpu=2), make_node(cpu=3), QUEUE, id="more of what it wants"),
+        pytest.param(make_node(cpu=2), make_node(cpu=2, pods=111), QUEUE, id="more pods"),
+        pytest.param(make_node(cpu=2), make_node(cpu=2, memory="20Gi"), SKIP, id="more of something else"),
+        pytest.param(
+            make_node(cpu=2), make_node(cpu=2, allocatable={GPU: 1}), SKIP, id="more of what it wants none of"
+        ),
+        pytest.param(make_node(cpu=3), make_node(cpu=2), SKIP, id="less, though still enough"),
+        pytest.param(make_node(cpu="500m"), make_node(cpu=1), SKIP, id="more, but not enough"),
+    ],
+)
+def test_a_node_wakes_the_pod_when_it_could_hold_it_and_has_grown(
+    before: Node | None, after: Node, hint: QueueingHint
+) -> None:
+    pod = pending(make_pod(cpu=2, memory=None, requests={GPU: 0}))
+    assert after_node_change(pod, before, after) is hint
+
+
+def test_what_is_ignored_in_filtering_still_counts_in_hints() -> None:
+    pod = pending(make_pod(requests={GPU: 1}))
+    assert after_node_change(pod, None, make_node()) is SKIP

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kframework import ActionType, unresolvable
+from kframework.events import ClusterEvent, QueueingHint
+from kframework.objects import Node, Pod, Taint, Toleration
+from kframework.plugins.taint_toleration import TaintToleration, after_node_change, after_toleration_change
+from kframework.testing import make_node, make_pod, make_taint
+from tests.plugins.asking import cluster_of, filtered, made, normalized, pending, scored
+
+UNTOLERATED = unresolvable("node(s) had untolerated taint(s)")
+HARD, SOFT = ("NoSchedule", "NoExecute"), "PreferNoSchedule"
+
+KEYS, VALUES = st.sampled_from("ab"), st.sampled_from(["", "x", "y"])
+TAINTS = st.builds(Taint, key=KEYS, value=VALUES, effect=st.sampled_from([*HARD, SOFT]))
+TOLERATIONS = st.builds(
+    Toleration,
+    key=KEYS | st.just(""),
+    operator=st.sampled_from(["", "Equal", "Exists", "Lt", "Nonsense"]),
+    value=VALUES,
+    effect=st.sampled_from(["", *HARD, SOFT]),
+)
+NODES = st.lists(st.lists(TAINTS, max_size=3).map(tuple), max_size=6).map(
+    lambda sets: [make_node(f"n{place}", taints=taints) for place, taints in enumerate(sets)]
+)
+PODS = st.lists(TOLERATIONS, max_size=3).map(lambda tolerations: make_pod(tolerations=tolerations))
+
+
+def covers(toleration: Toleration, taint: Taint) -> bool:
+    """Say it as the documentation of Kubernetes does."""
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+def untolerated(node: Node, pod: Pod) -> list[Taint]:
+    return [t for t in node.spec.taints if not any(covers(toleration, t) for toleration in pod.spec.tolerations)]
+
+
+@settings(max_examples=300)
+@given(NODES, PODS)
+def test_hard_taints_reject_and_soft_ones_count(nodes: list[Node], pod: Pod) -> None:
+    cluster, plugin = cluster_of(nodes), made(TaintToleration)
+    against = {node.metadata.name: untolerated(node, pod) for node in nodes}
+    rejected = {name: UNTOLERATED for name, taints in against.items() if any(t.effect in HARD for t in taints)}
+    assert filtered(plugin, cluster, pod) == rejected
+    soft = {name: sum(taint.effect == SOFT for taint in taints) for name, taints in against.items()}
+    assert scored(plugin, cluster, pod) == soft
+
+
+@pytest.mark.parametrize(
+    ("taints", "tolerations", "rejected", "score"),
+    [
+        ([], [], False, 0),
+        (["a:NoSchedule"], [], True, 0),
+        (["a:NoExecute"], ["b"], True, 0),
+        (["a:NoExecute"], ["a:NoSchedule"], True, 0),
+        (["a=x:NoSchedule"], ["a=x"], False, 0),
+        (["a=x:NoSchedule"], ["a=y"], True, 0),
+        (["a=x:NoSchedule", "b:NoExecute"], ["a", "b"], False, 0),
+        (["a:PreferNoSchedule", "b:PreferNoSchedule", "c:NoSchedule"], ["c", "b:NoExecute"], False, 2),
+        (["a:PreferNoSchedule", "b:PreferNoSchedule"], ["a:PreferNoSchedule"], False, 1),
+        (["a:PreferNoSchedule", "b:PreferNoSchedule"], [":Exists"], False, 0),
+    ],
+)
+def test_one_node(taints: list[str], tolerations: list[str], rejected: bool, score: int) -> None:
+    cluster, pod = cluster_of([make_node("n", taints=taints)]), make_pod(tolerations=tolerations)
+    assert filtered(made(TaintToleration), cluster, pod) == ({"n": UNTOLERATED} if rejected else {})
+    assert scored(made(TaintToleration), cluster, pod) == {"n": score}
+
+
+def test_a_taint_that_came_later_is_seen() -> None:
+    cluster, plugin = cluster_of([make_node("n")]), made(TaintToleration)
+    assert filtered(plugin, cluster, make_pod()) == {}
+    cluster.put_node(make_node("n", taints=["new:NoSchedule"]))
+    assert filtered(plugin, cluster, make_pod()) == {"n": UNTOLERATED}
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [([0, 0], [100, 100]), ([3, 0, 1], [0, 100, 67]), ([2, 2], [0, 0]), ([5], [0]), ([7, 1], [0, 86])],
+)
+def test_fewer_untolerated_soft_taints_score_higher(raw: list[int], expected: list[int]) -> None:
+    assert normalized(made(TaintToleration), raw) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ([], [], True),
+        (["a", "b=x:NoSchedule"], ["b=x:NoSchedule", "a"], True),
+        ([Toleration(key="a", value="x")], ["a=x"], True),
+        ([Toleration(key="a", operator="Exists", toleration_seconds=5)], ["a"], True),
+        (["a"], ["a:NoSchedule"], False),
+        (["a=x"], ["a=y"], False),
+        (["a="], ["a"], False),
+    ],
+)
+def test_pods_with_the_same_tolerations_share_their_answers(
+    one: list[str | Toleration], other: list[str | Toleration], alike: bool
+) -> None:
+    signatures = [made(TaintToleration).sign(pending(make_pod(tolerations=given))) for given in (one, other)]
+    assert None not in signatures
+    assert (signatures[0] == signatures[1]) is alike
+
+
+def test_events() -> None:
+    assert made(TaintToleration).events_to_register() == [
+        ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_TAINT, after_node_change),
+        ClusterEvent("Pod", ActionType.UPDATE_POD_TOLERATION, after_toleration_change),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "hint"),
+    [
+        (None, [], QueueingHint.QUEUE),
+        (None, ["a:NoSchedule"], QueueingHint.QUEUE),
+        (None, ["b:NoSchedule"], QueueingHint.SKIP),
+        (["b:NoSchedule"], [], QueueingHint.QUEUE),
+        (["b:NoExecute"], ["b:PreferNoSchedule"], QueueingHint.QUEUE),
+        (["b:NoExecute"], ["b:NoSchedule"], QueueingHint.SKIP),
+        ([], ["a:NoSchedule"], QueueingHint.SKIP),
+        (["b:PreferNoSchedule"], [], QueueingHint.SKIP),
+        ([], ["b:NoSchedule"], QueueingHint.SKIP),
+    ],
+)
+def test_a_node_wakes_the_pod_when_it_stops_keeping_it_away(
+    before: list[str] | None, after: list[str], hint: QueueingHint
+) -> None:
+    old = None if before is None else make_node(taints=before)
+    assert after_node_change(pending(make_pod(tolerations=["a"])), old, make_node(taints=after)) is hint
+
+
+@pytest.mark.parametrize(("changed", "hint"), [("me", QueueingHint.QUEUE), ("another", QueueingHint.SKIP)])
+def test_only_its_own_tolerations_wake_the_pod(changed: str, hint: QueueingHint) -> None:
+    old, new = pending(make_pod(changed)), pending(make_pod(changed, tolerations=["a"]))
+    assert after_toleration_change(pending(make_pod("me")), old, new) is hint
+
+
+def test_the_reference_knows_the_taints_it_is_given() -> None:
+    node = make_node(taints=[make_taint("a=x:NoSchedule"), make_taint("b:PreferNoSchedule")])
+    assert untolerated(node, make_pod(tolerations=["a=x:NoSchedule"])) == [make_taint("b:PreferNoSchedule")]
