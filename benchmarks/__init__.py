@@ -1,0 +1,1 @@
+"""Measurements, never asserted: `python -m benchmarks` runs all, `python -m benchmarks.plugins` one."""

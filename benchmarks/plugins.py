@@ -1,0 +1,117 @@
+"""What one question costs a built-in plugin: in the scalar form per row, in the columnar form per 5,000 rows, in us.
+
+Half of the nodes are tainted, one in ten is cordoned, and a third has no room, so that rejections are in the average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+
+from benchmarks.timing import microseconds, show
+from kframework.config.args import (
+    NodeResourcesFitArgs,
+    RequestedToCapacityRatio,
+    ResourceSpec,
+    ScoringStrategy,
+    UtilizationShapePoint,
+)
+from kframework.cycle_state import CycleState
+from kframework.handle import Handle
+from kframework.plugin import Plugin, PluginArgs
+from kframework.plugins.node_name import NodeName
+from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.plugins.node_unschedulable import NodeUnschedulable
+from kframework.plugins.taint_toleration import TaintToleration
+from kframework.state.cluster import ClusterState
+from kframework.state.pods import PendingPod
+from kframework.testing import make_node, make_pod
+
+NODES = 5000
+
+
+def main() -> None:
+    """Print the table."""
+    cluster = _cluster()
+    pod = PendingPod(make_pod(cpu="500m", memory="512Mi", tolerations=["dedicated=a:NoSchedule"]), cluster.interned)
+    show(
+        ("PLUGIN", "SIGN", "FILTER", "FILTER 5000", "SCORE", "SCORE 5000", "NORMALIZE 5000"),
+        [_row(title, plugin, cluster, pod) for title, plugin in _plugins().items()],
+    )
+
+
+def _plugins() -> dict[str, Plugin]:
+    shape = (UtilizationShapePoint(utilization=0, score=10), UtilizationShapePoint(utilization=100, score=0))
+    three = tuple(ResourceSpec(name=name) for name in ("cpu", "memory", "ephemeral-storage"))
+    strategies = {
+        "LeastAllocated": ScoringStrategy(type="LeastAllocated"),
+        "MostAllocated": ScoringStrategy(type="MostAllocated"),
+        "RequestedToCapacityRatio": ScoringStrategy(
+            type="RequestedToCapacityRatio", requested_to_capacity_ratio=RequestedToCapacityRatio(shape=shape)
+        ),
+        "three resources": ScoringStrategy(type="LeastAllocated", resources=three),
+    }
+    plugins = {plugin.name: _made(plugin) for plugin in (NodeUnschedulable, NodeName, TaintToleration)}
+    for title, strategy in strategies.items():
+        args = NodeResourcesFitArgs(scoring_strategy=strategy)
+        plugins[f"NodeResourcesFit, {title}"] = _made(NodeResourcesFit, args)
+    return plugins
+
+
+def _made(plugin: type[Plugin], args: PluginArgs | None = None) -> Plugin:
+    return plugin(args or PluginArgs(), cast("Handle", None))  # none of them asks its handle
+
+
+def _cluster() -> ClusterState:
+    cluster = ClusterState()
+    for number in range(NODES):
+        taints = ("", "dedicated=a:NoSchedule", "", "dedicated=b:NoSchedule", "", "spot:PreferNoSchedule")[number % 6]
+        node = make_node(
+            f"node-{number}",
+            cpu=2 if number % 3 else 1,
+            allocatable={"ephemeral-storage": "100Gi"},
+            taints=[taints] if taints else [],
+            unschedulable=number % 10 == 0,
+        )
+        cluster.put_node(node)
+        cluster.put_pod(make_pod(f"pod-{number}", cpu="700m", memory="1Gi", node_name=f"node-{number}"))
+    return cluster
+
+
+def _row(title: str, plugin: Plugin, cluster: ClusterState, pod: PendingPod) -> list[object]:
+    nodes, state, rows = cluster.nodes, CycleState(), cluster.nodes.order
+    infos = list(nodes)
+
+    def once(hook: str, *args: object) -> float | None:
+        method = _hook(plugin, hook)
+        return microseconds(lambda: method(*args)) if method is not None else None
+
+    def per_row(hook: str) -> float | None:
+        method = _hook(plugin, hook)
+        if method is None:
+            return None
+        return microseconds(lambda: [method(state, pod, info) for info in infos]) / len(infos)
+
+    for hook, args in {"pre_filter": (state, pod, nodes), "pre_score": (state, pod, nodes, rows)}.items():
+        prepare = _hook(plugin, hook)
+        if prepare is not None:
+            prepare(*args)
+    return [
+        title,
+        once("sign", pod),
+        per_row("filter"),
+        once("filter_nodes", state, pod, nodes, rows),
+        per_row("score"),
+        once("score_nodes", state, pod, nodes, rows),
+        once("normalize_score", state, pod, np.arange(NODES, dtype=np.int64) % 3),
+    ]
+
+
+def _hook(plugin: Plugin, name: str) -> Callable[..., object] | None:
+    return getattr(plugin, name, None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""How the benchmarks measure and show: microseconds a call, the best of several runs, in a plain table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from timeit import Timer
+
+__all__ = ["microseconds", "show"]
+
+
+def microseconds(call: Callable[[], object], runs: int = 5) -> float:
+    """Time a call: the best of several runs, each of about 20 ms, as other work on the machine only adds to it."""
+    timer = Timer(call)
+    number, took = timer.autorange()
+    number = max(1, round(number * 0.02 / took))
+    return min(timer.repeat(runs, number)) / number * 1e6
+
+
+def show(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table: the first column to the left, figures to the right with one or two decimals."""
+    cells = [list(headers), *([_text(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(headers))]
+    for first, *others in cells:
+        figures = (text.rjust(width) for text, width in zip(others, widths[1:], strict=True))
+        sys.stdout.write("  ".join((first.ljust(widths[0]), *figures)).rstrip() + "\n")
+
+
+def _text(cell: object) -> str:
+    if not isinstance(cell, float):
+        return "" if cell is None else str(cell)
+    return f"{cell:.2f}" if cell < 10 else f"{cell:.0f}"
