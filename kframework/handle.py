@@ -6,21 +6,24 @@ message that is applied between two cycles. A verdict on a waiting pod takes eff
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import msgspec
 
 if TYPE_CHECKING:
     from kframework.clock import Clock
     from kframework.cycle_state import CycleState
     from kframework.objects import ApiObject
+    from kframework.plugin import Candidate, Diagnosis
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.objects import ObjectStore
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.state.statement import Statement
     from kframework.status import Status
 
-__all__ = ["Api", "Handle", "WaitingPod"]
+__all__ = ["Api", "DryRuns", "Handle", "Preemption", "WaitingPod"]
 
 T = TypeVar("T", bound="ApiObject")
 
@@ -87,6 +90,55 @@ class Api(Protocol):
         ...
 
 
+class DryRuns(msgspec.Struct, frozen=True):
+    """What preemption would come to.
+
+    `candidates`: those that break no budget first. `statuses`: by name of a node that was tried in vain, why. `status`:
+    Success when there are candidates, else what to answer: Unschedulable with what stands against each of all nodes, or
+    the errors that dry runs ran into.
+    """
+
+    candidates: tuple[Candidate, ...]
+    statuses: Mapping[str, Status]
+    status: Status
+
+
+class Preemption(Protocol):
+    """Which pods of lower priority would have to go so that another fits; kube-scheduler's rules, nothing is changed.
+
+    For `post_filter`: it answers for the pod whose cycle is going on, others raise RuntimeError. Whoever asks needs
+    PodDisruptionBudgets in its `watches`: budgets that nobody sees are not respected.
+    """
+
+    def victims(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Candidate | Status:
+        """Dry-run one node: which pods of lower priority must go, or why that does not help."""
+        ...
+
+    def candidates(
+        self,
+        state: CycleState,
+        pod: PendingPod,
+        diagnosis: Diagnosis,
+        *,
+        percentage: int = 10,
+        absolute: int = 100,
+    ) -> DryRuns:
+        """Dry-run the nodes that preemption may help on, from a random place in their order, until enough would do.
+
+        It may help where the objection is Unschedulable. Enough is `percentage` of these nodes but at least `absolute`
+        of them, and one that breaks no budget.
+        """
+        ...
+
+    def key(self, candidate: Candidate) -> Hashable:
+        """Rank a candidate: the smallest key is the node where preemption costs least.
+
+        Fewest budgets broken, then the lowest of the highest priorities, the smallest sum of priorities, fewest pods,
+        the most important of them started latest; equals by name of the node.
+        """
+        ...
+
+
 class Handle(Protocol):
     """What a plugin holds of its scheduler; one per profile and plugin."""
 
@@ -122,6 +174,11 @@ class Handle(Protocol):
 
     def fits(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         """Ask this profile's Filter plugins about one node as it stands, inside a Statement for instance."""
+        ...
+
+    @property
+    def preemption(self) -> Preemption:
+        """The evaluator of what preemption would come to, for `post_filter`."""
         ...
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from kframework.clock import Clock
 from kframework.cycle_state import CycleState
-from kframework.handle import Api, WaitingPod
+from kframework.handle import Api, Preemption, WaitingPod
 from kframework.objects import ApiObject
 from kframework.pod_engine import PodEngine
 from kframework.points import run_filter
@@ -82,6 +82,11 @@ class PluginHandle:
             if status is not None:
                 return status
         return None
+
+    @property
+    def preemption(self) -> Preemption:
+        """The evaluator of what preemption would come to."""
+        return self._engine.preemption
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
         """Return the waiting pod of this uid."""

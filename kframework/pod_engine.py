@@ -20,6 +20,7 @@ from kframework.events import ActionType, EventResource, Occurrence
 from kframework.layers import Layers
 from kframework.objects import PodCondition
 from kframework.points import run_unreserve
+from kframework.preemption import Evaluator
 from kframework.profile import Profile, Signature
 from kframework.profiles import Profiles
 from kframework.queue import SchedulingQueue
@@ -75,6 +76,7 @@ class PodEngine:
         self._layer_memory = layer_memory
         self._verifying = bool(os.environ.get("KFRAMEWORK_VERIFY")) if verifying is None else verifying
         self._ties = self.seeds.generator("ties")
+        self.preemption: Evaluator = Evaluator(cluster, self.seeds.generator("preemption offset"), lambda: self.current)
         self._deferred: list[Message] = []
         self._binding: dict[str, Reservation] = {}
 
@@ -231,15 +233,17 @@ class PodEngine:
         pod = queued.pod
         stands = pod.status.nominated_node_name if nominated is None else nominated
         self.cluster.nominator.put(pod, stands) if current is not None else self.cluster.nominator.remove(uid)
+        if status.code == Code.SKIP:
+            return  # every Bind plugin skipped: nothing went wrong that could be told
         self._warn(queued, status.message)
         condition = PodCondition(
             type="PodScheduled",
             status="False",
             reason="Unschedulable" if status.rejected else "SchedulerError",
             message=status.message,
+            observed_generation=pod.object.metadata.generation,
         )
-        changed = nominated if nominated is not None and nominated != pod.status.nominated_node_name else None
-        self.effects.patch_status(pod, condition, changed)
+        self.effects.patch_status(pod, condition, nominated)
 
     def _warn(self, queued: QueuedPod, note: str) -> None:
         self.effects.record(
