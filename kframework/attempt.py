@@ -9,11 +9,11 @@ from kframework.cycle import Found, Search, Unfit
 from kframework.decision import Decision, Result, fit_error
 from kframework.effects import Reservation
 from kframework.errors import PluginError
-from kframework.plugin import ClearNomination, Nominate, Preempt
-from kframework.points import fault, run_permit, run_post_filter, run_reserve, run_unreserve
+from kframework.plugin import Candidate, ClearNomination, Nominate, Preempt
+from kframework.points import PostFilterAnswer, fault, run_permit, run_post_filter, run_reserve, run_unreserve
 from kframework.profile import Profile
 from kframework.state.cluster import AssumeError
-from kframework.state.pods import PendingPod
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.status import Code, Status
@@ -102,8 +102,8 @@ class Attempt:
             began = perf_counter_ns()
             answer = run_post_filter(self.profile, search.state, self.pod, unfit.diagnosis)
             self._timed("post_filter", began)
-            message = "" if answer.status.code == Code.SUCCESS else answer.status.message
-            nominated, victims = self._way_out(answer.result)
+            status, nominated, victims = self._way_out(answer)
+            message = "" if status.code == Code.SUCCESS else status.message
         text = fit_error(
             len(self.engine.cluster.nodes),
             unfit.reasons,
@@ -112,20 +112,41 @@ class Attempt:
         )
         self._fail(Status(Code.UNSCHEDULABLE, (text,)), nominated, unfit=unfit, victims=victims)
 
-    def _way_out(self, result: Preempt | Nominate | ClearNomination | None) -> tuple[str | None, tuple[str, ...]]:
-        """Do what PostFilter found; return the node nominated (None: as it was) and the keys of the victims."""
+    def _way_out(self, answer: PostFilterAnswer) -> tuple[Status, str | None, tuple[str, ...]]:
+        """Do what PostFilter found; return its Status, the nominated node (None: as it was), the victims' keys."""
+        status, result = answer.status, answer.result
         if isinstance(result, Nominate):
-            return result.node, ()
+            return status, result.node, ()
         if isinstance(result, ClearNomination):
-            return "", ()
+            return status, "", ()
         if not isinstance(result, Preempt) or not result.candidates:
-            return None, ()
-        chosen = min(result.candidates, key=result.key)  # type: ignore[arg-type]  # keys compare with each other
+            return status, None, ()
+        try:
+            chosen = min(result.candidates, key=result.key)  # type: ignore[arg-type]  # keys compare with each other
+        except Exception as error:
+            return fault(self.profile, status.plugin, "post_filter", error), None, ()
+        self._preempt(chosen, status.plugin)
+        return status, chosen.node, tuple(victim.key for victim in chosen.victims)
+
+    def _preempt(self, chosen: Candidate, plugin: str) -> None:
+        """Send the victims away, and let go of the node those nominated to it that are less important than the pod."""
+        cluster, effects = self.engine.cluster, self.engine.effects
         for victim in chosen.victims:
-            waiting = self.engine.cluster.waiting.get(victim.uid)
-            if waiting is None or not waiting.preempt(self.profile.name, f"preempted by {self.pod.key}"):
-                self.engine.effects.evict(victim, self.pod, self.profile.name)
-        return chosen.node, tuple(victim.key for victim in chosen.victims)
+            if not victim.terminating:
+                self._evict(victim, chosen.node, plugin)
+        for other in cluster.nominator.outranked(self.pod, chosen.node):
+            cluster.nominator.remove(other.uid)
+            effects.patch_status(other, None, "")
+
+    def _evict(self, victim: PodInfo, node_name: str, plugin: str) -> None:
+        """Send a pod back to the queue if it still waits for Permit, else evict it through the API."""
+        effects, profile = self.engine.effects, self.profile.name
+        reserved = self.engine.cluster.waiting.get(victim.uid)
+        if reserved is None or not reserved.preempt(plugin, "preempted"):
+            effects.evict(victim, self.pod, profile)
+            return
+        note = f"Preempted by pod {self.pod.uid} on node {node_name} (in kube-scheduler memory)."
+        effects.record(profile, victim, reason="Preempted", action="Preempting", note=note, related=self.pod)
 
     def _fail(
         self,

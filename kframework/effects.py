@@ -47,8 +47,8 @@ class Effects(Protocol):
         """Start the binding cycle of an assumed pod; BindingStarted and BindingEnded report on it."""
         ...
 
-    def patch_status(self, pod: PendingPod, condition: PodCondition, nominated_node_name: str | None) -> None:
-        """Write the pod's condition and, unless None, its nominated node."""
+    def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
+        """Write the pod's condition, its nominated node or both; None leaves as it is."""
         ...
 
     def record(

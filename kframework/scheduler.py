@@ -233,8 +233,8 @@ class Scheduler:
         if reservation.pod.status.nominated_node_name != reservation.node_name:
             self.outbox.patch_status(reservation.pod, None, reservation.node_name)
 
-    def patch_status(self, pod: PendingPod, condition: PodCondition, nominated_node_name: str | None) -> None:
-        """Write the pod's condition and, unless None, its nominated node."""
+    def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
+        """Write the pod's condition, its nominated node or both; None leaves as it is."""
         self.outbox.patch_status(pod, condition, nominated_node_name)
 
     def record(

@@ -78,8 +78,6 @@ class ApiModel(BaseModel):
     """A block of the configuration: camelCase in the file, unknown fields refused, null the same as absent."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        
-    )
         alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
     )
 

@@ -43,6 +43,10 @@ class Nominator:
             if rivals:
                 yield node_name, rivals
 
+    def outranked(self, pod: PodInfo, node_name: str) -> list[PodInfo]:
+        """List the pods nominated to a node that are less important than this one."""
+        return [other for other in self._pods_on.get(node_name, {}).values() if other.priority < pod.priority]
+
     def __len__(self) -> int:
         return len(self._node_of)
 
