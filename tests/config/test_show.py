@@ -122,7 +122,12 @@ def test_our_own_document_is_shown_where_it_says_anything() -> None:
 # --- loading it again -------------------------------------------------------------------------------------------------
 
 NAMES = st.sampled_from([*known_in_tree, "Mine", "Other", 'EBS: odd, "name"'])
-ENTRIES = st.lists(st.fixed_dictionaries({"name": NAMES}, optional={"weight": st.integers(0, 50)}), max_size=5)
+#: A name stands once in a key: twice is refused by the expansion, and so is never shown.
+ENTRIES = st.lists(
+    st.fixed_dictionaries({"name": NAMES}, optional={"weight": st.integers(0, 50)}),
+    max_size=5,
+    unique_by=lambda entry: str(entry["name"]),
+)
 OFF = st.lists(st.fixed_dictionaries({"name": NAMES | st.just("*")}), max_size=3)
 SET = st.fixed_dictionaries({}, optional={"enabled": ENTRIES, "disabled": OFF})
 KEYS = [camel(point) for point in POINTS if point != "queue_sort"]
