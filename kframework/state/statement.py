@@ -198,8 +198,10 @@ class Statement:
     def _free_row(self, pod: PodInfo, node_name: str) -> int:
         """Return the row of a node on which the pod may be put."""
         self._check_pod(pod)
-        # The books may know a newer version of the pod.
-        if pod.row >= 0 or self._state.pods.get(pod.uid, pod).row >= 0:
+        # The books may know a newer version of the pod, or know it on a node that is not there.
+        known = self._state.pods.get(pod.uid)
+        placed = known is not None and (known.row >= 0 or known.node_name not in self._state.nodes)
+        if pod.row >= 0 or placed:
             raise StatementError(f"pod {pod.key} is on a node already")
         return self._row(node_name)
 
