@@ -1,0 +1,49 @@
+"""The inbox: one order, one wake-up."""
+
+from __future__ import annotations
+
+from kframework.state.inbox import Activated, Inbox, Message, Nominated, Synced
+
+
+def asked(n: int) -> Message:
+    """Make a message that can be told from others."""
+    return Nominated("uid", str(n))
+
+
+def test_messages_come_out_in_the_order_they_came_in() -> None:
+    inbox = Inbox()
+    messages: list[Message] = [asked(1), Synced(), Activated(("uid",)), asked(1)]
+    for message in messages:
+        inbox.offer(message)
+    assert len(inbox) == 4
+    assert list(inbox.drain()) == messages
+    assert list(inbox.drain()) == []
+
+
+def test_what_arrives_while_the_inbox_is_drained_comes_out_too() -> None:
+    inbox, seen = Inbox(), list[Message]()
+    inbox.offer(asked(0))
+    for message in inbox.drain():
+        seen.append(message)
+        if len(seen) < 3:
+            inbox.offer(asked(len(seen)))
+    assert seen == [asked(0), asked(1), asked(2)]
+
+
+def test_draining_may_stop_and_go_on() -> None:
+    inbox = Inbox()
+    inbox.offer(asked(1))
+    inbox.offer(asked(2))
+    assert next(inbox.drain()) == asked(1)
+    assert list(inbox.drain()) == [asked(2)]
+
+
+def test_only_the_first_message_wakes() -> None:
+    inbox, woken = Inbox(), list[int]()
+    inbox.wake = lambda: woken.append(len(inbox))
+    inbox.offer(Synced())
+    inbox.offer(Synced())
+    assert woken == [1]
+    list(inbox.drain())
+    inbox.offer(Synced())
+    assert woken == [1, 1]

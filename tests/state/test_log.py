@@ -1,0 +1,131 @@
+"""The log: what a reader is told, what is trimmed, what a what-if may cut away."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kframework.state.log import NEVER, Log
+
+
+def filled(limit: int, entries: int) -> Log:
+    """Make a log to which the rows 0, 1, 2, ... were appended."""
+    log = Log(limit)
+    for row in range(entries):
+        log.append(row)
+    return log
+
+
+def test_a_reader_gets_what_came_since() -> None:
+    log = filled(10, 3)
+    assert log.since(0) == [0, 1, 2]
+    assert log.since(2) == [2]
+    assert log.since(3) == []
+    log.append(0)
+    assert log.since(3) == [0]
+
+
+def test_a_new_reader_has_everything_to_read() -> None:
+    assert Log(4).since(NEVER) is None
+    assert filled(4, 2).since(NEVER) is None
+
+
+@pytest.mark.parametrize(
+    ("entries", "kept"),
+    [(0, 0), (4, 4), (8, 8), (9, 4), (10, 5), (13, 8), (14, 4)],
+)
+def test_a_log_keeps_one_to_two_times_its_limit(entries: int, kept: int) -> None:
+    log = filled(4, entries)
+    assert len(log) == kept
+    assert log.end == entries
+    assert log.since(entries - kept) == list(range(entries - kept, entries))
+    assert log.since(entries - kept - 1) is None
+
+
+def test_a_raised_limit_holds_from_the_next_entry() -> None:
+    log = filled(2, 4)
+    log.limit = 4
+    for row in range(4, 8):
+        log.append(row)
+    assert log.since(0) == list(range(8))
+
+
+def test_entries_that_nobody_saw_are_cut_away() -> None:
+    log = filled(10, 2)
+    reader = log.end
+    log.since(reader)
+    mark = log.end
+    log.append(7)
+    log.append(8)
+    assert log.cut(mark)
+    assert log.end == mark
+    log.append(9)
+    assert log.since(reader) == [9]
+
+
+@pytest.mark.parametrize("read_after", [1, 2])
+def test_entries_that_somebody_saw_stay(read_after: int) -> None:
+    log = filled(10, 2)
+    mark = log.end
+    for entry in (1, 2):
+        log.append(entry)
+        if entry == read_after:
+            log.since(0)
+    assert not log.cut(mark)
+    assert log.since(mark) == [1, 2]
+
+
+def test_a_first_reader_counts_too() -> None:
+    log = filled(10, 2)
+    mark = log.end
+    log.append(7)
+    assert log.since(NEVER) is None
+    position = log.end
+    assert not log.cut(mark)
+    log.append(8)
+    assert log.since(position) == [8]
+
+
+def test_a_mark_before_what_was_trimmed_cuts_nothing() -> None:
+    log = Log(2)
+    for row in range(6):
+        log.append(row)
+    assert not log.cut(1)
+    assert log.since(3) == [3, 4, 5]
+
+
+@given(
+    st.integers(1, 4),
+    st.lists(st.one_of(st.integers(0, 5), st.sampled_from(["read 0", "read 1", "mark", "cut"])), max_size=40),
+)
+def test_readers_miss_nothing(limit: int, steps: list[int | str]) -> None:
+    """A row counts its changes; what a cut takes away is undone first. A reader's counts are true when it has read."""
+    log = Log(limit)
+    changes = dict.fromkeys(range(6), 0)
+    marks: list[tuple[int, dict[int, int]]] = []
+    copies: list[dict[int, int]] = [{}, {}]
+    positions = [NEVER, NEVER]
+    for step in steps:
+        match step:
+            case int():
+                changes[step] += 1
+                log.append(step)
+            case "mark":
+                marks.append((log.end, dict(changes)))
+            case "cut" if marks:
+                mark, before = marks.pop()
+                for row in [row for row in changes if changes[row] != before[row]]:
+                    changes[row] = before[row]
+                    log.append(row)
+                log.cut(mark)
+            case "read 0" | "read 1":
+                reader = int(step[-1])
+                rows = log.since(positions[reader])
+                positions[reader] = log.end
+                copies[reader].update({row: changes[row] for row in (changes if rows is None else rows)})
+                assert copies[reader] == changes
+
+
+def test_a_log_shows_its_bounds() -> None:
+    assert repr(filled(2, 5)) == "<Log 3..5>"

@@ -1,0 +1,318 @@
+"""The node table: what a Node update changes, rows that are reused, columns that appear on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from kframework.errors import StaleNodeError
+from kframework.objects import ContainerImage, Node, NodeCondition
+from kframework.state.nodes import NodeInfo, NodeTable, same_node
+from kframework.state.pods import Interned, PodInfo
+from tests.objects_made import node, pod, taint
+
+
+def table(*nodes: Node, capacity: int = 64) -> NodeTable:
+    """Make a table of these nodes."""
+    made = NodeTable(capacity)
+    for each in nodes:
+        made.put(each)
+    return made
+
+
+def changed(of: Node, part: str, **fields: object) -> Node:
+    """Change fields of a node's metadata, spec or status."""
+    return msgspec.structs.replace(of, **{part: msgspec.structs.replace(getattr(of, part), **fields)})
+
+
+def named(nodes: NodeTable, name: str) -> NodeInfo:
+    """Return a node that is there."""
+    info = nodes.named(name)
+    assert info is not None
+    return info
+
+
+READY = NodeCondition(type="Ready", status="True", last_heartbeat_time="2026-01-01T00:00:00Z")
+NODE = changed(node("a", zone="z", taints=(taint("spot"),)), "status", conditions=(READY,))
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def test_columns_mirror_the_node() -> None:
+    nodes = table(node("a", {"cpu": "1500m", "memory": "1Gi", "pods": "9"}, unschedulable=True))
+    row = nodes.row("a")
+    assert row is not None
+    info = nodes[row]
+    assert (info.allocatable("cpu"), info.allocatable("memory"), info.allocatable("pods")) == (1500, 2**30, 9)
+    assert nodes.allocatable("cpu")[row] == 1500
+    assert nodes.unschedulable.cells[row] == 1
+    assert info.unschedulable
+    assert info.table is nodes
+
+
+def test_absent_things_are_none_or_zero_or_raise() -> None:
+    nodes = table(node("a"))
+    assert nodes.row("b") is None
+    assert nodes.named("b") is None
+    assert "b" not in nodes
+    assert named(nodes, "a").allocatable("example.com/gpu") == 0
+    assert named(nodes, "a").requested("example.com/gpu") == 0
+    nodes.remove("a")
+    with pytest.raises(IndexError, match="row 0 holds no node"):
+        nodes[0]
+    assert nodes.remove("a") is None
+
+
+def test_order_is_made_anew_only_when_the_set_of_nodes_changes() -> None:
+    nodes = table(node("a", zone="x"), node("b", zone="x"), node("c", zone="y"))
+    assert [info.name for info in nodes] == ["a", "c", "b"]
+    nodes.put(node("b", zone="y"))
+    assert [info.name for info in nodes] == ["a", "c", "b"]
+    nodes.put(node("d", zone="x"))
+    assert [info.name for info in nodes] == ["a", "c", "d", "b"]
+
+
+# -- what is a change ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        NODE,
+        changed(NODE, "metadata", resource_version="2"),
+        changed(NODE, "metadata", generation=3),
+        changed(
+            NODE, "status", conditions=(msgspec.structs.replace(READY, last_heartbeat_time="2027-01-01T00:00:00Z"),)
+        ),
+        changed(NODE, "status", conditions=(msgspec.structs.replace(READY, message="still posting"),)),
+    ],
+)
+def test_a_heartbeat_is_no_change_but_the_object_is_kept(newer: Node) -> None:
+    nodes = table(NODE)
+    ends = nodes.node_log.end, nodes.pod_log.end
+    assert same_node(NODE, newer)
+    assert nodes.put(newer) is NODE
+    assert (nodes.node_log.end, nodes.pod_log.end) == ends
+    assert named(nodes, "a").object is newer
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        changed(NODE, "metadata", labels={"x": "y"}),
+        changed(NODE, "metadata", annotations={"x": "y"}),
+        changed(NODE, "metadata", uid="another"),
+        changed(NODE, "metadata", deletion_timestamp="2026-01-01T00:00:00Z"),
+        changed(NODE, "spec", unschedulable=True),
+        changed(NODE, "spec", taints=()),
+        changed(NODE, "spec", taints=(taint("spot", time_added="2026-01-01T00:00:00Z"),)),
+        changed(NODE, "status", allocatable={"cpu": "1"}),
+        changed(NODE, "status", capacity={"cpu": "1"}),
+        changed(NODE, "status", images=(ContainerImage(names=("nginx",), size_bytes=1),)),
+        changed(NODE, "status", declared_features=("GuaranteedQoSPodCPUResize",)),
+        changed(NODE, "status", conditions=(msgspec.structs.replace(READY, status="False"),)),
+        changed(NODE, "status", conditions=()),
+    ],
+)
+def test_a_change_is_noted_in_both_logs(newer: Node) -> None:
+    nodes = table(NODE)
+    ends = nodes.node_log.end, nodes.pod_log.end
+    assert not same_node(NODE, newer)
+    nodes.put(newer)
+    row = nodes.row("a")
+    assert (nodes.node_log.since(ends[0]), nodes.pod_log.since(ends[1])) == ([row], [row])
+
+
+def test_a_pod_is_noted_in_the_pod_log_only() -> None:
+    nodes = table(node("a"), node("b"))
+    info = PodInfo(pod("p", {"cpu": "1"}), Interned())
+    ends = nodes.node_log.end, nodes.pod_log.end
+    nodes.place(info, 1)
+    nodes.lift(info)
+    assert (nodes.node_log.since(ends[0]), nodes.pod_log.since(ends[1])) == ([], [1, 1])
+
+
+def test_touch_is_noted_in_both_logs() -> None:
+    nodes = table(node("a"))
+    ends = nodes.node_log.end, nodes.pod_log.end
+    nodes.touch(0)
+    assert (nodes.node_log.since(ends[0]), nodes.pod_log.since(ends[1])) == ([0], [0])
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_freed_row_is_reused_and_holds_nothing_of_its_past() -> None:
+    nodes = table(node("a", {"cpu": "8", "example.com/gpu": "4"}, labels={"disk": "ssd"}, taints=(taint("spot"),)))
+    nodes.label("disk")
+    nodes.place(PodInfo(pod("p", {"cpu": "1", "example.com/gpu": "2"}), Interned()), 0)
+    generation = nodes.generation
+    removed = nodes.remove("a")
+    assert removed is not None
+    assert [(left.uid, left.row) for left in removed[1]] == [("p", -1)]
+    nodes.put(node("b", {"cpu": "2"}))
+    assert (nodes.row("b"), nodes.size, nodes.generation) == (0, 1, generation + 2)
+    info = nodes[0]
+    assert (info.allocatable("cpu"), info.allocatable("example.com/gpu")) == (2000, 0)
+    assert (info.requested("cpu"), info.requested("example.com/gpu"), info.requested("pods")) == (0, 0, 0)
+    assert nodes.label("disk").cells[0] == 0
+    assert nodes.taint_sets.meanings[nodes.taint_sets.cells[0]] == ()
+    assert list(info.pods) == []
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda info: info.row,
+        lambda info: info.object,
+        lambda info: info.table,
+        lambda info: info.labels,
+        lambda info: info.annotations,
+        lambda info: info.taints,
+        lambda info: info.unschedulable,
+        lambda info: info.pods,
+        lambda info: info.allocatable("cpu"),
+        lambda info: info.requested("cpu"),
+    ],
+)
+def test_a_stale_node_answers_nothing(use: Callable[[NodeInfo], object]) -> None:
+    nodes = table(node("a"))
+    info = nodes[0]
+    use(info)
+    nodes.remove("a")
+    nodes.put(node("b"))
+    with pytest.raises(StaleNodeError, match="node 'a' has left the cluster"):
+        use(info)
+
+
+def test_every_public_attribute_of_a_node_is_tried_above() -> None:
+    public = {name for name in dir(NodeInfo) if not name.startswith("_")}
+    tried = {
+        "row",
+        "object",
+        "table",
+        "labels",
+        "annotations",
+        "taints",
+        "unschedulable",
+        "pods",
+        "allocatable",
+        "requested",
+    }
+    assert public - tried == {"name"}
+
+
+def test_a_stale_node_knows_its_name() -> None:
+    nodes = table(node("a"))
+    info = nodes[0]
+    nodes.remove("a")
+    assert info.name == "a"
+    assert repr(info) == "<NodeInfo a gone>"
+    assert isinstance(info, NodeInfo)
+
+
+def test_a_node_that_comes_back_is_another() -> None:
+    nodes = table(node("a"))
+    info = nodes[0]
+    nodes.remove("a")
+    nodes.put(node("a"))
+    with pytest.raises(StaleNodeError):
+        info.labels  # noqa: B018  # reading it raises
+    assert nodes[0].labels == {}
+
+
+def test_the_table_grows_with_all_its_columns() -> None:
+    nodes = table(node("a", labels={"disk": "ssd"}), capacity=1)
+    own, label = nodes.column("own"), nodes.label("disk")
+    own.cells[0] = 7
+    for n in range(4):
+        nodes.put(node(f"b{n}", labels={"disk": "hdd"}))
+    assert nodes.capacity == 8
+    assert nodes.node_log.limit == nodes.pod_log.limit == 8
+    assert {len(column.values) for column in nodes._columns()} == {8}
+    assert own.cells[0] == 7
+    assert [label.meanings[code] for code in label.cells[:5]] == ["ssd", "hdd", "hdd", "hdd", "hdd"]
+
+
+# -- columns on demand ---------------------------------------------------------------------------------------------
+
+
+def test_a_label_column_is_made_on_demand_and_kept_current() -> None:
+    nodes = table(node("a", labels={"disk": "ssd"}), node("b"))
+    disk = nodes.label("disk")
+    assert [disk.meanings[code] for code in disk.cells[:2]] == ["ssd", None]
+    nodes.put(node("a"))
+    nodes.put(node("b", labels={"disk": "hdd"}))
+    nodes.put(node("c", labels={"disk": "ssd"}))
+    assert [disk.meanings[code] for code in disk.cells[:3]] == [None, "hdd", "ssd"]
+    assert nodes.label("disk") is disk
+
+
+def test_an_empty_label_value_is_not_an_absent_label() -> None:
+    nodes = table(node("a", labels={"gpu": ""}), node("b"))
+    gpu = nodes.label("gpu")
+    assert gpu.cells[0] != gpu.cells[1] == 0
+
+
+def test_equal_taints_share_a_set_whenever_they_were_added() -> None:
+    early, late = (taint("spot", time_added=f"202{n}-01-01T00:00:00Z") for n in (1, 2))
+    nodes = table(
+        node("a", taints=(early,)),
+        node("b", taints=(late,)),
+        node("c"),
+        node("d", taints=(taint("spot", "NoExecute"),)),
+    )
+    codes = nodes.taint_sets.cells[:4].tolist()
+    assert codes == [1, 1, 0, 2]
+    assert nodes.taint_sets.meanings == [(), (taint("spot"),), (taint("spot", "NoExecute"),)]
+    assert nodes[0].taints == (early,)
+
+
+def test_a_scalar_resource_may_appear_later_on_a_node_or_a_pod() -> None:
+    nodes = table(node("a"))
+    nodes.put(node("b", {"cpu": "4", "example.com/gpu": "2"}))
+    assert nodes.allocatable("example.com/gpu")[:2].tolist() == [0, 2]
+    nodes.place(PodInfo(pod("p", {"example.com/nic": "3"}), Interned()), 0)
+    assert nodes.requested("example.com/nic")[:2].tolist() == [3, 0]
+    assert nodes[0].allocatable("example.com/nic") == 0
+
+
+def test_a_resource_that_a_node_stops_offering_is_zero() -> None:
+    nodes = table(node("a", {"cpu": "4", "example.com/gpu": "2"}))
+    nodes.put(node("a", {"cpu": "4"}))
+    assert nodes[0].allocatable("example.com/gpu") == 0
+
+
+def test_what_pods_take_is_counted_up_and_down() -> None:
+    nodes = table(node("a"))
+    one, two = (PodInfo(pod(uid, {"cpu": "1"}), Interned()) for uid in ("p", "q"))
+    nodes.place(one, 0)
+    nodes.place(two, 0)
+    nodes.lift(one)
+    info = nodes[0]
+    assert (info.requested("cpu"), info.requested("memory"), info.requested("pods")) == (1000, 0, 1)
+    assert (nodes.non_zero_cpu.cells[0], nodes.non_zero_memory.cells[0]) == (1000, 200 * 2**20)
+    assert [on.uid for on in info.pods] == ["q"]
+    assert repr(info) == "<NodeInfo a 1 pods, 1000m of 4000m cpu>"
+
+
+def test_a_kept_column_is_let_go() -> None:
+    nodes = table(node("a"))
+    mine, other = nodes.column("mine"), nodes.column("other")
+    nodes.keep(mine)
+    nodes.keep(other)
+    nodes.release(mine)
+    assert [column is other for column in nodes._kept] == [True]
+
+
+def test_a_replaced_node_keeps_its_place_until_it_is_settled() -> None:
+    nodes = table(node("a", zone="x"), node("b", zone="x"), node("c", zone="y"))
+    nodes.replace(0, node("a", zone="y"))
+    nodes.put(node("d", zone="x"))
+    assert [info.name for info in nodes] == ["a", "c", "b", "d"]
+    nodes.settle(0)
+    nodes.put(node("e", zone="y"))
+    assert [info.name for info in nodes] == ["b", "c", "d", "a", "e"]

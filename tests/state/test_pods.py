@@ -1,0 +1,245 @@
+"""Pods: what they share, what stays on the single pod, and that nothing shared outlives them."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import msgspec
+import pytest
+
+from kframework.objects import (
+    Affinity,
+    Container,
+    ContainerStatus,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    Resources,
+    Volume,
+)
+from kframework.state.pods import Interned, PendingPod, PodInfo, PodTemplate
+from tests.objects_made import pod
+
+
+def volume(**source: object) -> Volume:
+    """Decode a volume from what stands in a manifest."""
+    return msgspec.convert(source, Volume)
+
+
+def pinned(node_name: str, key: str = "metadata.name", operator: str = "In") -> Affinity:
+    """Require a node by name, as the DaemonSet controller does."""
+    field = NodeSelectorRequirement(key=key, operator=operator, values=(node_name,))
+    term = NodeSelectorTerm(match_fields=(field,))
+    required = NodeSelector(node_selector_terms=(term,))
+    return Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required))
+
+
+def labelled(value: str) -> Affinity:
+    """Require a node label."""
+    term = NodeSelectorTerm(match_expressions=(NodeSelectorRequirement(key="disk", operator="In", values=(value,)),))
+    required = NodeSelector(node_selector_terms=(term,))
+    return Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required))
+
+
+Spec = dict[str, Any]
+
+OWN: list[tuple[Spec, Spec]] = [
+    ({"node_name": "a"}, {"node_name": "b"}),
+    ({"hostname": "a"}, {"hostname": "b"}),
+    (
+        {"volumes": (volume(name="kube-api-access-x", projected={}),)},
+        {"volumes": (volume(name="kube-api-access-y", projected={}),)},
+    ),
+    (
+        {"volumes": (volume(name="data", persistentVolumeClaim={"claimName": "data-0"}),)},
+        {"volumes": (volume(name="data", persistentVolumeClaim={"claimName": "data-1"}),)},
+    ),
+    ({"affinity": pinned("a")}, {"affinity": pinned("b")}),
+]
+
+SHARED: list[tuple[Spec, Spec]] = [
+    ({"priority": 1}, {"priority": 2}),
+    ({"volumes": (volume(name="x", emptyDir={}),)}, {"volumes": (volume(name="y", emptyDir={}),)}),
+    (
+        {"volumes": (volume(name="data", persistentVolumeClaim={"claimName": "a"}),)},
+        {"volumes": (volume(name="data", persistentVolumeClaim={"claimName": "a", "readOnly": True}),)},
+    ),
+    ({"affinity": pinned("a")}, {"affinity": None}),
+    ({"affinity": pinned("a")}, {"affinity": pinned("a", operator="NotIn")}),
+    ({"affinity": pinned("a", operator="NotIn")}, {"affinity": pinned("b", operator="NotIn")}),
+    ({"affinity": labelled("ssd")}, {"affinity": labelled("hdd")}),
+    ({"node_selector": {"disk": "ssd"}}, {"node_selector": {"disk": "hdd"}}),
+    ({"scheduler_name": "a"}, {"scheduler_name": "b"}),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), OWN)
+def test_what_belongs_to_the_single_pod_is_not_in_the_template(one: Spec, other: Spec) -> None:
+    interned = Interned()
+    a, b = PodInfo(pod("a", **one), interned), PodInfo(pod("b", **other), interned)
+    assert a.template is b.template
+    assert len(interned) == 1
+
+
+@pytest.mark.parametrize(("one", "other"), SHARED)
+def test_what_decides_is_in_the_template(one: Spec, other: Spec) -> None:
+    interned = Interned()
+    assert PodInfo(pod("a", **one), interned).template is not PodInfo(pod("b", **other), interned).template
+
+
+@pytest.mark.parametrize("spec", [spec for pair in OWN for spec in pair])
+def test_a_pending_pod_keeps_its_whole_object(spec: Spec) -> None:
+    made = pod("a", **spec)
+    pending = PendingPod(made, Interned())
+    assert pending.spec is made.spec
+    assert pending.status is made.status
+    assert pending.node_name == made.spec.node_name
+
+
+def test_several_required_names_are_the_templates() -> None:
+    interned = Interned()
+    fields = [
+        NodeSelectorRequirement(key="metadata.name", operator="In", values=values)
+        for values in (("a", "b"), ("a", "c"))
+    ]
+    specs = [NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(field,)),)) for field in fields]
+    one, other = (
+        PodInfo(
+            pod(
+                "p",
+                affinity=Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=spec)),
+            ),
+            interned,
+        )
+        for spec in specs
+    )
+    assert one.template is not other.template
+
+
+def test_templates_and_classes_die_with_their_last_pod() -> None:
+    interned = Interned()
+    one, other = (PodInfo(pod(uid, {"cpu": "1"}, labels={"app": "web"}), interned) for uid in "ab")
+    template, label_class = weakref.ref(one.template), weakref.ref(one.label_class)
+    del one
+    gc.collect()
+    assert (template(), label_class()) == (other.template, other.label_class)
+    del other
+    gc.collect()
+    assert (template(), label_class()) == (None, None)
+    assert (len(interned), interned.classes()) == (0, [])
+
+
+def test_an_assigned_pod_lets_its_object_go() -> None:
+    made = pod("a", {"cpu": "1"}, hostname="h")
+    infos = PodInfo(made, Interned())
+    assert not any(referred is made or referred is made.spec for referred in gc.get_referents(infos))
+
+
+@pytest.mark.parametrize(
+    ("namespace", "labels", "same"),
+    [
+        ("default", {"app": "web", "tier": "x"}, True),
+        ("default", {"tier": "x", "app": "web"}, True),
+        ("other", {"app": "web", "tier": "x"}, False),
+        ("default", {"app": "web"}, False),
+        ("default", {"app": "web", "tier": "y"}, False),
+    ],
+)
+def test_a_label_class_is_a_namespace_and_labels(namespace: str, labels: dict[str, str], same: bool) -> None:
+    interned = Interned()
+    first = PodInfo(pod("a", labels={"app": "web", "tier": "x"}), interned)
+    second = PodInfo(pod("b", namespace=namespace, labels=labels), interned)
+    assert (first.label_class is second.label_class) == same
+    assert (second.namespace, second.labels, second.key) == (namespace, labels, f"{namespace}/b")
+
+
+def test_each_new_class_is_announced_once() -> None:
+    interned, seen = Interned(), list[str]()
+    interned.on_new_class(lambda label_class: seen.append(label_class.namespace))
+    kept = [PodInfo(pod(uid, namespace=namespace), interned) for uid, namespace in ("ax", "by", "cx")]
+    assert (seen, len(kept)) == (["x", "y"], 3)
+
+
+# -- requests ------------------------------------------------------------------------------------------------------
+
+
+def test_requests_are_worked_out_once() -> None:
+    info = PodInfo(pod("a", {"cpu": "500m", "example.com/gpu": "1"}), Interned())
+    assert info.on_node == info.template.on_node == (("cpu", 500), ("example.com/gpu", 1))
+    assert info.template.fit == info.on_node
+    assert info.non_zero == (500, 200 * 2**20)
+    assert info.template.scoring["memory"] == 200 * 2**20
+    assert info.resized is None
+
+
+def resized(made: Pod, where: str, cpu: str) -> Pod:
+    """Let a status of the pod say that a container holds so much CPU."""
+    status = ContainerStatus(name="main", resources=Resources(requests={"cpu": cpu}))
+    return msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, **{where: (status,)}))
+
+
+def test_a_resized_pod_takes_what_its_status_says() -> None:
+    interned = Interned()
+    plain = PodInfo(pod("a", {"cpu": "1"}), interned)
+    grown = PodInfo(resized(pod("b", {"cpu": "1"}), "container_statuses", "3"), interned)
+    assert grown.template is plain.template
+    assert (grown.on_node, grown.non_zero) == ((("cpu", 3000),), (3000, 200 * 2**20))
+    assert grown.template.on_node == (("cpu", 1000),)
+
+
+def test_a_resized_sidecar_is_seen_while_the_containers_have_no_status() -> None:
+    sidecar = Container(name="main", restart_policy="Always", resources=Resources(requests={"cpu": "1"}))
+    made = pod("a", containers=(), init_containers=(sidecar,))
+    assert PodInfo(resized(made, "init_container_statuses", "3"), Interned()).on_node == (("cpu", 3000),)
+
+
+def test_a_status_that_says_what_the_spec_says_costs_nothing() -> None:
+    assert PodInfo(resized(pod("a", {"cpu": "1"}), "container_statuses", "1"), Interned()).resized is None
+
+
+def test_a_template_computes_a_thing_once() -> None:
+    template = PodTemplate(pod("a").spec)
+    results = [template.once("key", lambda spec: [spec]) for _ in range(2)]
+    assert results[0] is results[1]
+    assert template.once("other", lambda spec: None) is None
+
+
+# -- the pending pod -----------------------------------------------------------------------------------------------
+
+
+def test_facts_of_a_pod() -> None:
+    made = pod("a", priority=7)
+    metadata = msgspec.structs.replace(made.metadata, deletion_timestamp="2026-01-01T00:00:00Z", annotations={"x": "y"})
+    status = msgspec.structs.replace(made.status, start_time="2025-01-01T00:00:00Z", nominated_node_name="n")
+    pending = PendingPod(msgspec.structs.replace(made, metadata=metadata, status=status), Interned())
+    assert (pending.priority, pending.terminating, pending.start_time) == (7, True, "2025-01-01T00:00:00Z")
+    assert (pending.nominated_node_name, pending.annotations, pending.owner_references) == ("n", {"x": "y"}, ())
+    assert (pending.scheduler_name, pending.row, pending.priority) == ("default-scheduler", -1, 7)
+    assert (PendingPod(pod("b", scheduler_name="mine"), Interned()).scheduler_name) == "mine"
+
+
+@pytest.mark.parametrize(("one", "other"), [*OWN[1:3], ({"volumes": ()}, {"volumes": ()})])
+def test_a_pods_own_names_are_not_in_its_signature(one: Spec, other: Spec) -> None:
+    interned = Interned()
+    pending = PendingPod(pod("a", **one), interned), PendingPod(pod("b", **other), interned)
+    assert pending[0].whole == pending[1].whole
+
+
+@pytest.mark.parametrize(("one", "other"), [*OWN[3:], OWN[0], *SHARED, ({"labels": {"a": "b"}}, {"labels": {}})])
+def test_all_else_is_in_its_signature(one: Spec, other: Spec) -> None:
+    interned = Interned()
+    first = PendingPod(pod("a", **one), interned)
+    second = PendingPod(pod("a", **other), interned)
+    assert first.whole != second.whole
+    assert hash(first.whole) is not None
+
+
+def test_pods_show_themselves() -> None:
+    info = PodInfo(pod("a", {"cpu": "1"}, labels={"app": "web"}, node_name="n"), Interned())
+    assert repr(info) == "<PodInfo default/a on n>"
+    assert repr(info.template) == "<PodTemplate cpu=1000>"
+    assert repr(info.label_class) == "<LabelClass default/app=web on 0 nodes>"
