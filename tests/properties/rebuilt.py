@@ -1,0 +1,171 @@
+"""What the tables must say, worked out from the surviving objects alone, slowly and plainly; and what they do say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import msgspec
+
+from kframework.objects import Node, Pod
+from kframework.objects.requests import allocatable, non_zero_requests, on_node_requests
+from kframework.state.cluster import ClusterState
+from kframework.state.columns import Column
+from kframework.state.counters import Selects
+from kframework.state.nodes import NodeInfo, NodeTable
+
+__all__ = ["Facts", "NodeTree", "Truth", "left_over", "node_facts", "pod_facts", "rebuilt", "shown"]
+
+T = TypeVar("T")
+Zone = tuple[str, str]
+
+#: The columns of one node by name; what is zero or absent is left out.
+Facts = dict[str, object]
+
+
+class NodeTree(Generic[T]):
+    """The node tree in its plainest form: a list of zones, each with a list of nodes."""
+
+    def __init__(self) -> None:
+        self.zones: list[tuple[Zone, list[T]]] = []
+
+    def put(self, node: T, zone: Zone) -> None:
+        """Put a node last in its zone, unless it is there already."""
+        if any(key == zone and node in nodes for key, nodes in self.zones):
+            return
+        self.remove(node)
+        for key, nodes in self.zones:
+            if key == zone:
+                nodes.append(node)
+                return
+        self.zones.append((zone, [node]))
+
+    def remove(self, node: T) -> None:
+        """Take a node out if it is there, and its zone with it if that is empty then."""
+        kept = [(key, [other for other in nodes if other != node]) for key, nodes in self.zones]
+        self.zones = [(key, nodes) for key, nodes in kept if nodes]
+
+    def listed(self) -> list[T]:
+        """List the first node of each zone, the second of each zone, ..."""
+        turns = max((len(nodes) for _, nodes in self.zones), default=0)
+        return [nodes[turn] for turn in range(turns) for _, nodes in self.zones if turn < len(nodes)]
+
+    def __contains__(self, node: T) -> bool:
+        return any(node in nodes for _, nodes in self.zones)
+
+
+# -- what the tables must say --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Truth:
+    """The surviving objects: nodes, pods that the books know, which of them are assumed, which pods are placed where.
+
+    A pod may be known and, for a statement, on no node or on another; a statement may place a pod that is not known.
+    """
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    pods: dict[str, tuple[Pod, str]] = field(default_factory=dict)
+    assumed: set[str] = field(default_factory=set)
+    placed: dict[str, tuple[Pod, str]] = field(default_factory=dict)
+    #: The cells of the column `extra`, by node.
+    extra: dict[str, int] = field(default_factory=dict)
+
+    def copy(self) -> Truth:
+        """Copy the tables; the objects in them are values."""
+        return Truth(dict(self.nodes), dict(self.pods), set(self.assumed), dict(self.placed), dict(self.extra))
+
+    def orphans(self) -> dict[str, set[str]]:
+        """List the pods whose node there is not."""
+        orphans: dict[str, set[str]] = {}
+        for uid, (_, on) in self.placed.items():
+            if on not in self.nodes:
+                orphans.setdefault(on, set()).add(uid)
+        return orphans
+
+
+def rebuilt(truth: Truth, label_keys: Iterable[str], terms: Mapping[str, Selects]) -> dict[str, object]:
+    """Work out what `shown` must answer."""
+    facts: dict[str, Facts] = {}
+    for name, node in truth.nodes.items():
+        pods = [pod for pod, on in truth.placed.values() if on == name]
+        facts[name] = _of_node(node, label_keys) | _of_pods(pods, terms) | _present({"extra": truth.extra.get(name)})
+    classes: dict[object, Counter[str]] = {}
+    for pod, on in truth.placed.values():
+        if on in truth.nodes:
+            key = (pod.metadata.namespace, frozenset(pod.metadata.labels.items()))
+            classes.setdefault(key, Counter())[on] += 1
+    return {"nodes": facts, "classes": classes}
+
+
+def _of_node(node: Node, label_keys: Iterable[str]) -> Facts:
+    labels = node.metadata.labels
+    facts: Facts = {f"allocatable {resource}": amount for resource, amount in allocatable(node).items()}
+    facts |= {f"label {key}": labels[key] for key in label_keys if key in labels}
+    facts["taints"] = tuple(msgspec.structs.replace(taint, time_added=None) for taint in node.spec.taints)
+    facts["unschedulable"] = int(node.spec.unschedulable)
+    return _present(facts)
+
+
+def _of_pods(pods: list[Pod], terms: Mapping[str, Selects]) -> Facts:
+    facts: Counter[str] = Counter()
+    for pod in pods:
+        facts.update({f"requested {resource}": amount for resource, amount in on_node_requests(pod).items()})
+        cpu, memory = non_zero_requests(pod)
+        facts.update({"requested pods": 1, "non-zero cpu": cpu, "non-zero memory": memory})
+        for key, selects in terms.items():
+            facts[f"term {key}"] += selects(pod.metadata.namespace, pod.metadata.labels)
+    return _present({**facts, "uids": frozenset(pod.metadata.uid for pod in pods)})
+
+
+def _present(facts: Facts) -> Facts:
+    return {name: fact for name, fact in facts.items() if fact}
+
+
+# -- what they do say ----------------------------------------------------------------------------------------------
+
+
+def shown(state: ClusterState, label_keys: Iterable[str], terms: Mapping[str, Column]) -> dict[str, object]:
+    """Read the tables in the form of `rebuilt`, by node name."""
+    nodes = state.nodes
+    name_of = {info.row: info.name for info in nodes}
+    return {
+        "nodes": {info.name: node_facts(info, label_keys) | pod_facts(info, terms) for info in nodes},
+        "classes": {
+            (found.namespace, frozenset(found.labels.items())): {name_of[row]: n for row, n in found.pods.items()}
+            for found in state.interned.classes()
+            if found.pods
+        },
+    }
+
+
+def node_facts(info: NodeInfo, label_keys: Iterable[str]) -> Facts:
+    """Read the columns of a row that mirror its Node object."""
+    nodes, row = info.table, info.row
+    facts: Facts = {f"allocatable {key}": column.cells[row] for key, column in nodes.allocatables.items()}
+    for key in label_keys:
+        column = nodes.label(key)
+        facts[f"label {key}"] = column.meanings[column.cells[row]]
+    facts["taints"] = nodes.taint_sets.meanings[nodes.taint_sets.cells[row]]
+    facts["unschedulable"] = nodes.unschedulable.cells[row]
+    facts["extra"] = nodes.column("extra").cells[row]
+    return _present(facts)
+
+
+def pod_facts(info: NodeInfo, terms: Mapping[str, Column]) -> Facts:
+    """Read the columns of a row that sum up its pods."""
+    nodes, row = info.table, info.row
+    facts: Facts = {f"requested {key}": column.cells[row] for key, column in nodes.requesteds.items()}
+    facts["non-zero cpu"] = nodes.non_zero_cpu.cells[row]
+    facts["non-zero memory"] = nodes.non_zero_memory.cells[row]
+    facts["uids"] = frozenset(pod.uid for pod in info.pods)
+    return _present(facts | {f"term {key}": column.cells[row] for key, column in terms.items()})
+
+
+def left_over(nodes: NodeTable) -> list[int]:
+    """List the rows without a node on which some column is not zero."""
+    alive = {info.row for info in nodes}
+    dead = [row for row in range(nodes.capacity) if row not in alive]
+    return [row for row in dead if any(column.cells[row] for column in nodes._columns())]

@@ -1,0 +1,80 @@
+"""The tables equal what is rebuilt from the surviving objects, whatever happened; planted faults do not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import settings
+
+from kframework.objects import Node
+from kframework.state.cluster import ClusterState
+from kframework.state.columns import Column
+from kframework.state.counters import Counters
+from kframework.state.log import Log
+from kframework.state.node_order import NodeOrder
+from kframework.state.nodes import NodeTable
+from kframework.state.pods import LabelClass, PodInfo
+from tests.properties.machines import StateMachine, fails
+
+TestState = StateMachine.TestCase
+TestState.settings = settings(max_examples=80, stateful_step_count=50)
+
+append, count, write, put_node = Log.append, NodeTable._count, NodeTable._write, ClusterState.put_node
+grow, add = Column.grow, NodeOrder.add
+
+
+def log_another_row(log: Log, row: int) -> None:
+    append(log, row if log.end % 5 else 0)
+
+
+def count_up_only(nodes: NodeTable, pod: PodInfo, row: int, sign: int) -> None:
+    count(nodes, pod, row, abs(sign))
+
+
+def forget_the_counters(counters: Counters, label_class: LabelClass) -> None:
+    pass
+
+
+def leave_orphans_alone(state: ClusterState, node: Node) -> Node | None:
+    orphans, state._orphans = state._orphans, {}
+    old = put_node(state, node)
+    state._orphans = orphans
+    return old
+
+
+def write_no_labels(nodes: NodeTable, row: int, node: Node) -> None:
+    labels, nodes._labels = nodes._labels, {}
+    write(nodes, row, node)
+    nodes._labels = labels
+
+
+def grow_without_the_last(column: Column, capacity: int) -> None:
+    last = len(column.values) - 1
+    grow(column, capacity)
+    if last:
+        column.cells[last] = 0
+
+
+def keep_the_zone(order: NodeOrder, row: int, zone: tuple[str, str]) -> None:
+    if row not in order._zone_of:
+        add(order, row, zone)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "fault"),
+    [
+        (Log, "append", log_another_row),
+        (NodeTable, "_count", count_up_only),
+        (Counters, "_join", forget_the_counters),
+        (ClusterState, "put_node", leave_orphans_alone),
+        (NodeTable, "_write", write_no_labels),
+        (Column, "grow", grow_without_the_last),
+        (NodeOrder, "add", keep_the_zone),
+    ],
+)
+def test_a_planted_fault_is_found(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, fault: Callable[..., object]
+) -> None:
+    monkeypatch.setattr(owner, name, fault)
+    assert fails(StateMachine)
