@@ -1,0 +1,104 @@
+"""The cycle state: typed keys, a read-only state below, copies for what-ifs."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.cycle_state import CycleState, StateKey, StateKeyError
+
+NUMBER = StateKey[int]("number")
+NUMBERS = StateKey[list[int]]("numbers")
+
+
+class Counted:
+    """A value that changes in what-ifs."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def clone(self) -> Counted:
+        return Counted(self.count)
+
+
+COUNTED = StateKey[Counted]("counted")
+
+
+def test_what_is_written_is_read() -> None:
+    state = CycleState()
+    state[NUMBER] = 1
+    state[NUMBER] = 2
+    assert (state[NUMBER], state.get(NUMBER), NUMBER in state, list(state)) == (2, 2, True, [NUMBER])
+
+
+def test_what_is_not_there_is_an_error_with_kube_schedulers_text() -> None:
+    state = CycleState()
+    with pytest.raises(StateKeyError, match=r"^not found$") as raised:
+        state[NUMBER]
+    assert isinstance(raised.value, KeyError)
+    assert raised.value.args == ("number",)
+    assert state.get(NUMBER) is None
+    assert NUMBER not in state
+
+
+def test_keys_of_one_name_are_two_keys() -> None:
+    state, twin = CycleState(), StateKey[int]("number")
+    state[NUMBER] = 1
+    assert twin not in state
+    assert repr(twin) == "StateKey('number')"
+
+
+def test_a_stored_none_is_there() -> None:
+    key, state = StateKey[None]("nothing"), CycleState()
+    state[key] = None
+    assert key in state
+    assert state[key] is None
+
+
+def test_reads_fall_through_and_writes_stay_on_top() -> None:
+    below = CycleState()
+    below[NUMBER] = 1
+    middle = CycleState(below)
+    top = CycleState(middle)
+    assert top[NUMBER] == 1
+    top[NUMBER] = 2
+    middle[NUMBERS] = [3]
+    assert (top[NUMBER], middle[NUMBER], below[NUMBER], top[NUMBERS]) == (2, 1, 1, [3])
+    assert NUMBERS not in below
+    assert list(top) == [NUMBER, NUMBERS]
+
+
+def test_a_clone_has_copies_of_what_changes_and_shares_the_rest() -> None:
+    below = CycleState()
+    below[COUNTED] = Counted(1)
+    state = CycleState(below)
+    state[NUMBERS] = [1]
+    copy = state.clone()
+    copy[COUNTED].count += 1
+    copy[NUMBER] = 7
+    assert (copy[COUNTED].count, state[COUNTED].count, below[COUNTED].count) == (2, 1, 1)
+    assert copy[NUMBERS] is state[NUMBERS]
+    assert NUMBER not in state
+
+
+def test_a_clone_does_not_follow_its_original() -> None:
+    below = CycleState()
+    below[NUMBER] = 1
+    copy = CycleState(below).clone()
+    below[NUMBER] = 2
+    assert copy[NUMBER] == 1
+
+
+def test_a_clone_takes_the_upper_of_two_values() -> None:
+    below = CycleState()
+    below[COUNTED] = Counted(1)
+    state = CycleState(below)
+    state[COUNTED] = Counted(5)
+    assert state.clone()[COUNTED].count == 5
+
+
+def test_a_state_shows_its_keys() -> None:
+    state = CycleState()
+    assert repr(state) == "<CycleState empty>"
+    state[NUMBERS] = []
+    state[NUMBER] = 1
+    assert repr(state) == "<CycleState number, numbers>"

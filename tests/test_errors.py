@@ -1,0 +1,80 @@
+"""Faults: each reads as one line that says where to look and what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.errors import (
+    ClusterError,
+    ConfigError,
+    InputError,
+    KFrameworkError,
+    PluginError,
+    StaleNodeError,
+    StatementError,
+    nearest,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "found"),
+    [
+        ("NodeNam", ["NodeName", "NodePorts"], "NodeName"),
+        ("nodename", ["NodePorts", "NodeName"], "NodeName"),
+        ("NODEPORTS", ["NodePorts", "NodeName"], "NodePorts"),
+        ("xyz", ["NodeName"], None),
+        ("NodeName", [], None),
+        ("fit", ["Fit", "FIT"], "FIT"),
+    ],
+)
+def test_the_nearest_name_is_found(name: str, known: list[str], found: str | None) -> None:
+    assert nearest(name, known) == found
+    assert nearest(name, reversed(known)) == found
+
+
+@pytest.mark.parametrize(
+    ("fault", "line"),
+    [
+        (ConfigError("is wrong"), "is wrong"),
+        (ConfigError("is wrong", file="a.yaml"), "a.yaml: is wrong"),
+        (
+            ConfigError("no such plugin", file="a.yaml", line=3, path="profiles[0].plugins", nearest="NodeName"),
+            "a.yaml:3: profiles[0].plugins: no such plugin (did you mean 'NodeName'?)",
+        ),
+        (ConfigError("is wrong", path="profiles"), "profiles: is wrong"),
+        (InputError("is no quantity"), "is no quantity"),
+        (
+            InputError("is no quantity", file="c.yaml", line=9, subject="Pod default/a", path="spec.overhead.cpu"),
+            "c.yaml:9: Pod default/a: spec.overhead.cpu: is no quantity",
+        ),
+        (InputError("is no quantity", subject="Node a"), "Node a: is no quantity"),
+        (PluginError("broke", plugin="Mine"), "plugin 'Mine': broke"),
+        (
+            PluginError("broke", plugin="Mine", hook="score", distribution="mine 1.0"),
+            "plugin 'Mine' (from mine 1.0), hook score: broke",
+        ),
+        (ClusterError('pods "a" not found', status=404, reason="NotFound"), 'pods "a" not found'),
+        (
+            StaleNodeError("a"),
+            "node 'a' has left the cluster; keep its name, not its NodeInfo, from one cycle to the next",
+        ),
+        (StatementError("the statement is closed"), "the statement is closed"),
+    ],
+)
+def test_a_fault_is_one_line(fault: KFrameworkError, line: str) -> None:
+    assert str(fault) == line
+
+
+def test_what_went_wrong_is_data_too() -> None:
+    config = ConfigError("is wrong", file="a.yaml", line=3, path="profiles", nearest="x")
+    assert (config.message, config.file, config.line, config.path, config.nearest) == (
+        "is wrong",
+        "a.yaml",
+        3,
+        "profiles",
+        "x",
+    )
+    assert not ClusterError("refused", status=409).retryable
+    assert ClusterError("busy", status=429, reason="TooManyRequests", retryable=True).reason == "TooManyRequests"
+    assert StaleNodeError("a").node == "a"
+    assert PluginError("broke", plugin="Mine", hook="score").hook == "score"
