@@ -41,7 +41,7 @@ from kframework.state.inbox import (
 )
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
-from kframework.status import Status
+from kframework.status import Code, Status
 
 __all__ = ["PodEngine"]
 

@@ -75,11 +75,13 @@ class Engine(Protocol):
 class ClusterApi:
     """The cluster's API as plugins get it."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, outbox: Outbox) -> None:
         self._cluster = cluster
+        self._outbox = outbox
 
     async def bind(self, pod: PendingPod, node_name: str) -> None:
         """Bind the pod; its uid is a precondition."""
+        self._outbox.drop_status(pod.uid)
         await self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
@@ -119,7 +121,6 @@ class Scheduler:
         options, settings = configuration.options, configuration.settings
         self.clock = clock
         self.cluster = cluster
-        self.api: ClusterApi = ClusterApi(cluster)
         self.engine: PodEngine = PodEngine(
             ClusterState(),
             clock,
@@ -134,6 +135,7 @@ class Scheduler:
         self._woken = asyncio.Event()
         # Whoever waits for the scheduler to settle must get to look again once everything is written.
         self.outbox: Outbox = Outbox(cluster, on_empty=self._woken.set)
+        self.api: ClusterApi = ClusterApi(cluster, self.outbox)
         self.on_idle: Callable[[], None] = lambda: None
         self._observers = tuple(observers)
         self._slice = slice
