@@ -257,14 +257,15 @@ class Profile:
     def _validate(self) -> dict[str, pluggy.PluginManager]:
         """Let pluggy check every hook against the contract; return a manager per point that has wrappers."""
         wrapped: dict[str, pluggy.PluginManager] = {}
+        manager = _manager()
         for name, plugin in self.plugins.items():
-            manager = _manager()
             try:
                 manager.register(plugin, name)
                 manager.check_pending()
             except pluggy.PluginValidationError as error:
                 reason = " ".join(str(error).split())
                 raise PluginError(reason, plugin=name, distribution=self.distributions.get(name)) from error
+            manager.unregister(plugin)
             for hook, options in hooks_of(type(plugin)).items():
                 self._check_hook(name, plugin, hook, options)
         for point in _WRAPPABLE:

@@ -62,13 +62,13 @@ class Registry:
     @classmethod
     def installed(cls) -> Registry:
         """Offer the plugins of every installed distribution, the built-in ones among them."""
-        return cls(_offer(entry_point) for entry_point in entry_points(group=GROUP))
+        return cls(_installed())
 
     @classmethod
     def of(cls, *plugins: type[Plugin]) -> Registry:
         """Offer these classes, each under its name, beside the installed ones, which they replace."""
         mine = {plugin.name: plugin for plugin in plugins}
-        others = (_offer(entry_point) for entry_point in entry_points(group=GROUP) if entry_point.name not in mine)
+        others = (offer for offer in _installed() if offer.name not in mine)
         return cls([*others, *(Offer(name, functools.partial(_itself, plugin)) for name, plugin in mine.items())])
 
     def __iter__(self) -> Iterator[str]:
@@ -102,6 +102,11 @@ class Registry:
             claims = " and ".join(sorted(f"{offer.distribution} ({offer.target})" for offer in offers))
             raise PluginError(f"two distributions claim the name: {claims}; uninstall one", plugin=name)
         return offers[0]
+
+
+@functools.cache  # reading the metadata of all distributions takes long, and they stay as they are
+def _installed() -> tuple[Offer, ...]:
+    return tuple(_offer(entry_point) for entry_point in entry_points(group=GROUP))
 
 
 def _offer(entry_point: EntryPoint) -> Offer:
