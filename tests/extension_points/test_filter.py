@@ -1,0 +1,239 @@
+"""Filter: the first objection in configured order is the node's reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    Code,
+    CycleState,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Skip,
+    Status,
+    error,
+    unresolvable,
+    unschedulable,
+)
+from kframework.plugin import Rows, Scores
+from kframework.testing import make_node, make_pod
+from kframework.testing.scenario import create
+from tests.extension_points.scripted import plugin, run, scenario
+
+NODE_ADD = ClusterEvent("Node", ActionType.ADD)
+
+
+@pytest.mark.parametrize("reads", [None, "node", "pods"])
+@pytest.mark.parametrize(
+    ("answer", "place", "reason", "message", "rejectors", "pending"),
+    [
+        (unschedulable("full"), "unschedulable", "Unschedulable", "0/2 nodes are available: 2 full.", {"A"}, set()),
+        (unresolvable("full"), "unschedulable", "Unschedulable", "0/2 nodes are available: 2 full.", {"A"}, set()),
+        (
+            unschedulable("one", "two"),
+            "unschedulable",
+            "Unschedulable",
+            "0/2 nodes are available: 2 one, 2 two.",
+            {"A"},
+            set(),
+        ),
+        (unschedulable(), "unschedulable", "Unschedulable", "0/2 nodes are available:", {"A"}, set()),
+        (
+            Status(Code.PENDING, ("soon",)),
+            "unschedulable",
+            "Unschedulable",
+            "0/2 nodes are available: 2 soon.",
+            {"A"},
+            {"A"},
+        ),
+        (error("broken"), "backoff", "SchedulerError", 'running "A" filter plugin: broken', set(), set()),
+        (Skip, "backoff", "SchedulerError", 'running "A" filter plugin: Skip', set(), set()),
+        (Status(Code.WAIT), "backoff", "SchedulerError", 'running "A" filter plugin: Wait', set(), set()),
+        (
+            ValueError("broken"),
+            "backoff",
+            "SchedulerError",
+            "plugin 'A', hook filter: ValueError: broken",
+            set(),
+            set(),
+        ),
+        (
+            True,
+            "backoff",
+            "SchedulerError",
+            "plugin 'A', hook filter: answered True, which is no Status",
+            set(),
+            set(),
+        ),
+    ],
+)
+def test_a_pod_that_fits_nowhere(
+    answer: object,
+    place: str,
+    reason: str,
+    message: str,
+    rejectors: set[str],
+    pending: set[str],
+    reads: str | None,
+) -> None:
+    result = run(plugin("A", filter=answer, reads=reads), nodes=("a", "b"))  # type: ignore[arg-type]  # one of the three
+    condition = result.condition_of("pod")
+    assert condition is not None
+    assert result.place_of("pod") == place
+    assert (condition.reason, condition.message) == (reason, message)
+    assert result.events_on("pod") == [("FailedScheduling", message)]
+    assert result.queued("pod").rejectors == rejectors
+    assert result.queued("pod").pending_plugins == pending
+
+
+@pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS)])
+def test_a_node_that_passes(answer: Status | None) -> None:
+    assert run(plugin("A", filter=answer)).place_of("pod") == "bound"
+
+
+def refusing(*names: str, reason: str) -> Callable[..., Status | None]:
+    return lambda state, pod, node: unschedulable(reason) if node.name in names else None
+
+
+def test_every_node_tells_its_first_objection() -> None:
+    first = plugin("A", filter=refusing("a", "b", reason="old"))
+    second = plugin("B", filter=refusing("b", "c", "d", "e", reason="full"), reads="pods")
+    third = plugin("C", filter=refusing(*"abcdef", reason="far"))
+    result = run(first, second, third, nodes=tuple("abcdef"))
+    assert result.message_of("pod") == "0/6 nodes are available: 1 far, 2 old, 3 full."
+    assert result.queued("pod").rejectors == {"A", "B", "C"}
+
+
+def test_counts_are_sorted_as_text() -> None:
+    names = tuple(f"n{number:02}" for number in range(12))
+    result = run(
+        plugin("A", filter=refusing(*names[:10], reason="ten")), plugin("B", filter=unschedulable("two")), nodes=names
+    )
+    assert result.message_of("pod") == "0/12 nodes are available: 10 ten, 2 two."
+
+
+@pytest.mark.parametrize("answer", [error("broken"), ValueError("broken")])
+def test_a_fault_on_one_node_ends_the_attempt_but_no_other_pod(answer: object) -> None:
+    def broken(state: CycleState, pod: PendingPod, node: NodeInfo) -> object:
+        if pod.name != "victim" or node.name != "b":
+            return None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    result = run(plugin("A", filter=broken), nodes=("a", "b"), pods=("victim", "other"))
+    assert result.place_of("victim") == "backoff"
+    assert result.place_of("other") == "bound"
+    assert "broken" in result.message_of("victim")
+
+
+def test_a_pod_without_a_node_is_tried_again_when_its_rejector_says() -> None:
+    picky = plugin(
+        "A", filter=lambda state, pod, node: None if node.name == "b" else unschedulable("no"), events=[NODE_ADD]
+    )
+    result = scenario(picky).at(20.0, create(make_node("b"))).run()
+    assert result.node_of("pod") == "b"
+    assert [decision.popped_at - result.decisions[0].popped_at for decision in result.decisions] == [0.0, 20.0]
+
+
+# -- columns -------------------------------------------------------------------------------------------------------
+
+
+def odd_rows(state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+    chosen = np.arange(nodes.capacity)[rows]
+    return np.array([int(nodes[row].name[1:]) % 2 for row in chosen.tolist()], dtype=np.int64)
+
+
+@pytest.mark.parametrize("reads", [None, "node"])
+@pytest.mark.parametrize("count", [3, 30])
+def test_a_columnar_filter_answers_in_bits_and_puts_them_into_words(count: int, reads: str | None) -> None:
+    columnar = plugin(
+        "A",
+        filter_nodes=odd_rows,
+        filter_status=lambda pod, bits: unschedulable(f"odd {bits}"),
+        reads=reads,  # type: ignore[arg-type]  # one of the two
+    )
+    rest = plugin("B", filter=unschedulable("even"))
+    names = tuple(f"n{number}" for number in range(count))
+    result = run(columnar, rest, nodes=names)
+    odd = count // 2
+    parts = sorted([f"{odd} odd 1", f"{count - odd} even"])
+    assert result.message_of("pod") == f"0/{count} nodes are available: {', '.join(parts)}."
+
+
+def test_a_columnar_filter_with_a_twin_that_raises_is_asked_node_by_node() -> None:
+    twin = plugin("A", filter=None, filter_nodes=ValueError("columns"), filter_status=unschedulable())
+    result = run(twin, nodes=tuple(f"n{number}" for number in range(30)))
+    assert result.place_of("pod") == "bound"
+
+
+def test_words_that_fail_are_a_fault_of_the_plugin() -> None:
+    columnar = plugin("A", filter_nodes=odd_rows, filter_status=ValueError("wordless"))
+    result = run(columnar, nodes=("n1", "n3"))
+    assert result.message_of("pod") == "plugin 'A', hook filter_status: ValueError: wordless"
+
+
+# -- nominated pods ------------------------------------------------------------------------------------------------
+
+
+def crowded(state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+    """Let one pod live on a node."""
+    return unschedulable("crowded") if len(node.pods) else None
+
+
+@pytest.mark.parametrize(("priority", "node"), [(1, None), (10, None), (11, "a")])
+def test_a_pod_must_fit_beside_the_nominated_ones_that_are_as_important(priority: int, node: str | None) -> None:
+    """The nominated pod is gated, so it only keeps its place."""
+    gate = plugin("Gate", pre_enqueue=lambda pod: unschedulable() if pod.name == "nominated" else None)
+    keeper = plugin("Keeper", filter=crowded)
+    nominated = make_pod("nominated", priority=10, nominated_node_name="a")
+    result = run(gate, keeper, pods=[nominated, make_pod("pod", priority=priority)])
+    assert result.node_of("pod") == node
+    assert result.message_of("pod") == ("" if node else "0/1 nodes are available: 1 crowded.")
+
+
+def test_a_pod_must_fit_without_the_nominated_ones_too() -> None:
+    """What only fits beside a pod that is not there yet does not fit (inter-pod affinity)."""
+    sociable = plugin("S", filter=lambda state, pod, node: None if len(node.pods) else unschedulable("lonely"))
+    gate = plugin("Gate", pre_enqueue=lambda pod: unschedulable() if pod.name == "nominated" else None)
+    nominated = make_pod("nominated", priority=10, nominated_node_name="a")
+    result = run(gate, sociable, pods=[nominated, make_pod("pod", priority=1)])
+    assert result.message_of("pod") == "0/1 nodes are available: 1 lonely."
+
+
+def test_the_nominated_node_is_tried_first_and_alone() -> None:
+    asked: list[str] = []
+
+    def note(state: CycleState, pod: PendingPod, node: NodeInfo) -> None:
+        asked.append(node.name)
+
+    result = run(plugin("A", filter=note), nodes=tuple("abcd"), pods=[make_pod(nominated_node_name="c")])
+    assert result.node_of("pod") == "c"
+    assert set(asked) == {"c"}
+    assert result.decisions[0].evaluated == 1
+
+
+def test_when_the_nominated_node_fails_the_others_are_searched() -> None:
+    refuse = plugin("A", filter=refusing("c", "d", reason="no"))
+    result = run(refuse, nodes=tuple("abcd"), pods=[make_pod(nominated_node_name="c")])
+    assert result.node_of("pod") in ("a", "b")
+
+
+@pytest.mark.parametrize("nominated", ["c", "gone"])
+def test_a_nominated_node_that_fails_is_counted_once(nominated: str) -> None:
+    result = run(
+        plugin("A", filter=unschedulable("no")), nodes=tuple("abcd"), pods=[make_pod(nominated_node_name=nominated)]
+    )
+    assert result.message_of("pod") == "0/4 nodes are available: 4 no."
+
+
+def test_a_nominated_node_outside_the_narrowed_ones_is_tried_all_the_same() -> None:
+    narrowing = plugin("A", pre_filter={"a"})
+    result = run(narrowing, nodes=("a", "b"), pods=[make_pod(nominated_node_name="b")])
+    assert result.node_of("pod") in ("a", "b")

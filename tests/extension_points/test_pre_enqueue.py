@@ -1,0 +1,116 @@
+"""PreEnqueue: anything but Success gates the pod; only an event of the gating plugin opens the gate."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework import ActionType, ClusterEvent, Code, PendingPod, Skip, Status, error, unresolvable, unschedulable
+from kframework.cluster.memory import MemoryCluster
+from kframework.testing import make_node, make_pod
+from kframework.testing.scenario import create, patch
+from tests.extension_points.scripted import held, plugin, run, scenario
+
+NODE_ADD = ClusterEvent("Node", ActionType.ADD)
+
+
+@pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS)])
+def test_success_lets_the_pod_in(answer: Status | None) -> None:
+    assert run(plugin("Gate", pre_enqueue=answer)).place_of("pod") == "bound"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        unschedulable("closed"),
+        unresolvable("closed"),
+        error("closed"),
+        Skip,
+        Status(Code.PENDING),
+        Status(Code.WAIT),
+        "closed",
+        ValueError("closed"),
+    ],
+)
+def test_anything_else_gates_the_pod_without_an_attempt(answer: object) -> None:
+    gated = plugin("Gate", pre_enqueue=lambda pod: answer_for(pod, answer))
+    result = run(gated, pods=("pod", "other"), until=None)
+    assert result.place_of("pod") == "gated"
+    assert result.queued("pod").gating_plugin == "Gate"
+    assert result.queued("pod").rejectors == {"Gate"}
+    assert result.queued("pod").attempts == 0
+    assert result.condition_of("pod") is None, "the API server says that a pod is gated"
+    assert result.events_on("pod") == []
+    assert result.node_of("other") == "a"
+
+
+def answer_for(pod: PendingPod, answer: object) -> object:
+    if pod.name != "pod":
+        return None
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def test_the_first_objection_gates() -> None:
+    journal: list[str] = []
+    first = plugin("First", pre_enqueue=None, journal=journal)
+    second = plugin("Second", pre_enqueue=unschedulable(), journal=journal)
+    third = plugin("Third", pre_enqueue=unschedulable(), journal=journal)
+    result = run(first, second, third)
+    assert result.queued("pod").gating_plugin == "Second"
+    assert journal[-2:] == ["First.pre_enqueue", "Second.pre_enqueue"]
+
+
+@pytest.mark.parametrize(
+    ("events", "opened"),
+    [((NODE_ADD,), True), ((), False), ((ClusterEvent("Pod", ActionType.DELETE),), False), (None, True)],
+)
+def test_an_event_of_the_gating_plugin_opens_the_gate(events: tuple[ClusterEvent, ...] | None, opened: bool) -> None:
+    gate: list[str] = []
+    gating = plugin("Gate", pre_enqueue=lambda pod: None if gate else unschedulable(), events=events)
+    bystander = plugin("Bystander", filter=None, events=[NODE_ADD])
+    timeline = scenario(gating, bystander).at(1.0, lambda cluster: gate.append("open"))
+    result = timeline.at(2.0, create(make_node("b"))).run(until=400.0)
+    assert result.place_of("pod") == ("bound" if opened else "gated"), "the flush opens no gate"
+
+
+def test_a_pod_that_is_still_held_back_stays_gated() -> None:
+    gating = plugin("Gate", pre_enqueue=unschedulable(), events=[NODE_ADD])
+    result = scenario(gating).at(1.0, create(make_node("b"))).run()
+    assert result.place_of("pod") == "gated"
+
+
+def test_an_update_of_the_pod_itself_opens_the_gate_that_registered_it() -> None:
+    label = ClusterEvent("Pod", ActionType.UPDATE_POD_LABEL)
+    gating = plugin("Gate", pre_enqueue=lambda pod: None if pod.labels.get("open") else unschedulable(), events=[label])
+    timeline = scenario(gating)
+    timeline.at(1.0, patch(make_pod(), {"metadata": {"labels": {"open": "true"}}}))
+    result = timeline.run()
+    assert result.place_of("pod") == "bound"
+
+
+def test_activation_asks_the_gate_again() -> None:
+    gate: list[str] = []
+    gating = plugin("Gate", pre_enqueue=lambda pod: None if gate else unschedulable())
+
+    def activate(cluster: MemoryCluster) -> None:
+        handle = held(gating)
+        handle.activate([queued for queued in timeline_pods if queued.name == "pod"])
+
+    timeline_pods: list[PendingPod] = []
+    noticing = plugin("Noticing", pre_enqueue=lambda pod: timeline_pods.append(pod))
+    timeline = scenario(noticing, gating)
+    timeline.at(1.0, activate).at(2.0, lambda cluster: gate.append("open")).at(3.0, activate)
+    result = timeline.run()
+    assert result.place_of("pod") == "bound"
+    assert result.decisions[0].popped_at - result.decisions[0].queued_at == 3.0
+
+
+def test_a_gate_is_asked_on_the_way_into_the_backoff_queue_and_not_on_the_way_out() -> None:
+    journal: list[str] = []
+    gate = plugin("Gate", pre_enqueue=None, journal=journal)
+    failing = plugin("Failing", filter=unschedulable("no"), events=[NODE_ADD])
+    result = scenario(gate, failing).at(1.0, create(make_node("b"))).run()
+    assert result.place_of("pod") == "unschedulable"
+    assert len(result.decisions) == 2
+    assert journal.count("Gate.pre_enqueue") == 2

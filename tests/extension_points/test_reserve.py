@@ -1,0 +1,122 @@
+"""Reserve and Unreserve: books beside the scheduler's own, undone in reverse order by all."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    Code,
+    CycleState,
+    PendingPod,
+    Skip,
+    Status,
+    error,
+    unresolvable,
+    unschedulable,
+)
+from kframework.testing import make_node, make_pod
+from kframework.testing.scenario import Result, create
+from tests.extension_points.scripted import held, plugin, run, scenario
+
+NODE_ADD = ClusterEvent("Node", ActionType.ADD)
+
+
+def test_plugins_reserve_in_order_and_undo_nothing_when_all_goes_well() -> None:
+    journal: list[str] = []
+    plugins = [plugin(name, reserve=None, unreserve=None, journal=journal) for name in "ABC"]
+    assert run(*plugins).place_of("pod") == "bound"
+    assert journal == ["A.reserve", "B.reserve", "C.reserve"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "place", "reason", "message", "rejectors", "pending"),
+    [
+        (unschedulable("taken"), "unschedulable", "Unschedulable", "0/1 nodes are available: 1 taken.", {"B"}, set()),
+        (unresolvable("taken"), "unschedulable", "Unschedulable", "0/1 nodes are available: 1 taken.", {"B"}, set()),
+        (unschedulable("x", "y"), "unschedulable", "Unschedulable", "0/1 nodes are available: 1 x, 1 y.", {"B"}, set()),
+        (
+            Status(Code.PENDING, ("soon",)),
+            "unschedulable",
+            "Unschedulable",
+            "0/1 nodes are available: 1 soon.",
+            {"B"},
+            {"B"},
+        ),
+        (error("broken"), "backoff", "SchedulerError", 'running Reserve plugin "B": broken', set(), set()),
+        (Skip, "backoff", "SchedulerError", 'running Reserve plugin "B": Skip', set(), set()),
+        (
+            ValueError("broken"),
+            "backoff",
+            "SchedulerError",
+            "plugin 'B', hook reserve: ValueError: broken",
+            set(),
+            set(),
+        ),
+        (7, "backoff", "SchedulerError", "plugin 'B', hook reserve: answered 7, which is no Status", set(), set()),
+    ],
+)
+def test_a_failure_undoes_the_reservation(
+    answer: object, place: str, reason: str, message: str, rejectors: set[str], pending: set[str]
+) -> None:
+    journal: list[str] = []
+    plugins = [
+        plugin("A", reserve=None, unreserve=None, journal=journal),
+        plugin("B", reserve=answer, unreserve=None, journal=journal),
+        plugin("C", reserve=None, unreserve=None, permit=None, journal=journal),
+        plugin("D", unreserve=None, journal=journal),
+    ]
+    result = run(*plugins, nodes=("a", "b"), pods=[make_pod(nominated_node_name="b")])
+    assert journal == ["A.reserve", "B.reserve", "D.unreserve", "C.unreserve", "B.unreserve", "A.unreserve"]
+    condition = result.condition_of("pod")
+    assert condition is not None
+    assert (condition.status, condition.reason, condition.message) == ("False", reason, message)
+    assert result.events_on("pod") == [("FailedScheduling", message)]
+    assert result.place_of("pod") == place
+    assert result.queued("pod").rejectors == rejectors
+    assert result.queued("pod").pending_plugins == pending
+    assert result.pod("pod").status.nominated_node_name == "", "the nomination is taken back"
+    assert list(held(plugins[0]).pods) == [], "the pod has been forgotten"
+    assert result.decisions[0].node == ""
+
+
+def test_an_unreserve_that_fails_stops_nobody() -> None:
+    journal: list[str] = []
+    plugins = [
+        plugin("A", unreserve=None, journal=journal),
+        plugin("B", unreserve=ValueError("broken"), journal=journal),
+        plugin("C", reserve=unschedulable("no"), journal=journal),
+    ]
+    result = run(*plugins)
+    assert journal == ["C.reserve", "B.unreserve", "A.unreserve"]
+    assert result.message_of("pod") == "0/1 nodes are available: 1 no."
+
+
+def refuse_first(state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+    return unschedulable("no") if pod.name == "first" else None
+
+
+def test_a_refused_pod_keeps_no_room_and_loses_no_other_pod() -> None:
+    crowded = plugin("Crowded", filter=lambda state, pod, node: unschedulable("full") if len(node.pods) else None)
+    result = run(crowded, plugin("R", reserve=refuse_first), pods=("first", "second"))
+    assert (result.place_of("first"), result.place_of("second")) == ("unschedulable", "bound")
+
+
+def test_a_refusal_is_no_event() -> None:
+    """Unlike a failed binding: a pod that waits for pods to go is not woken."""
+    gone = ClusterEvent("Pod", ActionType.DELETE)
+    waiting = plugin(
+        "W", filter=lambda state, pod, node: unschedulable("no") if pod.name == "second" else None, events=[gone]
+    )
+    second = make_pod("second", priority=9)
+    result = run(waiting, plugin("R", reserve=refuse_first), pods=[second, make_pod("first")])
+    assert len(result.decisions_on("second")) == 1
+
+
+@pytest.mark.parametrize("events", [[NODE_ADD], []])
+def test_an_event_of_the_rejector_wakes_the_pod(events: list[ClusterEvent]) -> None:
+    result: Result = (
+        scenario(plugin("R", reserve=unschedulable("no"), events=events)).at(9.0, create(make_node("b"))).run()
+    )
+    assert len(result.decisions) == 1 + len(events)
