@@ -116,7 +116,9 @@ def _config(
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a scenario came to. Pods are named `name`, or `namespace/name` outside the namespace `default`.
+    """What a scenario came to.
+
+    Pods are named `name`, or `namespace/name` outside the namespace `default`.
 
     `cluster` is as it was at the end, `seconds` the virtual time that passed. `decisions` and `bindings` are the
     scheduler's own records, `plugins` the instances of the first profile by name, `waiting` the queued pods by uid.
