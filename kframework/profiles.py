@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import lt
+from typing import Any
 
 from kframework.config import Configuration, ExtensionPoints, expand_all, in_tree_points, typed_args
 from kframework.config import Profile as ProfileConfiguration
@@ -51,10 +53,16 @@ class Profiles(Mapping[str, Profile]):
     def sort_key(self, queued: QueuedPod) -> Hashable:
         """Return the pod's key in the active queue; a pod for which `queue_sort` fails comes after all others."""
         try:
-            return (0, self._first.queue_sort(queued))
+            key: Any = self._first.queue_sort(queued)
+            lt(key, key)  # TypeError for None, and for all else that has no order
         except Exception as error:
-            fault(self._first, self._first.points["queue_sort"][0], "queue_sort", error)
+            self.unsortable(error)
             return (1, queued.timestamp)
+        return (0, key)
+
+    def unsortable(self, error: Exception) -> None:
+        """Report that `queue_sort` failed, or answered keys that do not compare with each other."""
+        fault(self._first, self._first.points["queue_sort"][0], "queue_sort", error)
 
     def sign(self, pod: PendingPod) -> Signature | None:
         """Return the pod's signature; None if a `sign` hook fails, which is for the next attempt to report."""

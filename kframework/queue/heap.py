@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kframework.state.queued_pod import QueuedPod
@@ -14,56 +14,104 @@ __all__ = ["Heap"]
 class Heap:
     """Queued pods by key, smallest first; equal keys leave in the order in which they came.
 
-    A removed pod's entry stays in the heap until it comes up (lazy deletion), so removal costs nothing.
+    A removed pod's entry stays until it comes up or such entries outnumber the pods (lazy deletion). Keys come from
+    plugins: when two of them turn out not to compare, `unsortable` is told, once, and such keys count as equal.
     """
 
-    def __init__(self) -> None:
-        # Keys are what `queue_sort` answers; they only need to compare with each other.
+    def __init__(self, unsortable: Callable[[Exception], None]) -> None:
+        self._unsortable = unsortable
+        self._forgiving = False
+        # Keys are what `queue_sort` answers; they should compare with each other.
         self._entries: list[tuple[Any, int, QueuedPod]] = []
-        self._live: dict[str, tuple[int, QueuedPod]] = {}
+        self._live: dict[str, tuple[Any, int, QueuedPod]] = {}
         self._pushed = 0
 
     def push(self, key: object, queued: QueuedPod) -> None:
         """Put a pod in; it must not be in."""
         self._pushed += 1
-        self._live[queued.pod.uid] = (self._pushed, queued)
-        heapq.heappush(self._entries, (key, self._pushed, queued))
+        entry = (_Forgiving(key) if self._forgiving else key, self._pushed, queued)
+        self._live[queued.pod.uid] = entry
+        try:
+            heapq.heappush(self._entries, entry)
+        except Exception as error:  # any class may define any comparison
+            self._forgive(error)
 
     def pop(self) -> QueuedPod:
         """Take the first pod out; IndexError when there is none."""
-        self._settle()
-        _, _, queued = heapq.heappop(self._entries)
+        queued = self.first()
+        if queued is None:
+            raise IndexError("the heap is empty")
         del self._live[queued.pod.uid]
+        self._drop_first_entry()
         return queued
 
-    def first_key(self) -> object | None:
-        """Return the key of the first pod, None when there is none."""
-        self._settle()
-        return self._entries[0][0] if self._entries else None
+    def first(self) -> QueuedPod | None:
+        """Return the first pod without taking it out, None when there is none."""
+        entries, live = self._entries, self._live
+        while entries and live.get(entries[0][2].pod.uid) is not entries[0]:
+            self._drop_first_entry()
+        return entries[0][2] if entries else None
 
     def remove(self, uid: str) -> QueuedPod | None:
         """Take a pod out wherever it stands; None if it is not in."""
         found = self._live.pop(uid, None)
-        return found[1] if found is not None else None
+        if found is None:
+            return None
+        if len(self._entries) > 2 * len(self._live):
+            self._rebuild()
+        return found[2]
 
     def get(self, uid: str) -> QueuedPod | None:
         """Return a pod without taking it out."""
         found = self._live.get(uid)
-        return found[1] if found is not None else None
+        return found[2] if found is not None else None
 
-    def _settle(self) -> None:
-        entries, live = self._entries, self._live
-        while entries and live.get(entries[0][2].pod.uid, (0, None))[0] != entries[0][1]:
-            heapq.heappop(entries)
+    def _drop_first_entry(self) -> None:
+        try:
+            heapq.heappop(self._entries)
+        except Exception as error:  # any class may define any comparison
+            self._forgive(error)
+
+    def _forgive(self, error: Exception) -> None:
+        self._unsortable(error)
+        self._forgiving = True
+        for uid, (key, number, queued) in self._live.items():
+            self._live[uid] = (_Forgiving(key), number, queued)
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        self._entries[:] = self._live.values()
+        try:
+            heapq.heapify(self._entries)
+        except Exception as error:  # any class may define any comparison
+            self._forgive(error)
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._live
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        return (queued for _, queued in self._live.values())
+        return (queued for _, _, queued in self._live.values())
 
     def __len__(self) -> int:
         return len(self._live)
 
     def __repr__(self) -> str:
         return f"<Heap of {len(self)}>"
+
+
+class _Forgiving:
+    """A key that equals those with which it does not compare."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+    def __lt__(self, other: _Forgiving) -> bool:
+        try:
+            return bool(self.key < other.key)
+        except Exception:  # any class may define any comparison
+            return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Forgiving) and not (self < other or other < self)

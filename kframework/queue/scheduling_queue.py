@@ -33,6 +33,10 @@ class QueueRules(Protocol):
         """Return the key of the pod in the active queue, lowest first."""
         ...
 
+    def unsortable(self, error: Exception) -> None:
+        """Report that two of the keys do not compare with each other."""
+        ...
+
     def sign(self, pod: PendingPod) -> object | None:
         """Return the pod's signature, None if that failed: the next attempt will say why."""
         ...
@@ -57,9 +61,9 @@ class SchedulingQueue:
         self._backoff = backoff
         self._max_unschedulable = max_unschedulable
         self._born = now()
-        self._active = Heap()
-        self._backing_off = Heap()
-        self._backing_off_after_error = Heap()
+        self._active = Heap(rules.unsortable)
+        self._backing_off = Heap(rules.unsortable)
+        self._backing_off_after_error = Heap(rules.unsortable)
         self._unschedulable: dict[str, QueuedPod] = {}
         self._gated: dict[str, QueuedPod] = {}
         self._in_flight = InFlight()
@@ -204,8 +208,8 @@ class SchedulingQueue:
     @property
     def retry_deadline(self) -> float | None:
         """When the next pod has rested enough, in seconds since 1970."""
-        expiries = [key[0] for key in self._resting_keys()]
-        return min(expiries) + 1 if expiries else None
+        firsts = (self._backing_off.first(), self._backing_off_after_error.first())
+        return min((self._backoff.expiry(first) + 1 for first in firsts if first is not None), default=None)
 
     @property
     def flush_deadline(self) -> float | None:
@@ -221,9 +225,8 @@ class SchedulingQueue:
         """Do what is due: end rests, and retry what has been unschedulable for too long."""
         now = self._now()
         for heap in (self._backing_off, self._backing_off_after_error):
-            while heap and self._expiry(heap) < math.floor(now):
-                queued = heap.pop()
-                self._push_active(queued)
+            while (first := heap.first()) is not None and not self._backoff.resting(first, now):
+                self._push_active(heap.pop())
                 self.incoming["active", "BackoffComplete"] += 1
         deadline = self.flush_deadline
         if deadline is not None and deadline <= now:
@@ -234,17 +237,6 @@ class SchedulingQueue:
             if now - queued.timestamp > self._max_unschedulable:
                 del self._unschedulable[uid]
                 self._requeue(queued, _TIMEOUT.label)
-
-    def _resting_keys(self) -> Iterator[tuple[float, ...]]:
-        for heap in (self._backing_off, self._backing_off_after_error):
-            if heap:
-                yield (self._expiry(heap),)
-
-    @staticmethod
-    def _expiry(heap: Heap) -> float:
-        key = heap.first_key()
-        assert isinstance(key, tuple)
-        return float(key[0])
 
     # -- where a pod goes ------------------------------------------------------------------------------------------
 

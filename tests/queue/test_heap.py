@@ -1,0 +1,189 @@
+"""Heap: the smallest key first, whatever comes, goes and cannot be compared in between."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kframework.queue.heap import Heap
+from kframework.state.queued_pod import QueuedPod
+from tests.queue.rig import pending, queued
+
+
+def names(heap: Heap) -> list[str]:
+    """Empty a heap."""
+    return [heap.pop().pod.name for _ in range(len(heap))]
+
+
+def unexpected(error: Exception) -> None:
+    raise error
+
+
+def filled(*keys: object, report: Callable[[Exception], None] = unexpected) -> Heap:
+    """Make a heap of pods named by the order in which they come."""
+    heap = Heap(report)
+    for number, key in enumerate(keys):
+        heap.push(key, queued(str(number)))
+    return heap
+
+
+@pytest.mark.parametrize(
+    ("keys", "order"),
+    [
+        ((), ""),
+        ((2, 1, 3), "102"),
+        ((1, 1, 1), "012"),
+        ((1, 0, 1, 0), "1302"),
+        ((1, 0.5, True), "102"),
+        (((-5, 3.0), (-7, 9.0), (-5, 2.0)), "120"),
+        (("b", "a"), "10"),
+        ((None, None), "01"),
+    ],
+)
+def test_pods_leave_by_key_and_among_equals_as_they_came(keys: tuple[object, ...], order: str) -> None:
+    assert "".join(names(filled(*keys))) == order
+
+
+def test_an_empty_heap_has_no_first_pod() -> None:
+    heap = filled()
+    assert heap.first() is None
+    assert not heap
+    with pytest.raises(IndexError):
+        heap.pop()
+
+
+def test_a_removed_pod_does_not_leave() -> None:
+    heap = filled(1, 2, 3)
+    removed = heap.remove(pending("0").uid)
+    assert removed is not None and removed.pod.name == "0"
+    assert heap.remove(pending("0").uid) is None
+    first = heap.first()
+    assert first is not None and first.pod.name == "1"
+    assert [pending(name).uid in heap for name in "012"] == [False, True, True]
+    assert names(heap) == ["1", "2"]
+
+
+def test_a_pod_that_comes_again_has_its_new_key() -> None:
+    heap = filled(1, 2, 3)
+    again = heap.remove(pending("0").uid)
+    assert again is not None
+    heap.push(9, again)
+    assert [queued.pod.name for queued in heap] == ["1", "2", "0"]
+    assert names(heap) == ["1", "2", "0"]
+
+
+def test_get_leaves_the_pod_in() -> None:
+    heap = filled(1)
+    got = heap.get(pending("0").uid)
+    assert got is not None and got.pod.name == "0"
+    assert heap.get(pending("other").uid) is None
+    assert len(heap) == 1
+
+
+@given(st.lists(st.tuples(st.sampled_from(["push", "pop", "remove"]), st.integers(0, 7), st.integers(0, 3))))
+def test_a_heap_is_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
+    heap = filled()
+    model: list[tuple[int, int, str]] = []
+    for arrival, (step, number, key) in enumerate(steps):
+        name = str(number)
+        if step == "push" and pending(name).uid not in heap:
+            heap.push(key, queued(name))
+            model.append((key, arrival, name))
+            model.sort()
+        elif step == "pop" and model:
+            assert heap.pop().pod.name == model.pop(0)[2]
+        elif step == "remove":
+            assert (heap.remove(pending(name).uid) is None) == (name not in [entry[2] for entry in model])
+            model = [entry for entry in model if entry[2] != name]
+        first = heap.first()
+        assert (first.pod.name if first else None) == (model[0][2] if model else None)
+        assert len(heap) == len(model)
+    assert names(heap) == [entry[2] for entry in model]
+
+
+class Watched(QueuedPod):
+    """A queued pod of which can be told whether anybody still holds it."""
+
+    __slots__ = ("__weakref__",)
+
+
+def test_pods_that_come_and_go_behind_the_first_are_not_kept() -> None:
+    heap = filled(0)
+    gone = []
+    for _ in range(100):
+        passing = Watched(pending("passing"), 0.0)
+        gone.append(weakref.ref(passing))
+        heap.push(1, passing)
+        heap.remove(passing.pod.uid)
+        del passing
+    assert sum(ref() is not None for ref in gone) <= 2
+
+
+# -- keys that do not compare --------------------------------------------------------------------------------------
+
+
+class Fragile:
+    """A key whose comparisons fail whenever the script says so."""
+
+    def __init__(self, value: int, fails: Callable[[], bool]) -> None:
+        self.value = value
+        self.fails = fails
+
+    def __lt__(self, other: Fragile) -> bool:
+        if self.fails():
+            raise ZeroDivisionError
+        return self.value < other.value
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        (1, "a", 0),
+        ("a", 1, "b"),
+        (3, None, 2, (1,), {}),
+        ((-1, "a"), (-2, 3), (-1, 3)),
+        # Only when the first has gone do the others meet.
+        ((0, 5), (1, "a"), (1, 3)),
+    ],
+)
+def test_keys_that_do_not_compare_are_reported_once_and_lose_no_pod(keys: tuple[object, ...]) -> None:
+    reports: list[Exception] = []
+    heap = filled(*keys, report=reports.append)
+    assert sorted(names(heap)) == [str(number) for number in range(len(keys))]
+    assert [type(report) for report in reports] == [TypeError]
+
+
+def test_what_compares_keeps_its_order_among_keys_that_do_not() -> None:
+    heap = filled((-1, "a"), (-2, 3), (-1, 3), (-2, "a"), (-9, 0), report=lambda error: None)
+    assert names(heap) == ["4", "1", "3", "0", "2"]
+
+
+def test_a_fault_that_shows_while_removed_pods_are_dropped_loses_no_other() -> None:
+    reports: list[Exception] = []
+    heap = filled((0, 5), (1, "a"), (1, 3), (2, 0), report=reports.append)
+    heap.remove(pending("0").uid)
+    assert names(heap) == ["1", "2", "3"]
+    assert len(reports) == 1
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 9), st.none()), max_size=30),
+    st.lists(st.booleans(), min_size=1, max_size=20),
+)
+def test_no_pod_is_lost_when_comparisons_fail_at_any_moment(steps: list[int | None], script: list[bool]) -> None:
+    turns = iter(script)
+    heap = Heap(lambda error: None)
+    came: list[str] = []
+    left: list[str] = []
+    for number, step in enumerate(steps):
+        if step is not None:
+            came.append(str(number))
+            heap.push(Fragile(step, lambda: next(turns, False)), queued(str(number)))
+        elif heap:
+            left.append(heap.pop().pod.name)
+        assert len(heap) == len(came) - len(left)
+    assert sorted(left + names(heap)) == sorted(came)
