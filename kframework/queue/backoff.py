@@ -29,7 +29,7 @@ class Backoff(msgspec.Struct, frozen=True):
         """Return the whole second in which the pod's rest ends, worked out once per failure."""
         if queued.backoff_expiry is None:
             rest = self.duration(queued)
-            queued.backoff_expiry = math.floor(queued.timestamp + rest) if rest else 0.0
+            queued.backoff_expiry = math.floor(queued.timestamp + rest) if rest else -math.inf
         return queued.backoff_expiry
 
     def resting(self, queued: QueuedPod, now: float) -> bool:

@@ -1,10 +1,11 @@
 """kube-scheduler's SchedulingQueue: active, backing off, unschedulable, gated and in-flight pods.
 
-A pod is in exactly one place. Nothing polls: `deadline` says when the next timer is due, `tick` does what is due.
+A pod is in exactly one place. Nothing polls: the deadlines say when something is due next, `tick` does what is due.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
@@ -19,6 +20,8 @@ from kframework.state.queued_pod import QueuedPod
 from kframework.status import Status
 
 __all__ = ["FLUSH_INTERVAL", "QueueRules", "SchedulingQueue", "own_updates"]
+
+log: logging.Logger = logging.getLogger(__name__)
 
 #: How often the unschedulable pool is looked through for pods that have waited too long, in seconds.
 FLUSH_INTERVAL = 30.0
@@ -83,21 +86,32 @@ class SchedulingQueue:
 
         With nothing active the first pod that rests after a rejection is handed out early (KEP-5142).
         """
-        if self._active:
-            queued = self._active.pop()
-        elif self._backing_off:
-            queued = self._backing_off.pop()
-            self.incoming["active", "PopFromBackoffQ"] += 1
-        else:
-            return None
-        queued.attempts += 1
-        if queued.initial_attempt is None:
-            queued.initial_attempt = self._now()
-        self._in_flight.pop(queued.pod.uid)
+        queued = self._take()
+        while queued is not None and queued.pod.uid in self._in_flight:
+            log.error("Pod %s is in flight already; what stood in the queue is dropped", queued.pod.key)
+            queued = self._take()
+        if queued is not None:
+            queued.attempts += 1
+            self._in_flight.pop(queued.pod.uid)
         return queued
+
+    def _take(self) -> QueuedPod | None:
+        if self._active:
+            return self._active.pop()
+        if self._backing_off:
+            self.incoming["active", "PopFromBackoffQ"] += 1
+            return self._backing_off.pop()
+        return None
 
     def put_back(self, queued: QueuedPod) -> None:
         """Take back a pod whose attempt failed; its rejectors say what it waits for, none at all that it just rests."""
+        if self.get(queued.pod.uid) is not None:
+            log.error("Pod %s is already present in the queue; what was in flight is dropped", queued.pod.key)
+        else:
+            self._return(queued)
+        self.done(queued.pod.uid)
+
+    def _return(self, queued: QueuedPod) -> None:
         if queued.rejectors:
             queued.unschedulable_count += 1
             queued.consecutive_errors = 0
@@ -109,7 +123,6 @@ class SchedulingQueue:
             self._requeue(queued, "ScheduleAttemptFailure")
         else:
             self._replay(queued)
-        self.done(queued.pod.uid)
 
     def done(self, uid: str) -> bool:
         """Let a popped pod go for good; tell whether it was in flight (asking twice does no harm)."""
@@ -121,22 +134,14 @@ class SchedulingQueue:
         if queued is None:
             return
         old, queued.pod, queued.signature = queued.pod, pod, self._rules.sign(pod)
-        if pod.uid in self._active:
-            self._active.remove(pod.uid)
+        if self._active.remove(pod.uid):
             self._push_active(queued)
+        elif self._backing_off.remove(pod.uid):
+            self._push_backing_off(queued)
         elif pod.uid in self._gated or pod.uid in self._unschedulable:
-            self._wake_by_own_update(old, queued)
-
-    def _wake_by_own_update(self, old: PendingPod, queued: QueuedPod) -> None:
-        for event in own_updates(old, queued.pod):
-            if queued.pod.uid in self._gated:
-                verdict = "later" if self._rules.wakes(event, queued.pod, queued.gating_plugin) else ""
-            else:
-                verdict = self._worth(event, queued)
-            if verdict:
-                self.delete(queued.pod.uid)
-                self._wake(queued, event.label, at_once=verdict == "now")
-                return
+            for event in own_updates(old, pod):
+                if self._consider(event, queued):
+                    break
 
     def delete(self, uid: str) -> None:
         """Drop a pod wherever it waits."""
@@ -159,15 +164,22 @@ class SchedulingQueue:
 
     def move(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
         """Let an event wake the pods it may help: those of whose rejectors one registered it."""
-        for uid, queued in list(self._gated.items()):
-            if (only is None or only(queued.pod)) and self._rules.wakes(event, queued.pod, queued.gating_plugin):
-                del self._gated[uid]
-                self._requeue(queued, event.label)
-        for uid, queued in list(self._unschedulable.items()):
-            if (only is None or only(queued.pod)) and (verdict := self._worth(event, queued)):
-                del self._unschedulable[uid]
-                self._wake(queued, event.label, at_once=verdict == "now")
+        gated = [queued for queued in self._gated.values() if self._ungates(event, queued)]
+        for queued in (*gated, *self._unschedulable.values()):
+            if only is None or only(queued.pod):
+                self._consider(event, queued)
         self._in_flight.happened(event)
+
+    def _ungates(self, event: Occurrence, queued: QueuedPod) -> bool:
+        return self._rules.wakes(event, queued.pod, queued.gating_plugin)
+
+    def _consider(self, event: Occurrence, queued: QueuedPod) -> bool:
+        """Requeue an unschedulable or gated pod if the event makes that worthwhile; tell whether it did."""
+        verdict = self._worth(event, queued)
+        if verdict:
+            self.delete(queued.pod.uid)
+            self._wake(queued, event.label, at_once=verdict == "now")
+        return bool(verdict)
 
     def activate(self, uid: str) -> None:
         """Make a pod active, whatever it waits for; one in flight is retried after its backoff."""
@@ -215,11 +227,12 @@ class SchedulingQueue:
     def flush_deadline(self) -> float | None:
         """When the first unschedulable pod has waited too long, in seconds since 1970."""
         oldest = next(iter(self._unschedulable.values()), None)
-        if oldest is None:
-            return None
-        due = oldest.timestamp + self._max_unschedulable - self._born
-        # Strictly older than the maximum at a multiple of the interval.
-        return self._born + (math.floor(due / FLUSH_INTERVAL) + 1) * FLUSH_INTERVAL
+        return self._flush_time(oldest) if oldest is not None else None
+
+    def _flush_time(self, queued: QueuedPod) -> float:
+        """Return the first multiple of the interval at which the pod is strictly older than the maximum."""
+        waited = queued.timestamp + self._max_unschedulable - self._born
+        return self._born + (math.floor(waited / FLUSH_INTERVAL) + 1) * FLUSH_INTERVAL
 
     def tick(self) -> None:
         """Do what is due: end rests, and retry what has been unschedulable for too long."""
@@ -233,10 +246,10 @@ class SchedulingQueue:
             self._flush(now)
 
     def _flush(self, now: float) -> None:
-        for uid, queued in list(self._unschedulable.items()):
-            if now - queued.timestamp > self._max_unschedulable:
-                del self._unschedulable[uid]
-                self._requeue(queued, _TIMEOUT.label)
+        for queued in [queued for queued in self._unschedulable.values() if self._flush_time(queued) <= now]:
+            del self._unschedulable[queued.pod.uid]
+            self._requeue(queued, _TIMEOUT.label)
+        self._in_flight.happened(_TIMEOUT)
 
     # -- where a pod goes ------------------------------------------------------------------------------------------
 
@@ -250,19 +263,22 @@ class SchedulingQueue:
         """Put a pod where its backoff says: to rest, or into the active queue."""
         if not self._backoff.resting(queued, self._now()):
             self._enter_active(queued, reason)
-        elif self._gate(queued):
-            expiry = self._backoff.expiry(queued)
-            if queued.rejectors:
-                queued.sort_key = self._rules.sort_key(queued)
-                self._backing_off.push((expiry, queued.sort_key), queued)
-            else:
-                self._backing_off_after_error.push((expiry,), queued)
+        elif self._gate(queued, reason):
+            self._push_backing_off(queued)
             self.incoming["backoff", reason] += 1
 
     def _enter_active(self, queued: QueuedPod, reason: str) -> None:
-        if self._gate(queued):
+        if self._gate(queued, reason):
             self._push_active(queued)
             self.incoming["active", reason] += 1
+
+    def _push_backing_off(self, queued: QueuedPod) -> None:
+        expiry = self._backoff.expiry(queued)
+        if queued.rejectors:
+            queued.sort_key = self._rules.sort_key(queued)
+            self._backing_off.push((expiry, queued.sort_key), queued)
+        else:
+            self._backing_off_after_error.push((expiry,), queued)
 
     def _push_active(self, queued: QueuedPod) -> None:
         queued.sort_key = self._rules.sort_key(queued)
@@ -270,7 +286,7 @@ class SchedulingQueue:
             queued.initial_attempt = self._now()
         self._active.push(queued.sort_key, queued)
 
-    def _gate(self, queued: QueuedPod) -> bool:
+    def _gate(self, queued: QueuedPod, reason: str) -> bool:
         """Ask PreEnqueue; a pod that is held back waits among the gated ones. Tell whether the way is free."""
         status = self._rules.gate(queued.pod)
         if status is None:
@@ -279,7 +295,7 @@ class SchedulingQueue:
         queued.gating_plugin = status.plugin
         queued.unschedulable_plugins |= {status.plugin}
         self._gated[queued.pod.uid] = queued
-        self.incoming["unschedulable", "PreEnqueue"] += 1
+        self.incoming["unschedulable", reason] += 1
         return False
 
     # -- looking at it ---------------------------------------------------------------------------------------------

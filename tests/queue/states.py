@@ -1,0 +1,60 @@
+"""A rig whose one pod stands in a given place of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tests.queue.rig import NODE_ADD, Rig, pending
+
+__all__ = ["LONG", "STATES", "failed", "gated", "place_of", "resting"]
+
+#: Longer than any backoff, in seconds.
+LONG = 60.0
+
+
+def failed(*rejectors: str, pending: tuple[str, ...] = ()) -> Rig:
+    """Let the pod fail: rejected by plugins, or with an error."""
+    rig = Rig()
+    rig.add("pod")
+    rig.pop()
+    rig.put_back("pod", *rejectors, pending=pending)
+    return rig
+
+
+def gated(*, by: str = "Labels") -> Rig:
+    """Let a plugin hold the pod back."""
+    rig = Rig()
+    rig.gates["pod"] = by
+    rig.add("pod")
+    return rig
+
+
+def resting(*, after_error: bool) -> Rig:
+    """Let the pod back off, after an error or after a rejection and the event that it waited for."""
+    if after_error:
+        return failed()
+    rig = failed("Fit")
+    rig.queue.move(NODE_ADD)
+    return rig
+
+
+def active() -> Rig:
+    """Make the pod active."""
+    rig = gated()
+    rig.gates.clear()
+    rig.queue.activate(pending().uid)
+    return rig
+
+
+STATES: Mapping[str, Callable[[], Rig]] = {
+    "active": active,
+    "backoff": lambda: resting(after_error=False),
+    "backoff after an error": lambda: resting(after_error=True),
+    "unschedulable": lambda: failed("Fit"),
+    "gated": gated,
+}
+
+
+def place_of(state: str) -> str:
+    """Return the queue in which the pod of a state is counted."""
+    return state.partition(" ")[0]

@@ -1,0 +1,227 @@
+"""Whose turn it is: order, pop and return (reference 05 5.1, 5.4, 5.5)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.state.queued_pod import QueuedPod
+from tests.queue.rig import NODE_ADD, START, Rig, pending
+from tests.queue.states import LONG, STATES, failed, place_of, resting
+
+# -- order -------------------------------------------------------------------------------------------------------------
+
+
+def test_priority_first_then_the_time_of_queueing_then_arrival() -> None:
+    rig = Rig()
+    for name, priority, pause in [("a", 0, 0), ("b", 5, 0), ("c", 0, 0), ("d", 5, 1), ("e", 9, 1)]:
+        rig.sleep(pause)
+        rig.add(name, priority=priority)
+    assert rig.drain() == ["e", "b", "d", "a", "c"]
+
+
+def test_a_pod_that_failed_stands_behind_those_that_came_meanwhile() -> None:
+    rig = Rig()
+    rig.add("old")
+    rig.pop()
+    rig.sleep(1)
+    rig.add("new")
+    rig.sleep(1)
+    rig.put_back("old")
+    rig.sleep(2)
+    assert rig.drain() == ["new", "old"]
+
+
+def test_the_key_is_frozen_while_the_pod_is_queued() -> None:
+    ranks = {"a": 1, "b": 2}
+    rig = Rig(sort=lambda queued: ranks[queued.pod.name])
+    rig.add("a", "b")
+    ranks.update(a=3, b=0)
+    assert rig.drain() == ["a", "b"]
+
+
+@pytest.mark.parametrize("state", ["active", "backoff"])
+def test_an_update_asks_for_the_key_anew(state: str) -> None:
+    ranks = {"pod": 1, "other": 2}
+    rig = Rig(sort=lambda queued: ranks[queued.pod.name])
+    rig.add("pod", "other")
+    if state == "backoff":
+        for name in rig.drain():
+            rig.put_back(name, "Fit")
+        rig.queue.move(NODE_ADD)
+    ranks.update(pod=3)
+    rig.update(pending("pod", label="new"))
+    assert set(rig.places().values()) == {state}
+    assert rig.drain() == ["other", "pod"]
+
+
+# -- pop ---------------------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_queue_hands_out_nothing() -> None:
+    assert Rig().pop() is None
+
+
+def test_a_pop_counts_the_attempt_and_puts_the_pod_in_flight() -> None:
+    rig = Rig()
+    rig.add("pod")
+    for attempts in (1, 2, 3):
+        popped = rig.queue.pop()
+        assert popped is not None and popped.attempts == attempts
+        assert pending().uid in rig.queue.in_flight
+        popped.unschedulable_plugins = frozenset({"Fit"})
+        rig.queue.put_back(popped)
+        rig.queue.move(NODE_ADD)
+
+
+def test_with_nothing_active_a_rejected_pod_is_handed_out_before_its_rest_is_over() -> None:
+    rig = resting(after_error=False)
+    rig.add("other")
+    assert [rig.pop(), rig.pop(), rig.pop()] == ["other", "pod", None]
+    assert rig.queue.incoming["active", "PopFromBackoffQ"] == 1
+
+
+def test_a_pod_that_failed_with_an_error_rests_to_the_end() -> None:
+    rig = resting(after_error=True)
+    assert rig.pop() is None
+    rig.sleep(2)
+    assert rig.pop() == "pod"
+
+
+def test_resting_pods_are_handed_out_by_the_end_of_their_rest_then_by_key() -> None:
+    rig = Rig()
+    for name, priority in [("a", 0), ("b", 5), ("c", 9)]:
+        rig.add(name, priority=priority)
+    assert rig.drain() == ["c", "b", "a"]
+    rig.sleep(0.5)
+    rig.put_back("a", "Fit")
+    rig.put_back("b", "Fit")
+    rig.sleep(0.5)
+    rig.put_back("c", "Fit")
+    rig.queue.move(NODE_ADD)
+    assert rig.drain() == ["b", "a", "c"]
+
+
+def test_a_pod_popped_early_from_its_rest_is_not_gated_again() -> None:
+    rig = resting(after_error=False)
+    rig.gates["pod"] = "Labels"
+    assert rig.pop() == "pod"
+
+
+def test_what_stands_in_the_queue_of_a_pod_in_flight_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig()
+    rig.add("pod")
+    rig.pop()
+    rig.add("pod", "other")
+    assert rig.drain() == ["other"]
+    assert "Pod default/pod is in flight already" in caplog.text
+    assert len(rig.queue) == 0 and len(rig.queue.in_flight) == 2
+
+
+# -- put_back ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rejectors", "place", "rejections", "errors"),
+    [((), "backoff", 0, 1), (("Fit",), "unschedulable", 1, 0), (("Deaf",), "unschedulable", 1, 0)],
+)
+def test_where_a_failed_pod_goes(rejectors: tuple[str, ...], place: str, rejections: int, errors: int) -> None:
+    rig = failed(*rejectors)
+    (queued,) = rig.queue
+    assert rig.place() == place
+    assert (queued.unschedulable_count, queued.consecutive_errors) == (rejections, errors)
+    assert len(rig.queue.in_flight) == 0
+    assert rig.queue.incoming[place, "ScheduleAttemptFailure"] == 1
+
+
+def test_a_rejection_ends_a_row_of_errors_but_no_error_ends_a_row_of_rejections() -> None:
+    rig = Rig()
+    rig.add("pod")
+    counts = []
+    for rejectors in [("Fit",), (), (), ("Fit",), ()]:
+        rig.pop()
+        rig.put_back("pod", *rejectors)
+        (queued,) = rig.queue
+        counts.append((queued.unschedulable_count, queued.consecutive_errors))
+        rig.queue.activate(pending().uid)
+    assert counts == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
+
+
+def test_a_return_sets_the_time_of_queueing_but_not_that_of_the_first_attempt() -> None:
+    rig = Rig()
+    rig.add("pod")
+    rig.pop()
+    rig.sleep(2.5)
+    rig.put_back("pod")
+    (queued,) = rig.queue
+    assert (queued.timestamp, queued.initial_attempt) == (START + 2.5, START)
+
+
+def test_a_pod_without_entry_in_flight_just_rests() -> None:
+    rig = Rig()
+    rig.add("pod")
+    rig.pop()
+    rig.queue.done(pending().uid)
+    rig.put_back("pod", "Deaf")
+    assert rig.place() == "backoff"
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_pod_that_is_queued_already_is_not_put_back(state: str, caplog: pytest.LogCaptureFixture) -> None:
+    rig = STATES[state]()
+    (queued,) = rig.queue
+    rig.queue.put_back(QueuedPod(pending(), START))
+    assert list(rig.queue) == [queued]
+    assert rig.place() == place_of(state)
+    assert "Pod default/pod is already present in the queue" in caplog.text
+
+
+def test_done_may_be_said_twice() -> None:
+    rig = Rig()
+    rig.add("pod")
+    rig.pop()
+    assert [rig.queue.done(pending().uid), rig.queue.done(pending().uid)] == [True, False]
+    assert rig.places() == {}
+
+
+# -- sort keys that do not compare -------------------------------------------------------------------------------------
+
+
+def test_a_key_that_does_not_compare_takes_no_pod_out_of_its_turn_and_is_reported() -> None:
+    keys = {"a": (0, 5), "b": (1, "x"), "c": (1, 3), "d": (2, 0)}
+    rig = Rig(sort=lambda queued: keys[queued.pod.name])
+    rig.add(*"dcba")
+    assert rig.drain() == ["a", "c", "b", "d"]
+    assert [type(error) for error in rig.unsorted] == [TypeError]
+
+
+def test_such_keys_do_not_disturb_the_end_of_rests() -> None:
+    keys: dict[str, object] = {"a": 1, "b": "x", "c": None, "d": 2}
+    rig = Rig(sort=lambda queued: keys[queued.pod.name])
+    rig.add(*"abcd")
+    for pause, name in zip((0, 0.5, 0, 0.5), rig.drain(), strict=True):
+        rig.sleep(pause)
+        rig.put_back(name, "Fit")
+    rig.queue.move(NODE_ADD)
+    assert rig.queue.retry_deadline == START + 2
+    rig.sleep(LONG)
+    assert sorted(rig.drain()) == [*"abcd"]
+
+
+# -- counts ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_pods_of_each_queue_are_counted() -> None:
+    rig = Rig()
+    rig.gates["gated"] = "Labels"
+    rig.add("rejected", "woken", "failed", "popped")
+    rig.add("gated", "active")
+    for _ in range(4):
+        rig.pop()
+    rig.put_back("woken", "Fit")
+    rig.queue.move(NODE_ADD)
+    rig.put_back("failed")
+    rig.put_back("rejected", "Taints")
+    assert rig.queue.pending() == {"active": 1, "backoff": 2, "unschedulable": 1, "gated": 1}
+    assert len(rig.queue) == 5
+    assert [queued.pod.name for queued in rig.queue] == ["active", "woken", "failed", "rejected", "gated"]
+    assert repr(rig.queue) == ("<SchedulingQueue 1 active, 2 backoff, 1 unschedulable, 1 gated, 1 in flight>")
