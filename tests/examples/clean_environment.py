@@ -9,9 +9,10 @@ import os
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["ROOT", "CleanEnvironment", "clean_environment"]
+__all__ = ["ROOT", "CleanEnvironment", "build_wheels", "make_environment"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,20 +49,25 @@ class CleanEnvironment:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KFRAMEWORK"))}
         builders = str(Path(sys.executable).parent)
         path = os.pathsep.join([str(self.bin), inherited.get("PATH", os.defpath), builders])
-        return inherited | {"PATH": path, "VIRTUAL_ENV": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        return inherited | {"PATH": path, "VIRTUAL_ENV": str(self.folder), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
-def clean_environment(base: Path) -> CleanEnvironment:
-    """Make the environment below a folder, or return the one that was made there before."""
-    environment = CleanEnvironment(base / "clean-environment")
-    if not environment.folder.exists():
-        wheels = base / "wheels"
-        _run("-m", "pip", "wheel", *_QUIET, "--wheel-dir", str(wheels), str(ROOT), str(ROOT / "examples/fewest_pods"))
-        _run("-m", "venv", "--without-pip", str(environment.folder))
-        target = environment.bin / "python"
-        _run("-m", "pip", "--python", str(target), "install", *_QUIET, *map(str, sorted(wheels.glob("*.whl"))))
-        _lend_dependencies(target)
-        _write_pip(environment.bin / "pip", target)
+def build_wheels(folder: Path) -> list[Path]:
+    """Build both distributions into a folder, unless that was done before."""
+    if not folder.exists():
+        sources = (ROOT, ROOT / "examples/fewest_pods")
+        _run("-m", "pip", "wheel", *_QUIET, "--wheel-dir", str(folder), *map(str, sources))
+    return sorted(folder.glob("*.whl"))
+
+
+def make_environment(folder: Path, wheels: Iterable[Path]) -> CleanEnvironment:
+    """Make an environment and install the wheels in it."""
+    environment = CleanEnvironment(folder)
+    target = environment.bin / "python"
+    _run("-m", "venv", "--without-pip", str(folder))
+    _run("-m", "pip", "--python", str(target), "install", *_QUIET, *map(str, wheels))
+    _lend_dependencies(target)
+    _write_pip(environment.bin / "pip", target)
     return environment
 
 

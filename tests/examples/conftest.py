@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.examples.clean_environment import CleanEnvironment, clean_environment
+from tests.examples.clean_environment import CleanEnvironment, build_wheels, make_environment
 
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> CleanEnvironment:
     """An environment with kframework and the example installed from wheels."""
-    return clean_environment(tmp_path_factory.getbasetemp())
+    base = tmp_path_factory.getbasetemp()
+    return make_environment(base / "environment", build_wheels(base / "wheels"))

@@ -1,0 +1,72 @@
+"""Documents are read as they are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.docs.blocks import Block, Command, agrees, blocks, commands
+
+DOCUMENT = """\
+# Title
+
+```yaml
+a: 1
+```
+
+<!-- file: there/it.py -->
+```python
+x = 1
+
+y = 2
+```
+
+<!-- not run: it would be rude -->
+```console
+$ rm -r /
+```
+
+1. A list.
+
+   ```console
+   $ echo a
+   a
+   ```
+"""
+
+
+def test_blocks_are_found() -> None:
+    assert list(blocks(DOCUMENT)) == [
+        Block(3, "yaml", "a: 1\n"),
+        Block(8, "python", "x = 1\n\ny = 2\n", "there/it.py"),
+        Block(21, "console", "$ echo a\na\n"),
+    ]
+
+
+def test_commands_and_their_output_are_told_apart() -> None:
+    block = Block(1, "console", "$ cat <<END\n> a\n> END\na\n$ true\n$ echo b c\nb c\n")
+    assert list(commands(block)) == [
+        Command("cat <<END\na\nEND", ("a",)),
+        Command("true", ()),
+        Command("echo b c", ("b c",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "answer"),
+    [
+        ("", "", True),
+        ("a", "a", True),
+        ("a", "a  ", True),
+        ("a", "b", False),
+        ("a", "", False),
+        ("", "a", False),
+        ("...", "", True),
+        ("a ...", "a b c", True),
+        ("... c", "a b c", True),
+        ("a ... c", "a b", False),
+        ("a ... b ... d", "a b c d", True),
+        ("a b", "a b c", False),
+    ],
+)
+def test_an_ellipsis_stands_for_any_lines(shown: str, printed: str, answer: bool) -> None:
+    assert agrees(tuple(shown.split()), tuple(printed.replace("  ", "").split())) is answer

@@ -1,0 +1,92 @@
+"""Every example in the documents is tried, in order, as a reader would: files are written, commands typed."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.docs.blocks import Block, agrees, blocks, commands
+from tests.examples.clean_environment import ROOT, CleanEnvironment
+
+#: Documents without anything to try.
+PROSE = {ROOT / "docs/README.md", *ROOT.glob("docs/decisions/*.md")}
+DOCUMENTS = sorted({ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")} - PROSE)
+
+CONFIGURATIONS = ("KubeSchedulerConfiguration", "KFrameworkConfiguration")
+
+
+@pytest.mark.tool("make")
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_a_document_shows_is_true(document: Path, environment: CleanEnvironment, tmp_path: Path) -> None:
+    reader = Reader(environment, tmp_path)
+    problems = [
+        f"{document.relative_to(ROOT)}, block in line {block.line}: {problem}"
+        for block in blocks(document.read_text())
+        if (problem := reader.tries(block))
+    ]
+    assert not problems, "\n".join(problems)
+
+
+class Reader:
+    """Somebody who tries the examples of a document in an empty folder beside the project's own files."""
+
+    def __init__(self, environment: CleanEnvironment, folder: Path) -> None:
+        self.environment = environment
+        self.folder = folder
+        for name in ("Makefile", "examples", "pyproject.toml"):
+            (folder / name).symlink_to(ROOT / name)
+        # What `make demo` would install is installed already.
+        Path(environment.folder, ".demo-installed").touch()
+
+    def tries(self, block: Block) -> str:
+        """Do what a block says; return what is wrong with it, or nothing."""
+        if block.file is not None:
+            self.writes(block.file, block.text)
+        match block.language:
+            case "console":
+                return self.types(block)
+            case "python" if block.file is None:
+                return self.gets("", "python", "-c", block.text)
+            case "python":
+                return self.gets("", "python", "-m", "py_compile", block.file or "")
+            case "yaml":
+                return self.checks_yaml(block.text)
+            case "json":
+                json.loads(block.text)
+            case "toml":
+                tomllib.loads(block.text)
+        return ""
+
+    def writes(self, name: str, text: str) -> None:
+        """Write a file into the folder, in place of a link if there is one."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        assert path.parent.resolve().is_relative_to(self.folder.resolve()), f"{name} is not the reader's to write"
+        path.write_text(text)
+
+    def types(self, block: Block) -> str:
+        """Type the commands of a console block, and compare what they print."""
+        for command in commands(block):
+            printed = tuple(self.environment.run("bash", "-c", command.text, cwd=self.folder).stdout.splitlines())
+            if not agrees(command.output, printed):
+                return f"{command.text!r} printed:\n" + "\n".join(printed)
+        return ""
+
+    def gets(self, expected: str, *command: str) -> str:
+        """Run a command; return its output unless it succeeds with the one expected."""
+        result = self.environment.run(*command, cwd=self.folder)
+        return "" if result.returncode == 0 and result.stdout == expected else result.stdout or "failed silently"
+
+    def checks_yaml(self, text: str) -> str:
+        """Parse YAML, and check it if it is a configuration."""
+        if not any(isinstance(part, dict) and part.get("kind") in CONFIGURATIONS for part in yaml.safe_load_all(text)):
+            return ""
+        self.writes("checked.yaml", text)
+        result = self.environment.run("kframework", "config", "check", "checked.yaml", cwd=self.folder)
+        return "" if result.returncode == 0 else result.stdout
