@@ -30,12 +30,12 @@ from kframework.points import (
 )
 from kframework.profile import FilterStep, Profile, ScoreStep, Signature, Step
 from kframework.state.columns import Column
-from kframework.state.log import Log
+from kframework.state.log import NEVER, Log
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.status import Code, Status
 
-__all__ = ["FEW", "Layer", "Layers", "Plan", "ask_filter_rows", "ask_score_rows"]
+__all__ = ["FEW", "Layer", "Layers", "Plan", "as_column", "ask_filter_rows", "ask_score_rows"]
 
 #: Up to this many rows the scalar form is asked (2 us a row), above it the columnar one (36 us, any number).
 FEW = 20
@@ -60,9 +60,9 @@ def ask_filter_rows(
     scalar form only about rows to which no earlier plugin objects, as the answer could not matter elsewhere. A columnar
     form that raises is asked again row by row, so that the fault is that of a node.
     """
-    if step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
+    if len(rows) and step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
         try:
-            bits = step.ask_rows(state, pod, nodes, rows)
+            bits = as_column(step.ask_rows(state, pod, nodes, rows), len(rows))
             objected = np.flatnonzero(bits)
         except Exception as error:
             fault(profile, step.name, "filter_nodes", error)
@@ -83,13 +83,12 @@ def ask_score_rows(
 ) -> tuple[Scores, dict[int, Status]]:
     """Ask one Score plugin about these rows; return its raw scores, aligned, and the faults by row."""
     faults: dict[int, Status] = {}
-    if step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
+    if len(rows) and step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
         try:
-            answer = step.ask_rows(state, pod, nodes, rows)
+            raw = as_column(step.ask_rows(state, pod, nodes, rows), len(rows))
         except Exception as error:
             problem = fault(profile, step.name, "score_nodes", error)
             return np.zeros(len(rows), dtype=np.int64), dict.fromkeys(rows.tolist(), problem)
-        raw = np.full(len(rows), answer, dtype=np.int64) if isinstance(answer, int) else np.asarray(answer)
         if step.normalize is None:
             for place in np.flatnonzero((raw < 0) | (raw > MAX_SCORE)).tolist():
                 faults[int(rows[place])] = invalid_score(step, int(raw[place]))
@@ -102,6 +101,16 @@ def ask_score_rows(
             score = 0
         scores.append(score)
     return np.array(scores, dtype=np.int64), faults
+
+
+def as_column(answer: object, length: int) -> Scores:
+    """Return a columnar form's answer, or its one integer for all, as int64; raise TypeError for anything else."""
+    if type(answer) is int:
+        return np.full(length, answer, dtype=np.int64)
+    column = np.asarray(answer).astype(np.int64, casting="safe", copy=False)
+    if column.shape != (length,):
+        raise TypeError(f"answered an array of shape {column.shape} about {length} rows")
+    return column
 
 
 # -- a layer -------------------------------------------------------------------------------------------------------
@@ -127,7 +136,9 @@ class Layer:
         self._profile = profile
         self._nodes = nodes
         self._log = log
-        self._position: int | None = None
+        self._position = NEVER
+        #: Counts how often all rows were asked again; and how often the layer below had been, when last looked at.
+        self._rebuilt = self._rebuilt_below = 0
         self.filters = filters
         self.scores = scores
         self.below = below
@@ -150,14 +161,20 @@ class Layer:
 
     def catch_up(self, state: CycleState, pod: PendingPod) -> None:
         """Ask again about the rows that changed since the last time; about all of them the first time."""
-        if self.below is not None:
-            self.below.catch_up(state, pod)
+        below = self.below
+        if below is not None:
+            below.catch_up(state, pod)
+            if below._rebuilt != self._rebuilt_below:
+                # Its objections refer to other Statuses now, and its objections are part of ours.
+                self._rebuilt_below = below._rebuilt
+                self._position = NEVER
         log = self._log
         position, self._position = self._position, log.end
         if position == log.end:
             return
-        rows = log.since(position) if position is not None else None
+        rows = log.since(position)
         if rows is None or len(self.table) > 2 * len(self._nodes) + 2 * FEW:
+            self._rebuilt += 1
             self.table.clear()
             self.faults.clear()
             self._ask_rows(state, pod, self._nodes.order)
