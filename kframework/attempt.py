@@ -42,10 +42,11 @@ class Attempt:
         self.queued.unschedulable_plugins = self.queued.pending_plugins = frozenset()
         try:
             search = engine.search(self.profile, self.queued)
+            outcome = engine.find(search)
         except PluginError as error:
-            self._fail(fault(self.profile, error.plugin, "sign", error.__cause__ or error.message), "")
+            hook = error.hook or "search"
+            self._fail(fault(self.profile, error.plugin, hook, error.__cause__ or error.message), "")
             return
-        outcome = engine.find(search)
         self.timings += search.timings
         if isinstance(outcome, Found):
             self._place(search, outcome)

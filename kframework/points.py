@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import msgspec
 
 from kframework.cycle_state import CycleState
+from kframework.errors import PluginError
 from kframework.plugin import ClearNomination, Diagnosis, NodeNames, Nominate, PluginResult, Preempt
 from kframework.profile import FilterStep, Profile, ScoreStep, Step
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -39,6 +41,8 @@ __all__ = [
     "run_unreserve",
 ]
 
+_R = TypeVar("_R")
+
 _log = logging.getLogger(__name__)
 
 #: The longest that a Permit plugin may hold a pod, in seconds.
@@ -64,6 +68,18 @@ def _failure(text: str, status: Status, plugin: str) -> Status:
     return Status(Code.ERROR, (f"{text}: {status.message or status.code.title}",), plugin)
 
 
+def _wrapped(profile: Profile, point: str, failed: Callable[[Status], _R], run: Callable[..., _R], *args: object) -> _R:
+    """Run a point inside its wrappers; what one of them does wrong becomes the answer, made by `failed`."""
+    try:
+        return profile.wrapped(point, run, *args)
+    except PluginError as error:
+        return failed(fault(profile, error.plugin, point, error.__cause__ or error.message))
+
+
+def _itself(status: Status) -> Status | None:
+    return status
+
+
 # -- PreEnqueue ----------------------------------------------------------------------------------------------------
 
 
@@ -84,7 +100,7 @@ def run_pre_enqueue(profile: Profile, pod: PendingPod) -> Status | None:
                 return status.by(step.name)
         return None
 
-    return profile.wrapped("pre_enqueue", run, pod)
+    return _wrapped(profile, "pre_enqueue", _itself, run, pod)
 
 
 # -- PreFilter -----------------------------------------------------------------------------------------------------
@@ -263,7 +279,7 @@ def run_post_filter(profile: Profile, state: CycleState, pod: PendingPod, diagno
             kept = result or kept
         return PostFilterAnswer(Status(Code.UNSCHEDULABLE, tuple(reasons), rejector), kept)
 
-    return profile.wrapped("post_filter", run, state, pod, diagnosis)
+    return _wrapped(profile, "post_filter", PostFilterAnswer, run, state, pod, diagnosis)
 
 
 def _post_filter_parts(profile: Profile, step: Step, answer: object) -> tuple[Status, PluginResult | None]:
@@ -330,7 +346,7 @@ def run_reserve(profile: Profile, state: CycleState, pod: PendingPod, node_name:
                 return status
         return None
 
-    return profile.wrapped("reserve", run, state, pod, node_name)
+    return _wrapped(profile, "reserve", _itself, run, state, pod, node_name)
 
 
 def run_unreserve(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> None:
@@ -343,7 +359,7 @@ def run_unreserve(profile: Profile, state: CycleState, pod: PendingPod, node_nam
             except Exception as error:
                 fault(profile, step.name, "unreserve", error)
 
-    profile.wrapped("unreserve", run, state, pod, node_name)
+    _wrapped(profile, "unreserve", lambda status: None, run, state, pod, node_name)
 
 
 def ask_on_node(
@@ -395,4 +411,4 @@ def run_permit(profile: Profile, state: CycleState, pod: PendingPod, node_name: 
                 return PermitAnswer(status)
         return PermitAnswer(None, tuple(waits))
 
-    return profile.wrapped("permit", run, state, pod, node_name)
+    return _wrapped(profile, "permit", PermitAnswer, run, state, pod, node_name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -148,7 +148,9 @@ class Profile:
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self.distributions: Mapping[str, str | None] = distributions or {}
         self.points: dict[str, tuple[str, ...]] = {point: tuple(names) for point, names in points.items()}
-        self._wrapped = self._validate()
+        self._validate()
+        wrappers = {hook: self._wrappers_of(hook) for hook in sorted(_WRAPPABLE)}
+        self._wrappers: dict[str, tuple[Step, ...]] = {hook: steps for hook, steps in wrappers.items() if steps}
 
         self.queue_sort: Callable[[QueuedPod], Hashable] = cast(
             "Callable[[QueuedPod], Hashable]", self._steps("queue_sort")[0].call
@@ -211,20 +213,35 @@ class Profile:
 
     def has_wrapper(self, point: str) -> bool:
         """Tell whether some plugin wraps the point."""
-        return point in self._wrapped
+        return point in self._wrappers
 
     def wrapped(self, point: str, run: Callable[..., R], *args: object) -> R:
-        """Run a whole point inside the wrappers that plugins put around it; without any, just run it."""
-        manager = self._wrapped.get(point)
-        if manager is None:
+        """Run a whole point inside the wrappers that plugins put around it, the first plugin's outermost.
+
+        Raises PluginError when a wrapper fails or does not yield exactly once.
+        """
+        wrappers = self._wrappers.get(point)
+        return run(*args) if wrappers is None else self._inside(wrappers, point, run, args)
+
+    def _inside(self, wrappers: Sequence[Step], point: str, run: Callable[..., R], args: tuple[object, ...]) -> R:
+        if not wrappers:
             return run(*args)
-        inner = _Inner(point, run)
-        names = _argument_names(_SPECIFIED[point])
-        manager.register(inner, "the point itself")
+        outer, *inner = wrappers
         try:
-            return cast("R", getattr(manager.hook, point)(**dict(zip(names, args, strict=True))))
-        finally:
-            manager.unregister(inner)
+            wrapper = cast("Generator[None, R, R]", outer.call(*args))
+            next(wrapper)
+        except StopIteration:
+            raise self.fault(outer.name, point, "is a wrapper that does not yield") from None
+        except Exception as error:
+            raise self.fault(outer.name, point, error) from error
+        answer = self._inside(inner, point, run, args)
+        try:
+            wrapper.send(answer)
+        except StopIteration as stop:
+            return cast("R", stop.value)
+        except Exception as error:
+            raise self.fault(outer.name, point, error) from error
+        raise self.fault(outer.name, point, "is a wrapper that yields more than once")
 
     # -- compiling -------------------------------------------------------------------------------------------------
 
@@ -254,10 +271,11 @@ class Profile:
             events += (ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT),)
         return events
 
-    def _validate(self) -> dict[str, pluggy.PluginManager]:
-        """Let pluggy check every hook against the contract; return a manager per point that has wrappers."""
-        wrapped: dict[str, pluggy.PluginManager] = {}
-        manager = _manager()
+    def _validate(self) -> None:
+        """Let pluggy check every hook against the contract, and check what pluggy does not know."""
+        manager = pluggy.PluginManager("kframework")
+        for protocol in SPECIFICATIONS:
+            manager.add_hookspecs(protocol)
         for name, plugin in self.plugins.items():
             try:
                 manager.register(plugin, name)
@@ -268,18 +286,13 @@ class Profile:
             manager.unregister(plugin)
             for hook, options in hooks_of(type(plugin)).items():
                 self._check_hook(name, plugin, hook, options)
-        for point in _WRAPPABLE:
-            wrappers = [
-                (name, plugin)
-                for name, plugin in reversed(list(self.plugins.items()))
-                if hooks_of(type(plugin)).get(point, {}).get("wrapper")
-            ]
-            if wrappers:
-                wrapped[point] = manager = pluggy.PluginManager("kframework")
-                manager.add_hookspecs(_first_result(point))
-                for name, plugin in wrappers:
-                    manager.register(_Wrapper(point, getattr(plugin, point)), name)
-        return wrapped
+
+    def _wrappers_of(self, hook: str) -> tuple[Step, ...]:
+        """List the wrappers of a hook by the plugins that are enabled at its point, in order."""
+        names = self.points.get("reserve" if hook == "unreserve" else hook, ())
+        plugins = (self.plugins[name] for name in names)
+        wrapping = (plugin for plugin in plugins if hooks_of(type(plugin)).get(hook, {}).get("wrapper"))
+        return tuple(Step(plugin, getattr(plugin, hook)) for plugin in wrapping)
 
     def _check_hook(self, name: str, plugin: Plugin, hook: str, options: Mapping[str, object]) -> None:
         if options.get("tryfirst") or options.get("trylast"):
@@ -301,20 +314,6 @@ class Profile:
         return f"<Profile {self.name}: {', '.join(self.plugins)}>"
 
 
-class _Inner:
-    """The point itself, as the innermost hook of its wrappers."""
-
-    def __init__(self, point: str, run: Callable[..., object]) -> None:
-        setattr(self, point, pluggy.HookimplMarker("kframework")(_with_arguments(point, run)))
-
-
-class _Wrapper:
-    """One plugin's wrapper of one point, alone."""
-
-    def __init__(self, point: str, wrapper: Callable[..., object]) -> None:
-        setattr(self, point, wrapper)
-
-
 #: The specification of every hook, by name.
 _SPECIFIED: dict[str, Callable[..., object]] = {
     name: member
@@ -326,37 +325,6 @@ _SPECIFIED: dict[str, Callable[..., object]] = {
 
 def _argument_names(function: Callable[..., object]) -> tuple[str, ...]:
     return tuple(name for name in inspect.signature(function).parameters if name != "self")
-
-
-def _with_arguments(point: str, run: Callable[..., object]) -> Callable[..., object]:
-    """Give a function the argument names that pluggy hands over by."""
-
-    def inner(*args: object) -> object:
-        return run(*args)
-
-    parameters = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in _argument_names(_SPECIFIED[point])
-    ]
-    inner.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # how pluggy learns the names
-    return inner
-
-
-def _first_result(point: str) -> type:
-    """Return a namespace that specifies one point as answering a single result."""
-    marker = pluggy.HookspecMarker("kframework")
-
-    class Specification:
-        """The specification of one wrapped point."""
-
-    setattr(Specification, point, staticmethod(marker(firstresult=True)(_with_arguments(point, lambda *_: None))))
-    return Specification
-
-
-def _manager() -> pluggy.PluginManager:
-    manager = pluggy.PluginManager("kframework")
-    for protocol in SPECIFICATIONS:
-        manager.add_hookspecs(protocol)
-    return manager
 
 
 def _method(plugin: Plugin, hooks: Mapping[str, Mapping[str, object]], hook: str) -> Callable[..., object] | None:

@@ -146,6 +146,6 @@ def hooks_of(plugin: type[Plugin]) -> dict[str, Mapping[str, object]]:
 
 
 def points_of(plugin: type[Plugin]) -> frozenset[str]:
-    """Return the extension points that a plugin extends; a wrapper alone extends none."""
-    hooks = {name for name, options in hooks_of(plugin).items() if not options.get("wrapper")}
-    return frozenset(point for point, names in POINTS.items() if hooks.intersection(names))
+    """Return the extension points that a plugin extends or wraps."""
+    hooks = hooks_of(plugin).keys()
+    return frozenset(point for point, names in POINTS.items() if not hooks.isdisjoint(names))
