@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -73,14 +74,14 @@ class Reader:
     def types(self, block: Block) -> str:
         """Type the commands of a console block, and compare what they print."""
         for command in commands(block):
-            printed = tuple(self.environment.run("bash", "-c", command.text, cwd=self.folder).stdout.splitlines())
-            if not agrees(command.output, printed):
-                return f"{command.text!r} printed:\n" + "\n".join(printed)
+            printed = self.runs("bash", "-c", command.text).stdout
+            if not agrees(command.output, tuple(printed.splitlines())):
+                return f"{command.text!r} printed:\n{printed}"
         return ""
 
     def gets(self, expected: str, *command: str) -> str:
         """Run a command; return its output unless it succeeds with the one expected."""
-        result = self.environment.run(*command, cwd=self.folder)
+        result = self.runs(*command)
         return "" if result.returncode == 0 and result.stdout == expected else result.stdout or "failed silently"
 
     def checks_yaml(self, text: str) -> str:
@@ -88,5 +89,9 @@ class Reader:
         if not any(isinstance(part, dict) and part.get("kind") in CONFIGURATIONS for part in yaml.safe_load_all(text)):
             return ""
         self.writes("checked.yaml", text)
-        result = self.environment.run("kframework", "config", "check", "checked.yaml", cwd=self.folder)
+        result = self.runs("kframework", "config", "check", "checked.yaml")
         return "" if result.returncode == 0 else result.stdout
+
+    def runs(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in the folder; a module that was written there is the one that runs."""
+        return self.environment.run("env", f"PYTHONPATH={self.folder}", *command, cwd=self.folder)
