@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -40,17 +40,17 @@ INSUFFICIENT = "Insufficient {}"
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
-#: What must be free on a node: the columns of what it offers and of what is taken, and how much the pod needs.
-_CHECKED = StateKey[tuple[tuple[Column, Column, int], ...]]("NodeResourcesFit.checked")
+#: What must be free on a node: the columns of what it offers and of what is taken, what the pod needs, the reason bit.
+_CHECKED = StateKey[tuple[tuple[Column, Column, int, int], ...]]("NodeResourcesFit.checked")
 #: What is scored: the columns of what a node offers and of what is taken, how much the pod adds, and the weight.
 _SCORED = StateKey[tuple[tuple[Column, Column, int, int], ...]]("NodeResourcesFit.scored")
 
 #: A quotient of natural numbers whose sum is smaller is never rounded up to a whole number in floating point.
 _EXACT = 1 << 53
 
-# Reason bits: the first two, then one per checked resource in order. Should a pod ask for more than 30, the last are
-# still found, only not named.
-_FULL, _UNRESOLVABLE, _FIRST_RESOURCE = 1 << 0, 1 << 1, 2
+# Reason bits: these two, then one per checked resource in order. Should a pod ask for more than 30, the last share one
+# and are named together.
+_FULL, _UNRESOLVABLE = 1 << 0, 1 << 1
 
 
 class NodeResourcesFit(Plugin):
@@ -77,41 +77,46 @@ class NodeResourcesFit(Plugin):
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> None:
-        state[_CHECKED] = tuple((*_columns(nodes, resource), amount) for resource, amount in self._checked(pod))
+        state[_CHECKED] = tuple(
+            (*_columns(nodes, resource), amount, bit) for resource, amount, bit in self._checked(pod)
+        )
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         row, checked = node.row, state[_CHECKED]
         bits = _FULL if node.requested("pods") + 1 > node.allocatable("pods") else 0
-        for place, (offered, requested, amount) in enumerate(checked, _FIRST_RESOURCE):
+        for offered, requested, amount, bit in checked:
             room = offered.cells[row]
             if amount > room - requested.cells[row]:
-                bits |= 1 << place | _UNRESOLVABLE * (amount > room)
+                bits |= bit | _UNRESOLVABLE * (amount > room)
         return self.filter_status(pod, bits) if bits else None
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         checked = state[_CHECKED]
         bits = _FULL * (nodes.requested("pods")[rows] + 1 > nodes.allocatable("pods")[rows]).astype(np.int64)
-        for place, (offered, requested, amount) in enumerate(checked, _FIRST_RESOURCE):
+        for offered, requested, amount, bit in checked:
             room = offered.values[rows]
-            bits |= (amount > room - requested.values[rows]).astype(np.int64) << place
-            bits |= (amount > room).astype(np.int64) * _UNRESOLVABLE
+            bits |= bit * (amount > room - requested.values[rows]).astype(np.int64)
+            bits |= _UNRESOLVABLE * (amount > room).astype(np.int64)
         return bits
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        return pod.template.once((self, bits), lambda spec: self._status(pod, bits))
+
+    def _status(self, pod: PendingPod, bits: int) -> Status:
         reasons = [TOO_MANY_PODS] if bits & _FULL else []
-        for place, (resource, _) in enumerate(self._checked(pod), _FIRST_RESOURCE):
-            if bits >> place & 1:
-                reasons.append(INSUFFICIENT.format(resource))
+        reasons += [INSUFFICIENT.format(resource) for resource, _, bit in self._checked(pod) if bits & bit]
         return unresolvable(*reasons) if bits & _UNRESOLVABLE else unschedulable(*reasons)
 
-    def _checked(self, pod: PendingPod) -> list[tuple[str, int]]:
-        """List what the pod needs of a node, native resources first, without what is to be ignored."""
+    def _checked(self, pod: PendingPod) -> Iterator[tuple[str, int, int]]:
+        """Yield what the pod needs of a node, native ones first, without those to be ignored, and the reason bits."""
         wanted = {resource: amount for resource, amount in pod.template.fit if amount}
-        native = [(resource, wanted.pop(resource)) for resource in _NATIVE if resource in wanted]
-        return native + [(resource, amount) for resource, amount in wanted.items() if not self._ignores(resource)]
+        scalar = (resource for resource in wanted if resource not in _NATIVE and not self._ignores(resource))
+        names = (*(resource for resource in _NATIVE if resource in wanted), *scalar)
+        for place, resource in enumerate(names, 2):
+            yield resource, wanted[resource], 1 << min(place, 31)
 
     def _ignores(self, resource: str) -> bool:
         group, slash, _ = resource.partition("/")

@@ -251,6 +251,16 @@ def test_a_resource_that_a_node_comes_to_offer_is_seen() -> None:
     assert filtered(plugin, state, pod) == {}
 
 
+def test_no_resource_is_missed_however_many_a_pod_asks_for() -> None:
+    names = [f"example.com/r{number}" for number in range(80)]
+    pod, enough = make_pod(requests=dict.fromkeys(names, 2)), dict.fromkeys(names, 2)
+    nodes = [make_node("n0", allocatable=enough | {names[3]: 1}), make_node("n1", allocatable=enough | {names[79]: 1})]
+    found = filtered(made(NodeResourcesFit), cluster_of([*nodes, make_node("n2", allocatable=enough)]), pod)
+    assert found["n0"] == unresolvable(f"Insufficient {names[3]}")
+    assert f"Insufficient {names[79]}" in found["n1"].reasons
+    assert found.keys() == {"n0", "n1"}
+
+
 def test_pod_level_resources_count_for_room_but_not_for_scores() -> None:
     spec = PodSpec(containers=(make_container(cpu=1, memory=0),), resources=Resources(requests={"cpu": "3"}))
     pod, state = Pod(spec=spec), cluster_of([make_node("n", cpu=2)])
