@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.cycle_state import CycleState
-from kframework.layers import FEW, Layer, Plan, ask_filter_rows, ask_score_rows
+from kframework.layers import FEW, Layer, Plan, as_column, ask_filter_rows, ask_score_rows
 from kframework.objections import ATTEMPT, PASS, PLUGIN, UNREACHED, StatusTable, bits_of, of_plugin, order_of, source_of
 from kframework.plugin import MAX_SCORE, Diagnosis, Scores
 from kframework.points import (
@@ -118,6 +118,8 @@ class Search:
         self.fresh_scores: tuple[ScoreStep, ...] = plan.fresh_scores
         #: The objection of a nominated node that was tried first, by row.
         self._tried: dict[int, int] = {}
+        #: The rows that are out of the question once the pods nominated to them have arrived.
+        self._taken: set[int] = set()
         #: What the search looked at, for those who check it: rows in rotation order, their objections, the rows that
         #: went on to scoring and their totals.
         self.ring: NDArray[np.int64] = _NONE
@@ -159,8 +161,8 @@ class Search:
         if len(self.candidates) <= enough and len(self.ring) < len(ring):
             self._look(ring, enough)
         passing, self.candidates = len(self.candidates), self.candidates[:enough]
-        fault_found = self._fault(self.objections[: self.evaluated])
-        self._advance(ring)
+        fault_found = self._fault()
+        self._advance()
         if fault_found is not None:
             return Failed(fault_found)
         if not passing:
@@ -286,6 +288,7 @@ class Search:
                     beside = self._ask_beside(int(ring[place]), rivals)
                     if beside != PASS:
                         objections[place] = beside
+                        self._taken.add(int(ring[place]))
         return objections
 
     def _ask_along(self, ring: NDArray[np.int64], objections: Scores, enough: int) -> None:
@@ -296,7 +299,8 @@ class Search:
         if not self.along:
             return
         passed = 0
-        open_places = np.flatnonzero(objections == PASS)
+        unopposed = objections == PASS
+        open_places = np.flatnonzero(unopposed)
         for place, row in zip(open_places.tolist(), ring[open_places].tolist(), strict=True):
             objection = self._ask_scalars(row, PASS)
             if objection != PASS:
@@ -309,8 +313,10 @@ class Search:
                 return
         if passed:
             return
-        for place in np.flatnonzero(objections > of_plugin(self.along[0].order)).tolist():
-            objections[place] = self._ask_scalars(int(ring[place]), int(objections[place]))
+        behind = np.flatnonzero(~unopposed & (objections > of_plugin(self.along[0].order)))
+        for place, row in zip(behind.tolist(), ring[behind].tolist(), strict=True):
+            if row not in self._taken:
+                objections[place] = self._ask_scalars(row, int(objections[place]))
 
     def _ask_scalars(self, row: int, objection: int) -> int:
         node, reach = self.nodes[row], order_of(objection)
@@ -322,16 +328,20 @@ class Search:
                 return self.table.objection(step.order, status)
         return objection
 
-    def _fault(self, objections: Scores) -> Status | None:
-        """Return the first fault that the search ran into."""
+    def _fault(self) -> Status | None:
+        """Return the first fault that the search ran into; there it ended."""
         top = self.top
         if not self.table.faults and (top is None or not top.has_faults):
             return None
-        statuses = (self.status(int(objection)) for objection in objections if objection != PASS)
-        return next((status for status in statuses if not status.rejected), None)
+        for place, objection in enumerate(self.objections[: self.evaluated].tolist()):
+            if objection != PASS and not (status := self.status(objection)).rejected:
+                self.evaluated = place
+                return status
+        return None
 
-    def _advance(self, ring: NDArray[np.int64]) -> None:
-        outside = sum(1 for row in self._tried if row not in ring)
+    def _advance(self) -> None:
+        """Let the next search start behind what this one looked at; the nominated node counts wherever it is."""
+        outside = sum(row not in self.ring[: self.evaluated] for row in self._tried)
         self.rotation.start = (self.rotation.start + self.evaluated + outside) % len(self.nodes)
 
     # -- why not ---------------------------------------------------------------------------------------------------
@@ -347,12 +357,15 @@ class Search:
         step = self.profile.filters[order_of(objection)]
         assert step.explain is not None
         try:
-            return step.explain(self.pod, bits_of(objection)).by(step.name)
+            status = step.explain(self.pod, bits_of(objection))
         except Exception as error:
             return fault(self.profile, step.name, "filter_status", error)
+        if isinstance(status, Status) and status.rejected:
+            return status.by(step.name)
+        return fault(self.profile, step.name, "filter_status", f"answered {status!r}, which is no rejection")
 
-    def _unfit(self, narrowing: Narrowing) -> Unfit:
-        """Count what stands against the nodes."""
+    def _unfit(self, narrowing: Narrowing) -> Unfit | Failed:
+        """Count what stands against the nodes; Failed where that cannot be put into words."""
         by_row = dict(zip(self.ring.tolist(), self.objections.tolist(), strict=True))
         by_row = {**self._tried, **by_row}
         absent = narrow(narrowing) if narrowing.nodes is not None else None
@@ -364,8 +377,10 @@ class Search:
             counts[objection] = counts.get(objection, 0) + 1
         for objection, count in counts.items():
             status = self.status(objection)
+            if not status.rejected:
+                return Failed(status)
             rejectors.add(status.plugin)
-            if status.code == Code.PENDING:
+            if status.code == Code.PENDING and objection in self.objections:
                 pending.add(status.plugin)
             for reason in status.reasons:
                 reasons[reason] = reasons.get(reason, 0) + count
@@ -380,7 +395,7 @@ class Search:
             return self.status(objection)
 
         diagnosis = Diagnosis(self.nodes, status_of, tuple(sorted(rejectors)))
-        return Unfit(diagnosis, reasons, frozenset(rejectors), frozenset(pending), len(self.ring))
+        return Unfit(diagnosis, reasons, frozenset(rejectors), frozenset(pending), len(by_row))
 
     # -- which one -------------------------------------------------------------------------------------------------
 
@@ -460,8 +475,8 @@ class Search:
         """Let a plugin normalise its scores of the candidates; return them times its weight."""
         assert step.normalize is not None
         try:
-            scores = step.normalize(self.state, self.pod, raw)
-            low, high = (scores, scores) if isinstance(scores, int) else (int(scores.min()), int(scores.max()))
+            scores = as_column(step.normalize(self.state, self.pod, raw), len(raw))
+            low, high = int(scores.min()), int(scores.max())
         except Exception as error:
             return fault(self.profile, step.name, "normalize_score", error)
         if low < 0 or high > MAX_SCORE:
