@@ -8,7 +8,7 @@ the scheduler's Clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import StrEnum
 
 import msgspec
 
@@ -17,7 +17,7 @@ from kframework.status import Code
 __all__ = ["Binding", "Decision", "Result", "fit_error"]
 
 
-class Result(str, Enum):
+class Result(StrEnum):
     """How an attempt ended, in kube-scheduler's words."""
 
     SCHEDULED = "scheduled"
@@ -56,7 +56,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     nominated: str | None = None
     victims: tuple[str, ...] = ()
-    sampled: bool = False
     started: int = 0
     timings: tuple[tuple[str, int], ...] = ()
 
