@@ -1,0 +1,96 @@
+"""The command line: a thin shell over the package, with kubectl's habits.
+
+The modules here import nothing heavy at the top, so that `kframework --help` answers at once: each command imports what
+it needs when it runs. Data goes to stdout, all else to stderr.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+
+from kframework.cli import config, plugins, simulate
+from kframework.cli.logs import logging_to_stderr
+from kframework.cli.options import HELP_OPTIONS, help_alone
+from kframework.cli.printing import say
+from kframework.errors import KFrameworkError
+
+__all__ = ["main"]
+
+log = logging.getLogger(__name__)
+
+#: The exit codes beside 0: something is wrong with the input, or with the command line itself.
+_ERROR, _USAGE = 1, 2
+
+app = typer.Typer(
+    name="kframework",
+    help="Schedule pods as kube-scheduler does, with plugins written in Python.",
+    context_settings=HELP_OPTIONS,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command("simulate")(simulate.command)
+app.add_typer(plugins.app, name="plugins")
+app.add_typer(config.app, name="config")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 = done, 1 = an error, 2 = wrong usage, 130 = interrupted."""
+    with logging_to_stderr():
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(code)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        from kframework import __version__
+
+        typer.echo(f"kframework {__version__}")
+        raise typer.Exit
+    help_alone(context)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Run a command; what goes wrong becomes lines on stderr and an exit code here, and nowhere else."""
+    try:
+        # An interrupt comes back as a number, like any other early exit.
+        code: int | None = app(arguments, prog_name="kframework", standalone_mode=False)
+        sys.stdout.flush()
+        return code or 0
+    except typer.TyperException as error:
+        say("error", error.format_message().replace("Value error, ", ""))
+        command = getattr(getattr(error, "ctx", None), "command_path", "kframework")
+        sys.stderr.write(f"See '{command} --help' for usage.\n")
+        return _USAGE
+    except BrokenPipeError:
+        # Whoever read the output has gone. The interpreter flushes stdout once more at its end: into nothing.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _ERROR
+    except Exception as error:
+        log.debug("the error in full", exc_info=error)
+        for line in _lines(error):
+            say("error", line)
+        return _ERROR
+
+
+def _lines(error: BaseException) -> Iterator[str]:
+    """Put an error into lines for the user: one for each thing that is wrong."""
+    if isinstance(error, BaseExceptionGroup):
+        for member in error.exceptions:
+            yield from _lines(member)
+    elif isinstance(error, KFrameworkError):
+        yield from str(error).splitlines()
+    elif isinstance(error, OSError) and error.filename is not None:
+        yield f"{error.filename}: {error.strerror}"
+    else:
+        yield f"unexpected {type(error).__name__}: {error} (-v 4 shows where it comes from)"

@@ -1,0 +1,64 @@
+"""What the commands have in common: their options and how they are spelt."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from kframework.cli.logs import set_verbosity
+
+__all__ = ["HELP_OPTIONS", "Filenames", "Output", "OutputOption", "Verbosity", "group", "help_alone"]
+
+HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
+
+class Output(StrEnum):
+    """The forms of a list, beside the plain table."""
+
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+Filenames = Annotated[
+    list[str],
+    typer.Option(
+        "-f",
+        "--filename",
+        metavar="FILE",
+        help="Cluster file (YAML or JSON, as kubectl prints it), folder of such files, or - for stdin; repeatable.",
+    ),
+]
+
+OutputOption = Annotated[
+    Output | None,
+    typer.Option("-o", "--output", help="Print a wider table, JSON, YAML or names only instead of a table."),
+]
+
+Verbosity = Annotated[
+    int,
+    typer.Option(
+        "-v",
+        "--v",
+        metavar="LEVEL",
+        show_default=False,
+        callback=set_verbosity,
+        help="Log to stderr: 0 = warnings (the default), 1 = more, 4 = all, with tracebacks.",
+    ),
+]
+
+
+def group(help: str) -> typer.Typer:
+    """Return an empty group of commands, which shows its help when it is called without one."""
+    commands = typer.Typer(help=help, context_settings=HELP_OPTIONS, rich_markup_mode=None)
+    commands.callback(invoke_without_command=True)(help_alone)
+    return commands
+
+
+def help_alone(context: typer.Context) -> None:
+    """Show the help of a group that is called without a command."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())

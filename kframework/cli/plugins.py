@@ -1,0 +1,105 @@
+"""`kframework plugins`: which plugins there are, who offers them, and what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kframework.cli.options import Output, OutputOption, Verbosity, group
+from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml, say
+
+if TYPE_CHECKING:
+    from kframework.registry import Offer, Registry
+
+__all__ = ["app"]
+
+app = group("Look at the plugins that a configuration can name.")
+
+_HEADERS = ("NAME", "SOURCE", "READS", "POINTS")
+_WIDE_HEADERS = ("NAME", "STATUS", "DISTRIBUTION", "TARGET", "READS", "POINTS")
+
+#: Whoever offers a plugin from here has it built in.
+_BUILT_IN = "kframework.plugins."
+
+
+class _Row(msgspec.Struct):
+    """A plugin as it is listed.
+
+    `status` is `built-in`, `installed`, `not built yet` (one of kube-scheduler's), `broken` or `conflict`, and
+    `message` says more of the last two.
+    """
+
+    name: str
+    status: str
+    points: list[str]
+    reads: str | None = None
+    distribution: str | None = None
+    target: str | None = None
+    message: str = ""
+
+
+@app.command("list")
+def list_(output: OutputOption = None, verbosity: Verbosity = 0) -> None:
+    """List kube-scheduler's plugins and all that are installed."""
+    from kframework.registry import Registry
+
+    rows = list(_rows(Registry.installed()))
+    match output:
+        case Output.JSON:
+            print_json(rows)
+        case Output.YAML:
+            print_yaml([msgspec.to_builtins(row) for row in rows])
+        case Output.NAME:
+            print_names("plugin", dict.fromkeys(row.name for row in rows))
+        case Output.WIDE:
+            print_table(_WIDE_HEADERS, [_wide_cells(row) for row in rows])
+        case None:
+            print_table(_HEADERS, [_cells(row) for row in rows])
+    for message in dict.fromkeys(row.message for row in rows if row.message):
+        say("warning", message)
+
+
+def _rows(registry: Registry) -> Iterator[_Row]:
+    """Describe every plugin; one that cannot be imported costs its own row only."""
+    from kframework.config import known_in_tree
+
+    for name in sorted({*registry, *known_in_tree}):
+        offers = registry.offers(name)
+        if not offers:
+            yield _Row(name, "not built yet", _in_order(known_in_tree[name].points))
+        for offer in offers:
+            yield _row(registry, offer)
+
+
+def _row(registry: Registry, offer: Offer) -> _Row:
+    from kframework.errors import PluginError
+    from kframework.registry import points_of
+
+    distribution, target = offer.distribution or None, offer.target or None
+    try:
+        plugin = registry.load(offer.name)
+    except PluginError as error:
+        status = "conflict" if len(registry.offers(offer.name)) > 1 else "broken"
+        return _Row(offer.name, status, [], None, distribution, target, str(error))
+    status = "built-in" if offer.target.startswith(_BUILT_IN) else "installed"
+    return _Row(offer.name, status, _in_order(points_of(plugin)), plugin.reads, distribution, target)
+
+
+def _in_order(points: frozenset[str]) -> list[str]:
+    from kframework.registry import POINTS
+
+    return sorted(points, key=[*POINTS, *points].index)
+
+
+def _cells(row: _Row) -> tuple[str, ...]:
+    """Name one source: the distribution of a plugin from outside, with what is wrong with it; otherwise the status."""
+    source = row.status if row.status in ("built-in", "not built yet") else row.distribution or NONE
+    wrong = f" ({row.status})" if row.message else ""
+    return row.name, source + wrong, row.reads or NONE, ", ".join(row.points) or NONE
+
+
+def _wide_cells(row: _Row) -> tuple[str, ...]:
+    name, _, reads, points = _cells(row)
+    return name, row.status, row.distribution or NONE, row.target or NONE, reads, points

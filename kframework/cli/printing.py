@@ -1,0 +1,97 @@
+"""How results are printed: tables as kubectl's on stdout, JSON, YAML, names; and lines beside them on stderr."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+__all__ = ["NONE", "print_json", "print_names", "print_table", "print_yaml", "say", "table"]
+
+#: What a table shows where there is nothing to show.
+NONE = "<none>"
+
+#: On a terminal the last column is wrapped where it is, or below its row if fewer columns than this are left for it.
+_NARROW = 40
+
+_INDENT = " " * 4
+
+#: The colours of words in the column STATUS, as ANSI codes.
+_COLOURS = {"Bound": "32", "Pending": "33"}
+
+
+def say(kind: str, text: str) -> None:
+    """Write a line beside the data, to stderr: an `error`, a `warning`, a `notice`; a terminal gets it wrapped."""
+    line = f"{kind}: {text}"
+    if sys.stderr.isatty():
+        line = textwrap.fill(line, _width(), subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
+    # Looked up at every call: a progress bar stands in for stderr while it is shown.
+    sys.stderr.write(f"{line}\n")
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table to stdout, in colour and fitted to its width if that is a terminal."""
+    width = _width() if sys.stdout.isatty() else None
+    sys.stdout.writelines(f"{line}\n" for line in table(headers, rows, width, _COLOURS if _in_colour() else {}))
+
+
+def print_json(items: Sequence[object]) -> None:
+    """Print a list as JSON."""
+    import msgspec
+
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(items), indent=4).decode() + "\n")
+
+
+def print_yaml(items: Sequence[object]) -> None:
+    """Print a list as YAML."""
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    yaml.dump(items, sys.stdout, Dumper=dumper, sort_keys=False, allow_unicode=True)
+
+
+def print_names(kind: str, names: Iterable[str]) -> None:
+    """Print names as `kind/name`, one a line."""
+    sys.stdout.writelines(f"{kind}/{name}\n" for name in names)
+
+
+def table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, colours: dict[str, str]
+) -> Iterator[str]:
+    """Lay out a table: columns two spaces apart, the last one wrapped into `width`, never cut."""
+    widths = [max(map(len, column)) for column in zip(headers[:-1], *(row[:-1] for row in rows), strict=True)]
+    offset = sum(widths) + 2 * len(widths)
+    status = headers.index("STATUS") if "STATUS" in headers else None
+    for row in (headers, *rows):
+        line = ""
+        for index, (cell, cell_width) in enumerate(zip(row[:-1], widths, strict=True)):
+            colour = colours.get(cell) if index == status else None
+            line += (f"\x1b[{colour}m{cell}\x1b[0m" if colour else cell) + " " * (cell_width - len(cell) + 2)
+        yield from _with_last(line, offset, " ".join(row[-1].split()), width)
+
+
+def _with_last(line: str, offset: int, last: str, width: int | None) -> Iterator[str]:
+    if width is None or offset + len(last) <= width:
+        yield (line + last).rstrip()
+        return
+    below = width - offset < _NARROW
+    indent = _INDENT if below else " " * offset
+    wrapped = textwrap.wrap(last, max(width - len(indent), _NARROW), break_on_hyphens=False)
+    yield line.rstrip() if below else line + wrapped.pop(0)
+    yield from (indent + part for part in wrapped)
+
+
+def _width() -> int:
+    """Return the columns of the terminal."""
+    return shutil.get_terminal_size().columns
+
+
+def _in_colour() -> bool:
+    """Tell whether stdout shows colours: a terminal unless NO_COLOR or TERM=dumb, anything with FORCE_COLOR."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")

@@ -1,0 +1,72 @@
+"""What the tests of the command line have: a way to run it, and distributions to plant."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Mapping
+from inspect import unwrap
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kframework import registry
+from kframework.cli import main
+
+
+class Run(NamedTuple):
+    """What a command came to."""
+
+    code: object
+    out: str
+    err: str
+
+    @property
+    def errors(self) -> list[str]:
+        """The lines on stderr, without the notice that some in-tree plugins are not built."""
+        return [line for line in self.err.splitlines() if not line.startswith("notice: not built yet")]
+
+
+Command = Callable[..., Run]
+Install = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody's own settings colour what the tests compare."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a command line in this process."""
+
+    def run(*arguments: object, stdin: str = "") -> Run:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit:
+            main([str(argument) for argument in arguments])
+        return Run(exit.value.code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Install a distribution of one module that offers plugins, as pip would leave it on the path."""
+
+    def install(name: str, plugins: Mapping[str, str], source: str, version: str = "1.0") -> None:
+        folder = tmp_path / "site" / name
+        metadata = folder / f"{name}-{version}.dist-info"
+        metadata.mkdir(parents=True)
+        (folder / f"{name}.py").write_text(source)
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        entries = "\n".join(f"{plugin} = {name}:{target}" for plugin, target in plugins.items())
+        (metadata / "entry_points.txt").write_text(f"[kframework.plugins]\n{entries}\n")
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.setattr(registry, "_installed", unwrap(registry._installed))  # what is cached misses it
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    return install

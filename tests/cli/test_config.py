@@ -1,0 +1,130 @@
+"""`kframework config check` and `config show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kframework.config import default_configuration, effective_yaml
+from tests.cli.conftest import Command, Install
+
+HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+BROKEN_PLUGIN = "raise RuntimeError('no such device')\n"
+
+PICKY_PLUGIN = """
+from kframework import Plugin, PluginArgs, hookimpl
+
+class PickyArgs(PluginArgs):
+    much: int
+
+class Picky(Plugin):
+    name = "Picky"
+    Args = PickyArgs
+
+    @hookimpl
+    def pre_enqueue(self, pod):
+        return None
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config.yaml"
+
+
+def test_a_good_file_is_ok(run: Command, file: Path) -> None:
+    file.write_text(HEADER)
+    result = run("config", "check", file)
+    assert (result.code, result.out, result.errors) == (0, f"{file}: ok\n", [])
+
+
+def test_stdin_is_checked(run: Command) -> None:
+    assert run("config", "check", "-", stdin=HEADER).out == "-: ok\n"
+
+
+def test_what_is_odd_is_a_warning(run: Command, file: Path) -> None:
+    file.write_text(HEADER + "profiles: [{pluginConfig: [{name: Mine, args: {}}]}]\n")
+    result = run("config", "check", file)
+    message = "args of Mine have no effect: the profile does not enable it"
+    assert (result.code, result.errors) == (0, [f"warning: {file}:3: profiles[0].pluginConfig: {message}"])
+
+
+def test_every_problem_is_a_line(run: Command, file: Path) -> None:
+    file.write_text(HEADER + "parallelism: many\nprofiles:\n- percentageOfNodesToScore: half\n")
+    code, out, err = run("config", "check", file)
+    assert (code, out) == (1, "")
+    assert err.splitlines() == [
+        f'error: {file}:3: parallelism: expected an integer, got "many"',
+        f'error: {file}:5: profiles[0].percentageOfNodesToScore: expected an integer, got "half"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [b\n", "2: is not YAML: did not find expected ',' or ']'"),
+        (
+            "apiVersion: v1\nkind: Node\n",
+            (
+                "2: kind: couldn't decode as KubeSchedulerConfiguration, got Node (v1); want "
+                "KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) or "
+                "KFrameworkConfiguration (kframework.dev/v1)"
+            ),
+        ),
+        (
+            HEADER + "profiles: [{plugins: {score: {enabled: [{name: NodeResourceFit}]}}}]\n",
+            (
+                '3: profiles[0].plugins.score.enabled[0].name: ScorePlugin "NodeResourceFit" does not exist '
+                "(did you mean 'NodeResourcesFit'?)"
+            ),
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(run: Command, file: Path, text: str, message: str) -> None:
+    file.write_text(text)
+    assert run("config", "check", file) == (1, "", f"error: {file}:{message}\n")
+
+
+def test_a_missing_file(run: Command, file: Path) -> None:
+    assert run("config", "check", file) == (1, "", f"error: {file}: cannot be read: No such file or directory\n")
+
+
+def test_a_plugin_that_cannot_be_imported(run: Command, install: Install, file: Path) -> None:
+    install("broken_module", {"Broken": "Broken"}, BROKEN_PLUGIN)
+    file.write_text(HEADER + "profiles: [{plugins: {multiPoint: {enabled: [{name: Broken}]}}}]\n")
+    code, out, err = run("config", "check", file)
+    assert (code, out) == (1, "")
+    fault = "plugin 'Broken' (from broken_module 1.0): cannot be imported: RuntimeError: no such device"
+    assert err == f"error: {file}:3: profiles[0].plugins.multiPoint.enabled[0].name: {fault}\n"
+
+
+def test_args_that_a_plugin_refuses(run: Command, install: Install, file: Path) -> None:
+    install("picky_module", {"Picky": "Picky"}, PICKY_PLUGIN)
+    plugins = "plugins: {multiPoint: {enabled: [{name: Picky}]}}, pluginConfig: [{name: Picky, args: {mch: 1}}]"
+    file.write_text(f"{HEADER}profiles: [{{{plugins}}}]\n")
+    code, _, err = run("config", "check", file)
+    assert code == 1
+    assert all(line.startswith(f"error: {file}:3: profiles[0].pluginConfig[0].args.m") for line in err.splitlines())
+    assert "(did you mean 'much'?)" in err
+
+
+def test_show_without_a_file_is_the_default(run: Command) -> None:
+    assert run("config", "show") == (0, effective_yaml(default_configuration()), "")
+
+
+def test_show_fills_a_file_in(run: Command, file: Path) -> None:
+    file.write_text(HEADER + "profiles: [{schedulerName: mine, percentageOfNodesToScore: 7}]\n")
+    code, out, err = run("config", "show", file)
+    (profile,) = yaml.safe_load(out)["profiles"]
+    assert (code, err) == (0, "")
+    assert (profile["schedulerName"], profile["percentageOfNodesToScore"]) == ("mine", 7)
+    assert "PrioritySort" in [plugin["name"] for plugin in profile["plugins"]["multiPoint"]["enabled"]]
+
+
+def test_what_show_prints_means_the_same(run: Command, file: Path) -> None:
+    file.write_text(HEADER + "profiles: [{schedulerName: mine}]\n")
+    shown = run("config", "show", file).out
+    assert run("config", "show", "-", stdin=shown).out == shown

@@ -1,0 +1,110 @@
+"""The command line as a whole: help, usage, exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+
+import pytest
+
+from kframework.cli import simulate
+from kframework.errors import ClusterError, ConfigError, InputError, KFrameworkError, PluginError
+from tests.cli.conftest import Command
+
+
+def fails_with(error: BaseException) -> Callable[..., object]:
+    def fail(*args: object) -> object:
+        raise error
+
+    return fail
+
+
+def test_version(run: Command) -> None:
+    assert run("--version") == (0, f"kframework {version('kframework-sdk')}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "commands"),
+    [
+        ([], ["simulate", "plugins", "config"]),
+        (["--help"], ["simulate", "plugins", "config"]),
+        (["plugins"], ["list"]),
+        (["config"], ["check", "show"]),
+        (["config", "-h"], ["check", "show"]),
+    ],
+)
+def test_help_lists_the_commands(run: Command, arguments: list[str], commands: list[str]) -> None:
+    code, out, err = run(*arguments)
+    assert (code, err) == (0, "")
+    listed = out.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed] == commands
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "command"),
+    [
+        (["simulat"], "No such command 'simulat'. Did you mean 'simulate'?", "kframework"),
+        (["simulate"], "Missing option '-f' / '--filename'.", "kframework simulate"),
+        (
+            ["simulate", "-f", "x", "--confg", "y"],
+            "No such option: --confg (Possible options: --config)",
+            "kframework simulate",
+        ),
+        (["config", "check"], "Missing argument 'FILE'.", "kframework config check"),
+        (
+            ["plugins", "list", "-o", "xml"],
+            "Invalid value for '-o' / '--output': 'xml' is not one of 'wide', 'json', 'yaml', 'name'.",
+            "kframework plugins list",
+        ),
+    ],
+)
+def test_wrong_usage_is_two_lines_and_code_2(run: Command, arguments: list[str], message: str, command: str) -> None:
+    assert run(*arguments) == (2, "", f"error: {message}\nSee '{command} --help' for usage.\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [
+        (ConfigError("is wrong", file="c.yaml", line=3), ["c.yaml:3: is wrong"]),
+        (InputError("is wrong", file="n.yaml"), ["n.yaml: is wrong"]),
+        (PluginError("failed", plugin="P", hook="filter"), ["plugin 'P', hook filter: failed"]),
+        (ClusterError("is taken", status=409), ["is taken"]),
+        (KFrameworkError("first\nsecond"), ["first", "second"]),
+        (FileNotFoundError(2, "No such file or directory", "t.jsonl"), ["t.jsonl: No such file or directory"]),
+        (
+            ExceptionGroup("tasks", [ExceptionGroup("task", [ConfigError("one")]), InputError("two")]),
+            ["one", "two"],
+        ),
+        (ValueError("odd"), ["unexpected ValueError: odd (-v 4 shows where it comes from)"]),
+    ],
+)
+def test_faults_are_lines_and_code_1(
+    run: Command, monkeypatch: pytest.MonkeyPatch, error: Exception, lines: list[str]
+) -> None:
+    monkeypatch.setattr(simulate, "_configuration", fails_with(error))
+    assert run("simulate", "-f", "-") == (1, "", "".join(f"error: {line}\n" for line in lines))
+
+
+def test_a_fault_comes_with_its_traceback_when_asked(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulate, "_configuration", fails_with(ValueError("odd")))
+    code, _, err = run("simulate", "-f", "-", "-v", "4")
+    assert code == 1
+    assert "Traceback (most recent call last):" in err
+    assert err.splitlines()[-1].startswith("error: unexpected ValueError: odd")
+
+
+def test_an_interrupt_is_code_130(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulate, "_configuration", fails_with(KeyboardInterrupt()))
+    assert run("simulate", "-f", "-") == (130, "", "")
+
+
+def test_a_reader_that_went_away_is_no_error_message() -> None:
+    command = [sys.executable, "-c", "from kframework.cli import main; main(['config', 'show'])"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1

@@ -1,0 +1,29 @@
+"""Groups of commands."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.cli.options import Output, group
+
+
+def test_a_group_shows_its_help_when_called_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    app = group("Look at things.")
+    ran = []
+
+    @app.command()
+    def one() -> None:
+        ran.append("one")
+
+    @app.command()
+    def two() -> None:
+        ran.append("two")
+
+    app([], standalone_mode=False)
+    assert "Look at things." in capsys.readouterr().out
+    app(["two"], standalone_mode=False)
+    assert (capsys.readouterr().out, ran) == ("", ["two"])
+
+
+def test_the_forms_of_output_are_kubectls() -> None:
+    assert [*Output] == ["wide", "json", "yaml", "name"]

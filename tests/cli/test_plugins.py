@@ -1,0 +1,105 @@
+"""`kframework plugins list`."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+
+import pytest
+import yaml
+
+from kframework.config import known_in_tree
+from kframework.registry import Registry
+from tests.cli.conftest import Command, Install
+
+PLUGIN = """
+from kframework import Plugin, hookimpl
+
+class Quiet(Plugin):
+    name = "Quiet"
+    reads = "pods"
+
+    @hookimpl
+    def score(self, state, pod, node):
+        return 0
+
+    @hookimpl
+    def pre_enqueue(self, pod):
+        return None
+
+class Loud(Plugin):
+    name = "Loud"
+"""
+
+SDK = f"kframework-sdk {version('kframework-sdk')}"
+
+
+@pytest.fixture(autouse=True)
+def third_parties(install: Install) -> None:
+    """Install one distribution that works, one that does not, and one that claims a name of the first."""
+    install("quiet_plugins", {"Quiet": "Quiet", "Loud": "Loud"}, PLUGIN)
+    install("sad_plugins", {"Sad": "Sad"}, "import no_such_module_anywhere\n", version="2.1")
+    install("rude_plugins", {"Loud": "Loud"}, PLUGIN)
+
+
+def cells(out: str) -> dict[str, list[str]]:
+    """Split a table at its gaps: the rows by their first cell."""
+    rows = [[cell.strip() for cell in line.split("  ") if cell] for line in out.splitlines()]
+    return {first: rest for first, *rest in rows}
+
+
+def test_the_table(run: Command) -> None:
+    code, out, err = run("plugins", "list")
+    rows = cells(out)
+    assert code == 0
+    assert rows["NAME"] == ["SOURCE", "READS", "POINTS"]
+    assert rows["NodeName"] == ["built-in", "node", "filter"]
+    assert rows["GangScheduling"] == ["not built yet", "<none>", "pre_enqueue, permit"]
+    assert rows["Quiet"] == ["quiet_plugins 1.0", "pods", "pre_enqueue, score"]
+    assert rows["Sad"] == ["sad_plugins 2.1 (broken)", "<none>", "<none>"]
+    assert [line for line in out.splitlines() if line.startswith("Loud ")] == [
+        line for line in out.splitlines() if "_plugins 1.0 (conflict)" in line
+    ]
+    assert err.splitlines() == [
+        (
+            "warning: plugin 'Loud': two distributions claim the name: quiet_plugins 1.0 (quiet_plugins:Loud) and "
+            "rude_plugins 1.0 (rude_plugins:Loud); uninstall one"
+        ),
+        (
+            "warning: plugin 'Sad' (from sad_plugins 2.1): cannot be imported: ModuleNotFoundError: No module named "
+            "'no_such_module_anywhere'"
+        ),
+    ]
+
+
+def test_wide_says_where_a_plugin_stands(run: Command) -> None:
+    rows = cells(run("plugins", "list", "-o", "wide").out)
+    assert rows["NAME"] == ["STATUS", "DISTRIBUTION", "TARGET", "READS", "POINTS"]
+    assert rows["NodeName"] == ["built-in", SDK, "kframework.plugins.node_name:NodeName", "node", "filter"]
+    assert rows["Quiet"] == ["installed", "quiet_plugins 1.0", "quiet_plugins:Quiet", "pods", "pre_enqueue, score"]
+    assert rows["Sad"][:3] == ["broken", "sad_plugins 2.1", "sad_plugins:Sad"]
+
+
+def test_json_and_yaml_say_all(run: Command) -> None:
+    listed = json.loads(run("plugins", "list", "-o", "json").out)
+    assert yaml.safe_load(run("plugins", "list", "-o", "yaml").out) == listed
+    by_name = {row["name"]: row for row in listed}
+    assert by_name["Quiet"] == {
+        "name": "Quiet",
+        "status": "installed",
+        "points": ["pre_enqueue", "score"],
+        "reads": "pods",
+        "distribution": "quiet_plugins 1.0",
+        "target": "quiet_plugins:Quiet",
+        "message": "",
+    }
+    assert (by_name["Sad"]["status"], by_name["Sad"]["points"]) == ("broken", [])
+    assert [row["distribution"] for row in listed if row["status"] == "conflict"] == [
+        "rude_plugins 1.0",
+        "quiet_plugins 1.0",
+    ]
+
+
+def test_every_plugin_is_listed_once_by_name(run: Command) -> None:
+    names = run("plugins", "list", "-o", "name").out.splitlines()
+    assert names == [f"plugin/{name}" for name in sorted({*known_in_tree, *Registry.installed()})]

@@ -1,0 +1,340 @@
+"""`kframework simulate`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kframework.cli import simulate
+from kframework.simulate import Progress
+from tests.cli.conftest import Command, Install
+
+NODES = """
+apiVersion: v1
+kind: NodeList
+items:
+- metadata: {name: node-a}
+  status: {capacity: {cpu: "4", memory: 8Gi, pods: "110"}}
+- metadata: {name: node-b}
+  spec: {unschedulable: true}
+  status: {capacity: {cpu: "64", memory: 8Gi, pods: "110"}}
+"""
+
+PODS = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec: {containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: huge}
+spec: {containers: [{name: c, resources: {requests: {cpu: "8"}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: gated}
+spec: {schedulingGates: [{name: example.com/wait}], containers: [{name: c}]}
+"""
+
+HUGE = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+GATED = "Scheduling is blocked due to non-empty scheduling gates"
+
+TABLE = f"""\
+NAMESPACE  POD    NODE    STATUS   ATTEMPTS  MESSAGE
+shop       web    node-a  Bound    1
+default    huge   <none>  Pending  1         {HUGE}
+default    gated  <none>  Pending  0         {GATED}
+"""
+
+SUMMARY = "1 of 3 pods bound, 2 pending; 2 scheduling cycles in 0s of virtual time"
+
+ITEMS = [
+    {"pod": "shop/web", "node": "node-a", "message": "", "attempts": 1},
+    {"pod": "default/huge", "node": None, "message": HUGE, "attempts": 1},
+    {"pod": "default/gated", "node": None, "message": GATED, "attempts": 0},
+]
+
+OPTIONS = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\n"
+
+WITH_ODD = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {multiPoint: {enabled: [{name: Odd}]}}}]
+"""
+
+ODD = """
+from kframework import Plugin, hookimpl
+
+class Odd(Plugin):
+    name = "Odd"
+    reads = "pods"
+
+    @hookimpl
+    def reserve(self, state, pod, node_name):
+        raise ValueError("odd")
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """A folder with a small cluster."""
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    (folder / "1-nodes.yaml").write_text(NODES)
+    (folder / "2-pods.yaml").write_text(PODS)
+    return folder
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "file.yaml"
+
+
+# -- what is printed -----------------------------------------------------------------------------------------------
+
+
+def test_the_table(run: Command, cluster: Path) -> None:
+    result = run("simulate", "-f", cluster)
+    assert (result.code, result.out, result.errors) == (0, TABLE, [SUMMARY])
+
+
+def test_wide_tells_what_the_last_attempt_saw(run: Command, cluster: Path, file: Path) -> None:
+    file.write_text(NODES.replace("unschedulable: true", "").replace("node-", "more-"))
+    header, web, *_, gated = run("simulate", "-f", cluster, "-f", file, "-o", "wide").out.splitlines()
+    assert header.split()[4:] == "ATTEMPTS SCORE FEASIBLE EVALUATED PROFILE REJECTED BY MESSAGE".split()
+    score, *counts = web.split()[5:8]
+    assert int(score) > 0
+    assert counts == ["3", "4"]
+    assert web.split()[8:] == ["default-scheduler", "<none>"]
+    assert gated.split()[5:10] == ["<none>", "<none>", "<none>", "default-scheduler", "<none>"]
+
+
+def test_wide_names_who_rejected_a_pod(run: Command, cluster: Path) -> None:
+    _, _, huge, _ = run("simulate", "-f", cluster, "-o", "wide").out.splitlines()
+    assert huge.endswith(f"0         2          default-scheduler  NodeResourcesFit,NodeUnschedulable  {HUGE}")
+
+
+def test_json_yaml_and_names(run: Command, cluster: Path) -> None:
+    assert json.loads(run("simulate", "-f", cluster, "-o", "json").out) == ITEMS
+    assert yaml.safe_load(run("simulate", "-f", cluster, "-o", "yaml").out) == ITEMS
+    assert run("simulate", "-f", cluster, "-o", "name").out == "pod/web\npod/huge\npod/gated\n"
+
+
+def test_no_pods(run: Command, cluster: Path) -> None:
+    nodes = cluster / "1-nodes.yaml"
+    assert run("simulate", "-f", nodes).out == "NAMESPACE  POD  NODE  STATUS  ATTEMPTS  MESSAGE\n"
+    assert run("simulate", "-f", nodes, "-o", "json").out == "[]\n"
+
+
+# -- what is read --------------------------------------------------------------------------------------------------
+
+
+def test_files_one_by_one_from_stdin_and_in_one_list(run: Command, cluster: Path) -> None:
+    nodes, pods = cluster / "1-nodes.yaml", cluster / "2-pods.yaml"
+    everything = [*yaml.safe_load(NODES)["items"], *yaml.safe_load_all(PODS)]
+    for item in everything:
+        item.update(apiVersion="v1", kind=item.get("kind", "Node"))
+    one_list = json.dumps({"apiVersion": "v1", "kind": "List", "items": everything})
+    assert run("simulate", "-f", nodes, "--filename", pods).out == TABLE
+    assert run("simulate", "-f", nodes, "-f", "-", stdin=PODS).out == TABLE
+    assert run("simulate", "-f", "-", stdin=one_list).out == TABLE
+
+
+def test_other_kinds_are_passed_over_in_one_line(run: Command, cluster: Path, file: Path) -> None:
+    kinds = ["apps/v1, kind: Deployment", "apps/v1, kind: Deployment", "example.com/v1, kind: Toy"]
+    file.write_text("\n---\n".join(f"{{apiVersion: {kind}, metadata: {{name: n{n}}}}}" for n, kind in enumerate(kinds)))
+    result = run("simulate", "-f", cluster, "-f", file)
+    passed_over = "2 Deployment (apps/v1), 1 Toy (example.com/v1)"
+    assert (result.code, result.out) == (0, TABLE)
+    assert result.errors == [f"notice: passed over, as no scheduler reads them: {passed_over}", SUMMARY]
+
+
+def test_a_configuration_among_the_cluster_files_is_pointed_out(run: Command, cluster: Path, file: Path) -> None:
+    file.write_text(WITH_ODD)
+    assert (
+        "notice: a KubeSchedulerConfiguration is given with --config"
+        in run("simulate", "-f", cluster, "-f", file).err.splitlines()
+    )
+
+
+def test_pods_of_another_scheduler_are_named(run: Command, file: Path) -> None:
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: p%d}, spec: {schedulerName: mine, containers: [{name: c}]}}"
+    file.write_text("\n---\n".join(pod % n for n in range(7)))
+    pods = "default/p0, default/p1, default/p2, default/p3, default/p4 and 2 more"
+    assert (
+        f"notice: no profile has the schedulerName 'mine', so nobody schedules {pods}"
+        in run("simulate", "-f", file).errors
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [b\n", "2: did not find expected ',' or ']'"),
+        ("kind: Pod\n", "1: apiVersion is missing"),
+        (NODES.replace('"4"', '"-4"'), "6: Node node-a: status.capacity.cpu: '-4' is negative"),
+        (
+            NODES.replace('"4"', "lots"),
+            (
+                "6: Node node-a: status.capacity.cpu: 'lots' is not a quantity: write a number and a suffix, like "
+                "500m, 2 or 1.5Gi"
+            ),
+        ),
+        (PODS.replace("[{name: c}]", "c"), "15: Pod default/gated: spec.containers: expected a list, got a string"),
+    ],
+)
+def test_bad_input_is_one_line(run: Command, file: Path, text: str, message: str) -> None:
+    file.write_text(text)
+    assert run("simulate", "-f", file) == (1, "", f"error: {file}:{message}\n")
+
+
+def test_missing_files(run: Command, cluster: Path, file: Path) -> None:
+    missing = "No such file or directory"
+    assert run("simulate", "-f", file) == (1, "", f"error: {file}: {missing}\n")
+    assert run("simulate", "-f", cluster, "--config", file) == (1, "", f"error: {file}: cannot be read: {missing}\n")
+    trace = file / "trace"
+    assert run("simulate", "-f", cluster, "--trace", trace) == (1, "", f"error: {trace}: {missing}\n")
+
+
+# -- options -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--duration", "90"],
+            "Invalid value for '--duration': missing unit in duration \"90\"; write it as 90s or 1h30m",
+        ),
+        (["--duration", "-5s"], "Invalid value for '--duration': must be greater than zero"),
+        (["--config", "-"], "Invalid value for '--config': stdin is read already, by -f -"),
+    ],
+)
+def test_wrong_options(run: Command, arguments: list[str], message: str) -> None:
+    code, out, err = run("simulate", "-f", "-", *arguments)
+    assert (code, out, err.splitlines()[0]) == (2, "", f"error: {message}")
+
+
+def test_the_configuration_is_used_and_its_warnings_are_passed_on(run: Command, cluster: Path, file: Path) -> None:
+    file.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {filter: {disabled: [{name: NodeUnschedulable}]}}}]\n"
+    )
+    result = run("simulate", "-f", cluster, "--config", file, "-o", "json")
+    assert json.loads(result.out)[1]["node"] == "node-b"
+    assert result.errors[0].startswith(
+        f"warning: {file}:1: apiVersion: kubescheduler.config.k8s.io/v1beta3 is no longer"
+    )
+
+
+def test_a_cluster_file_is_no_configuration(run: Command, cluster: Path) -> None:
+    nodes = cluster / "1-nodes.yaml"
+    code, out, err = run("simulate", "-f", cluster, "--config", nodes)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"error: {nodes}:3: kind: couldn't decode as KubeSchedulerConfiguration, got NodeList (v1)")
+
+
+def test_the_seed_on_the_command_line_beats_the_one_in_the_file(run: Command, file: Path, tmp_path: Path) -> None:
+    node = "{apiVersion: v1, kind: Node, metadata: {name: n%d}, status: {capacity: {cpu: 1, pods: 9}}}"
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}"
+    objects = tmp_path / "objects.yaml"
+    objects.write_text("\n---\n".join([pod, *(node % n for n in range(20))]))
+    file.write_text(OPTIONS + "seed: 3\n")
+
+    def chosen(*arguments: object) -> object:
+        (item,) = json.loads(run("simulate", "-f", objects, "-o", "json", *arguments).out)
+        return item["node"]
+
+    by_seed = [chosen("--seed", seed) for seed in range(5)]
+    assert len(set(by_seed)) > 1
+    assert chosen("--config", file) == by_seed[3]
+    assert chosen("--config", file, "--seed", 1) == by_seed[1]
+
+
+def test_duration_goes_on_for_so_long(run: Command, cluster: Path) -> None:
+    (*_, summary) = run("simulate", "-f", cluster, "--duration", "1m30s").errors
+    assert summary.endswith(" in 1m30s of virtual time")
+
+
+# -- faults of plugins ---------------------------------------------------------------------------------------------
+
+
+def test_a_plugin_that_always_fails_is_said_once(run: Command, cluster: Path, file: Path, install: Install) -> None:
+    install("odd_plugins", {"Odd": "Odd"}, ODD)
+    file.write_text(WITH_ODD)
+    result = run("simulate", "-f", cluster, "--config", file, "-o", "json")
+    fault = "plugin 'Odd' (from odd_plugins 1.0), hook reserve: ValueError: odd"
+    web, *_ = json.loads(result.out)
+    assert result.code == 0
+    assert web == {"pod": "shop/web", "node": None, "message": fault, "attempts": web["attempts"]}
+    first, gave_up, _, last = result.errors
+    assert first == f"error: {fault}"
+    assert gave_up.startswith("warning: gave up on pods that were retried in vain: shop/web")
+    assert last == f"error: plugin 'Odd', hook reserve: failed {web['attempts'] - 1} more times (-v 4 shows each)"
+
+
+# -- tracing -------------------------------------------------------------------------------------------------------
+
+
+def spans(text: str) -> list[str]:
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return [line["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["name"] for line in lines]
+
+
+def test_traces_go_to_a_file(run: Command, cluster: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    assert run("simulate", "-f", cluster, "--trace", trace).out == TABLE
+    names = spans(trace.read_text())
+    assert (names.count("scheduling_cycle"), names.count("binding_cycle")) == (2, 1)
+
+
+def test_traces_go_to_stderr(run: Command, cluster: Path, file: Path) -> None:
+    file.write_text(OPTIONS + "tracing: {exporter: console, samplingRatePerMillion: 1000000}\n")
+    by_option = run("simulate", "-f", cluster, "--trace", "-")
+    by_configuration = run("simulate", "-f", cluster, "--config", file)
+    assert spans(by_option.err) == spans(by_configuration.err) != []
+    assert by_option.out == by_configuration.out == TABLE
+
+
+def test_the_rate_of_the_configuration_holds_for_a_trace_file(
+    run: Command, cluster: Path, file: Path, tmp_path: Path
+) -> None:
+    file.write_text(OPTIONS + "tracing: {samplingRatePerMillion: 1}\n")
+    trace = tmp_path / "trace.jsonl"
+    run("simulate", "-f", cluster, "--config", file, "--trace", trace)
+    assert trace.read_text() == ""
+
+
+# -- the progress bar ----------------------------------------------------------------------------------------------
+
+
+def shown(capsys: pytest.CaptureFixture[str], trace: str | None = None) -> str:
+    with simulate._progress(trace) as on_progress:
+        on_progress(Progress(1, 3))
+    return capsys.readouterr().err
+
+
+def test_a_terminal_shows_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert "Pods bound" in shown(capsys)
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environment", "trace"), [(False, "xterm", None), (True, "dumb", None), (True, "xterm", "-")]
+)
+def test_nobody_else_does(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    terminal: bool,
+    environment: str,
+    trace: str | None,
+) -> None:
+    monkeypatch.setenv("TERM", environment)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    assert shown(capsys, trace) == ""
