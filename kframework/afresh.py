@@ -139,11 +139,14 @@ def verify(search: Search, outcome: Found | Unfit | Failed, start: int) -> None:
         return
     afresh = Afresh(search.cluster, search.profile, search.pod)
     rows = afresh.rows(start)
-    _same(search, "rows looked at", search.ring.tolist(), rows)
+    _same(search, "rows looked at", search.ring.tolist(), rows[: len(search.ring)])
     statuses = {row: afresh.objection(row) for row in rows[: search.evaluated]}
+    # Where some node passes, plugins asked along the rotation are not asked what others reject: nobody needs the words.
+    in_words = isinstance(outcome, Unfit) or not search.along
     for row, objection in zip(rows[: search.evaluated], search.objections.tolist(), strict=False):
         remembered = None if objection == PASS else search.status(objection)
-        _same(search, f"node {search.nodes[row].name}", remembered, statuses[row])
+        if in_words or remembered is None or statuses[row] is None:
+            _same(search, f"node {search.nodes[row].name}", remembered, statuses[row])
     passing = [row for row in rows[: search.evaluated] if statuses[row] is None]
     enough = nodes_to_find(len(rows), search.profile.percentage_of_nodes_to_score) if search.profile.scores else 1
     if isinstance(outcome, Unfit):
@@ -151,9 +154,8 @@ def verify(search: Search, outcome: Found | Unfit | Failed, start: int) -> None:
         return
     _same(search, "candidates", search.candidates.tolist(), passing[:enough])
     if len(passing) > 1 and search.profile.scores:
-        totals = afresh.totals(passing)
-        assert isinstance(totals, dict)
-        _same(search, "totals", dict(zip(passing, search.totals.tolist(), strict=True)), totals)
+        totals = dict(zip(passing, search.totals.tolist(), strict=True))
+        _same(search, "totals", totals, afresh.totals(passing))
 
 
 def _same(search: Search, what: str, remembered: object, afresh: object) -> None:
