@@ -1,0 +1,72 @@
+"""An objection is one integer of which the smallest is the first in configured order."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kframework.objections import (
+    ATTEMPT,
+    LOWER,
+    PASS,
+    PLUGIN,
+    UNREACHED,
+    UPPER,
+    StatusTable,
+    bits_of,
+    of_plugin,
+    order_of,
+    source_of,
+)
+from kframework.status import error, unresolvable, unschedulable
+
+orders = st.integers(0, 10_000)
+bits = st.integers(1, 2**32 - 1)
+
+
+@given(order=orders, bits=bits)
+def test_a_plugins_own_bits_can_be_read_back(order: int, bits: int) -> None:
+    objection = of_plugin(order) | bits
+    assert (order_of(objection), source_of(objection), bits_of(objection)) == (order, PLUGIN, bits)
+
+
+@given(order=orders, source=st.sampled_from([LOWER, UPPER, ATTEMPT]), before=st.integers(0, 50))
+def test_a_status_can_be_read_back(order: int, source: int, before: int) -> None:
+    table = StatusTable(source)
+    for _ in range(before):
+        table.objection(0, unschedulable("other"))
+    objection = table.objection(order, unschedulable("mine"))
+    assert (order_of(objection), source_of(objection)) == (order, source)
+    assert table.statuses[bits_of(objection)] == unschedulable("mine")
+    assert len(table) == before + 1
+
+
+@given(
+    smaller=st.integers(0, 100),
+    larger=st.integers(101, 10_000),
+    one=st.sampled_from([PLUGIN, LOWER, UPPER, ATTEMPT]),
+    other=st.sampled_from([PLUGIN, LOWER, UPPER, ATTEMPT]),
+    bits=bits,
+)
+def test_the_earlier_plugin_is_the_smaller_number(smaller: int, larger: int, one: int, other: int, bits: int) -> None:
+    early = of_plugin(smaller) | one << 32 | bits
+    late = of_plugin(larger) | other << 32 | 1
+    assert early < late < UNREACHED < PASS
+
+
+def test_all_is_exact_in_int64() -> None:
+    assert PASS == 2**63 - 1
+    assert order_of(PASS) > 10_000
+    assert all(a < b for a, b in pairwise([of_plugin(0), of_plugin(1), UNREACHED, PASS]))
+
+
+@pytest.mark.parametrize(("status", "faults"), [(unschedulable("a"), 0), (unresolvable("a"), 0), (error("a"), 1)])
+def test_what_is_no_rejection_counts_as_a_fault(status: object, faults: int) -> None:
+    table = StatusTable(ATTEMPT)
+    table.objection(0, status)  # type: ignore[arg-type]  # a Status, from the table above
+    assert table.faults == faults
+    table.clear()
+    assert (len(table), table.faults) == (0, 0)
