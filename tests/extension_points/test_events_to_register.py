@@ -1,0 +1,117 @@
+"""EnqueueExtensions: which events wake a pod that a plugin rejected."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework import ActionType, ClusterEvent, ConfigError, EventResource, unschedulable
+from kframework.objects import ObjectMeta, StorageClass
+from kframework.plugin import Watch
+from kframework.testing import make_node, make_pod
+from kframework.testing.scenario import Action, create, delete, patch
+from tests.extension_points.scripted import plugin, run, scenario
+
+POOL = make_pod("pod", labels={"app": "web"}, tolerations=["x:Exists"], cpu="200m")
+OTHER = make_pod("other", node_name="a", cpu="200m")
+NODE = make_node("a", labels={"disk": "hdd"}, taints=["old:NoSchedule"])
+
+
+def registered(resource: str, action: ActionType) -> list[ClusterEvent]:
+    return [ClusterEvent(resource, action)]
+
+
+def labelled(obj: object, **labels: str) -> Action:
+    return patch(obj, {"metadata": {"labels": labels}})  # type: ignore[arg-type]  # pods and nodes
+
+
+CREATE_NODE = create(make_node("b"))
+DELETE_NODE = delete(make_node("spare"))
+MORE_CPU = patch(NODE, {"status": {"allocatable": {"cpu": "9", "memory": "16Gi", "pods": "110"}}})
+OTHER_TAINT = patch(NODE, {"spec": {"taints": [{"key": "new", "effect": "NoSchedule"}]}})
+CORDON = patch(NODE, {"spec": {"unschedulable": True}})
+UNCORDON = patch(make_node("spare"), {"spec": {"unschedulable": None}})
+READY = patch(NODE, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+NOTE = patch(NODE, {"metadata": {"annotations": {"x": "y"}}})
+
+
+@pytest.mark.parametrize(
+    ("resource", "action", "happening", "woken"),
+    [
+        ("Node", ActionType.ADD, CREATE_NODE, True),
+        ("Node", ActionType.ADD, DELETE_NODE, False),
+        ("Node", ActionType.ADD, labelled(NODE, disk="ssd"), False),
+        ("Node", ActionType.ADD, OTHER_TAINT, True),  # kube-scheduler's implicit registration
+        ("Node", ActionType.ADD, UNCORDON, True),
+        ("Node", ActionType.DELETE, DELETE_NODE, True),
+        ("Node", ActionType.DELETE, OTHER_TAINT, False),
+        ("Node", ActionType.UPDATE_NODE_LABEL, labelled(NODE, disk="ssd"), True),
+        ("Node", ActionType.UPDATE_NODE_LABEL, MORE_CPU, False),
+        ("Node", ActionType.UPDATE_NODE_ALLOCATABLE, MORE_CPU, True),
+        ("Node", ActionType.UPDATE_NODE_TAINT, OTHER_TAINT, True),
+        ("Node", ActionType.UPDATE_NODE_TAINT, UNCORDON, True),
+        ("Node", ActionType.UPDATE_NODE_TAINT, CORDON, False),
+        ("Node", ActionType.ALL, CORDON, False),
+        ("Node", ActionType.UPDATE_NODE_CONDITION, READY, True),
+        ("Node", ActionType.UPDATE_NODE_ANNOTATION, NOTE, True),
+        ("Node", ActionType.UPDATE, MORE_CPU, True),
+        (EventResource.NODE, ActionType.ADD, CREATE_NODE, True),
+        ("*", ActionType.ALL, CREATE_NODE, True),
+        ("*", ActionType.DELETE, delete(OTHER), True),
+        ("Pod", ActionType.ADD, create(make_pod("new", node_name="a")), True),
+        ("Pod", ActionType.ADD, create(make_pod("new", scheduler_name="another")), False),
+        ("AssignedPod", ActionType.ADD, create(make_pod("new", node_name="a")), True),
+        ("Pod", ActionType.DELETE, delete(OTHER), True),
+        ("Pod", ActionType.DELETE, create(make_pod("new", node_name="a")), False),
+        ("Pod", ActionType.UPDATE_POD_LABEL, labelled(OTHER, app="db"), True),
+        ("Pod", ActionType.UPDATE_POD_LABEL, labelled(POOL, app="db"), True),
+        ("UnschedulablePod", ActionType.UPDATE_POD_LABEL, labelled(OTHER, app="db"), False),
+        ("UnschedulablePod", ActionType.UPDATE_POD_LABEL, labelled(POOL, app="db"), True),
+        ("Pod", ActionType.UPDATE_POD_TOLERATION, patch(POOL, {"spec": {"tolerations": []}}), True),
+        ("Pod", ActionType.UPDATE_POD_TOLERATION, labelled(POOL, app="db"), False),
+        ("Pod", ActionType.UPDATE, patch(POOL, {"metadata": {"annotations": {"x": "y"}}}), True),
+        ("Pod", ActionType.UPDATE_POD_LABEL, patch(POOL, {"metadata": {"annotations": {"x": "y"}}}), False),
+    ],
+)
+def test_an_event_wakes_those_whose_rejector_registered_it(
+    resource: str, action: ActionType, happening: Action, woken: bool
+) -> None:
+    rejecting = plugin(
+        "R",
+        filter=lambda state, pod, node: unschedulable("no") if pod.name == "pod" else None,
+        events=registered(resource, action),
+    )
+    nodes = [NODE, make_node("spare", unschedulable=True)]
+    result = scenario(rejecting, nodes=nodes, pods=[POOL, OTHER]).at(50.0, happening).run(until=85.0)
+    began = result.decisions[0].popped_at
+    assert any(decision.popped_at == began + 50.0 for decision in result.decisions_on("pod")) is woken
+
+
+def test_by_default_everything_on_the_usual_kinds_wakes() -> None:
+    """Its own new condition does so too, once."""
+    result = run(plugin("R", filter=unschedulable("no"), events=None))
+    assert len(result.decisions) == 2
+    assert result.place_of("pod") == "unschedulable"
+
+
+def test_kinds_that_a_plugin_watches_make_events() -> None:
+    storage = StorageClass(metadata=ObjectMeta(name="fast"), provisioner="x")
+    rejecting = plugin(
+        "R", filter=unschedulable("no"), events=registered("storage.k8s.io/StorageClass", ActionType.ADD)
+    )
+    rejecting.watches = (Watch("storageclasses", "storage.k8s.io"),)
+    result = scenario(rejecting).at(50.0, create(storage)).run(until=60.0)
+    assert len(result.decisions) == 2
+
+
+def test_a_hook_that_fails_is_said_when_the_configuration_is_loaded() -> None:
+    failing = plugin("R", events=None, events_to_register=ValueError("no events"), filter=None)
+    with pytest.raises(ConfigError, match=r"^config:\d+: .*plugin 'R', hook events_to_register: ValueError: no events"):
+        run(failing)
+    wrong = plugin("R", events=None, events_to_register=["Node"], filter=None)
+    with pytest.raises(ConfigError, match="plugin 'R', hook events_to_register: must list ClusterEvents"):
+        run(wrong)
+
+
+def test_what_registers_no_event_waits_for_the_flush() -> None:
+    result = scenario(plugin("R", filter=unschedulable("no"))).at(50.0, labelled(POOL, app="db")).run(until=400.0)
+    assert [decision.popped_at - result.decisions[0].popped_at for decision in result.decisions] == [0.0, 330.0]
