@@ -83,7 +83,7 @@ def test_an_event_wakes_those_whose_rejector_registered_it(
     nodes = [NODE, make_node("spare", unschedulable=True)]
     result = scenario(rejecting, nodes=nodes, pods=[POOL, OTHER]).at(50.0, happening).run(until=85.0)
     began = result.decisions[0].popped_at
-    assert any(decision.popped_at == began + 50.0 for decision in result.decisions_on("pod")) is woken
+    assert any(decision.popped_at >= began + 50.0 for decision in result.decisions_on("pod")) is woken
 
 
 def test_by_default_everything_on_the_usual_kinds_wakes() -> None:
