@@ -85,11 +85,15 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _lines(error: BaseException) -> Iterator[str]:
     """Put an error into lines for the user: one for each thing that is wrong."""
+    from kframework.config import ConfigErrors
+
     if isinstance(error, BaseExceptionGroup):
         for member in error.exceptions:
             yield from _lines(member)
+    elif isinstance(error, ConfigErrors):
+        yield from map(str, error.errors)
     elif isinstance(error, KFrameworkError):
-        yield from str(error).splitlines()
+        yield str(error)
     elif isinstance(error, OSError) and error.filename is not None:
         yield f"{error.filename}: {error.strerror}"
     else:

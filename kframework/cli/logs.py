@@ -51,7 +51,7 @@ class _Lines(logging.Handler):
         in_full = logging.getLogger().isEnabledFor(logging.DEBUG)
         if not in_full and self._seen(record):
             return
-        text = " ".join(record.getMessage().split())
+        text = record.getMessage()
         error = record.exc_info[1] if record.exc_info else None
         if error is not None and str(error) not in text:
             text += f": {type(error).__name__}: {error}"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from kframework.cli.options import Output, OutputOption, Verbosity, group
 from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml, say
@@ -24,7 +23,8 @@ _WIDE_HEADERS = ("NAME", "STATUS", "DISTRIBUTION", "TARGET", "READS", "POINTS")
 _BUILT_IN = "kframework.plugins."
 
 
-class _Row(msgspec.Struct):
+@dataclass(frozen=True)
+class _Row:
     """A plugin as it is listed.
 
     `status` is `built-in`, `installed`, `not built yet` (one of kube-scheduler's), `broken` or `conflict`, and
@@ -50,7 +50,7 @@ def list_(output: OutputOption = None, verbosity: Verbosity = 0) -> None:
         case Output.JSON:
             print_json(rows)
         case Output.YAML:
-            print_yaml([msgspec.to_builtins(row) for row in rows])
+            print_yaml([asdict(row) for row in rows])
         case Output.NAME:
             print_names("plugin", dict.fromkeys(row.name for row in rows))
         case Output.WIDE:

@@ -23,8 +23,8 @@ _COLOURS = {"Bound": "32", "Pending": "33"}
 
 
 def say(kind: str, text: str) -> None:
-    """Write a line beside the data, to stderr: an `error`, a `warning`, a `notice`; a terminal gets it wrapped."""
-    line = f"{kind}: {text}"
+    """Write one line beside the data, to stderr: an `error`, a `warning`, a `notice`; a terminal gets it wrapped."""
+    line = f"{kind}: {' '.join(text.split())}"
     if sys.stderr.isatty():
         line = textwrap.fill(line, _width(), subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
     # Looked up at every call: a progress bar stands in for stderr while it is shown.

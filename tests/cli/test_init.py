@@ -10,6 +10,7 @@ from importlib.metadata import version
 import pytest
 
 from kframework.cli import simulate
+from kframework.config import ConfigErrors
 from kframework.errors import ClusterError, ConfigError, InputError, KFrameworkError, PluginError
 from tests.cli.conftest import Command
 
@@ -71,7 +72,8 @@ def test_wrong_usage_is_two_lines_and_code_2(run: Command, arguments: list[str],
         (InputError("is wrong", file="n.yaml"), ["n.yaml: is wrong"]),
         (PluginError("failed", plugin="P", hook="filter"), ["plugin 'P', hook filter: failed"]),
         (ClusterError("is taken", status=409), ["is taken"]),
-        (KFrameworkError("first\nsecond"), ["first", "second"]),
+        (ConfigErrors([ConfigError("is wrong", line=1), ConfigError("is odd")]), [":1: is wrong", "is odd"]),
+        (KFrameworkError("on\n  two lines"), ["on two lines"]),
         (FileNotFoundError(2, "No such file or directory", "t.jsonl"), ["t.jsonl: No such file or directory"]),
         (
             ExceptionGroup("tasks", [ExceptionGroup("task", [ConfigError("one")]), InputError("two")]),
