@@ -47,6 +47,7 @@ class Attempt:
             hook = error.hook or "search"
             self._fail(fault(self.profile, error.plugin, hook, error.__cause__ or error.message), "")
             return
+        engine.undo_leaks(self.profile)
         self.timings += search.timings
         if isinstance(outcome, Found):
             self._place(search, outcome)
@@ -102,6 +103,7 @@ class Attempt:
         if self.profile.post_filter:
             began = perf_counter_ns()
             answer = run_post_filter(self.profile, search.state, self.pod, unfit.diagnosis)
+            self.engine.undo_leaks(self.profile)
             self._timed("post_filter", began)
             status, nominated, victims = self._way_out(answer)
             message = "" if status.code == Code.SUCCESS else status.message

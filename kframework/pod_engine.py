@@ -6,6 +6,7 @@ status, record an event, evict) goes through `Effects`; how it ended comes back 
 
 from __future__ import annotations
 
+import logging
 import os
 
 from kframework.afresh import verify
@@ -44,6 +45,8 @@ from kframework.state.waiting import ReservedPod
 from kframework.status import Code, Status
 
 __all__ = ["PodEngine"]
+
+_log = logging.getLogger(__name__)
 
 
 class PodEngine:
@@ -193,6 +196,12 @@ class PodEngine:
         deferred, self._deferred = self._deferred, []
         for message in deferred:
             self._apply(message)
+
+    def undo_leaks(self, profile: Profile) -> None:
+        """Undo what-ifs that a plugin left open, because it raised for instance: nobody else may see them."""
+        for statement in reversed(self.cluster.statements[:]):
+            _log.error("a plugin of profile %r left a statement open; it is undone", profile.name)
+            statement.rollback()
 
     def search(self, profile: Profile, queued: QueuedPod) -> Search:
         """Open the search for a node; PluginError if the pod cannot be signed."""

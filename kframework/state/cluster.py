@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TypeVar, cast
 
+from kframework.errors import KFrameworkError
 from kframework.objects import Node, Pod
 from kframework.state.counters import Counters
 from kframework.state.nodes import NodeTable
@@ -21,7 +22,7 @@ __all__ = ["AssumeError", "ClusterState"]
 T = TypeVar("T")
 
 
-class AssumeError(Exception):
+class AssumeError(KFrameworkError):
     """Raised when a pod cannot be assumed because it is on a node already."""
 
     def __init__(self, pod: PodInfo) -> None:
