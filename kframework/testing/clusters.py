@@ -1,0 +1,287 @@
+"""Random clusters from one generator: nodes and pods that get in each other's way, and what happens to them.
+
+The vocabulary is small on purpose, so that taints meet tolerations, selectors meet labels, and nodes run full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from random import Random
+from typing import TypeVar
+
+import msgspec
+
+from kframework.objects import Affinity, Container, ContainerPort, Node, Pod, RawQuantity, TopologySpreadConstraint
+from kframework.state.cluster import ClusterState
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.testing.builders import make_container, make_node, make_pod
+
+__all__ = ["RandomCluster", "random_node", "random_pod", "renamed"]
+
+T = TypeVar("T")
+
+_ZONE, _HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+_CORDON = "node.kubernetes.io/unschedulable"
+_TAINTS = (
+    "dedicated=a:NoSchedule",
+    "dedicated=b:NoExecute",
+    "spot:PreferNoSchedule",
+    "slow=very:PreferNoSchedule",
+    f"{_CORDON}:NoSchedule",
+)
+_TOLERATIONS = ("dedicated=a:NoSchedule", "dedicated", "spot:PreferNoSchedule", "slow=very", _CORDON, ":Exists")
+_OFFERED: Mapping[str, RawQuantity] = {
+    "ephemeral-storage": "10Gi",
+    "example.com/gpu": 2,
+    "other.example.com/fpga": 1,
+    "hugepages-2Mi": "8Mi",
+}
+_ASKED: Mapping[str, Sequence[RawQuantity]] = {
+    "ephemeral-storage": ("1Gi", "20Gi"),
+    "example.com/gpu": (1, 2, 3),
+    "other.example.com/fpga": (1,),
+    "hugepages-2Mi": ("4Mi",),
+}
+_IMAGES = {"registry/web:1": 200 << 20, "registry/db:1": 900 << 20}
+
+
+# -- objects -------------------------------------------------------------------------------------------------------
+
+
+def random_node(random: Random, name: str) -> Node:
+    """Make a node: one in three plain, the others short of something, tainted, cordoned or labelled."""
+    if random.random() < 0.3:
+        return make_node(name, zone=random.choice("ab"))
+    return make_node(
+        name,
+        zone=random.choice(["", "a", "b"]),
+        labels=_some(random, {"disk": random.choice(["ssd", "hdd"]), "arch": "arm64"}),
+        annotations=_some(random, {"example.com/owner": random.choice("ab")}),
+        cpu=random.choice([None, 1, 2, "3900m", 8]),
+        memory=random.choice([None, "512Mi", "4Gi", "16Gi"]),
+        pods=random.choice([0, 2, 4, 110]),
+        allocatable=_some(random, _OFFERED),
+        taints=_pick(random, _TAINTS) if random.random() < 0.5 else (),
+        unschedulable=random.random() < 0.2,
+        images=_some(random, _IMAGES),
+    )
+
+
+def random_pod(random: Random, name: str, *, node_name: str = "") -> Pod:
+    """Make a pod that asks for nothing, little or too much, with constraints of every kind; pending without a node."""
+    return make_pod(
+        name,
+        namespace=random.choice(["default", "default", "other"]),
+        labels=_some(random, {"app": random.choice(["web", "db"]), "tier": "front"}),
+        annotations=_some(random, {"example.com/owner": random.choice("ab")}),
+        containers=[_container(random, f"main-{number}") for number in range(random.choice([1, 1, 2]))],
+        overhead={"cpu": "50m"} if random.random() < 0.1 else {},
+        node_name=node_name,
+        node_selector={"disk": "ssd"} if random.random() < 0.2 else {},
+        affinity=_affinity(random) if random.random() < 0.3 else None,
+        tolerations=_pick(random, _TOLERATIONS) if random.random() < 0.5 else (),
+        topology_spread=[_spread(random)] if random.random() < 0.2 else (),
+        priority=random.choice([None, 0, 10]),
+    )
+
+
+def _container(random: Random, name: str) -> Container:
+    requests = {resource: random.choice(amounts) for resource, amounts in _some(random, _ASKED).items()}
+    return make_container(
+        name,
+        cpu=random.choice([None, None, "100m", 1, 2, 16]),
+        memory=random.choice([None, None, "64Mi", "1Gi", "64Gi"]),
+        requests=requests if random.random() < 0.3 else {},
+        image=random.choice(["", *_IMAGES]),
+        ports=[ContainerPort(container_port=80, host_port=8080, protocol="TCP")] if random.random() < 0.15 else (),
+    )
+
+
+def _affinity(random: Random) -> Affinity:
+    selector = {"matchLabels": {"app": random.choice(["web", "db"])}}
+    pods = {"topologyKey": random.choice([_ZONE, _HOSTNAME]), "labelSelector": selector}
+    disk = {"matchExpressions": [{"key": "disk", "operator": random.choice(["In", "NotIn"]), "values": ["ssd"]}]}
+    required, preferred = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
+    choices = {
+        "nodeAffinity": [
+            {required: {"nodeSelectorTerms": [disk]}},
+            {required: {"nodeSelectorTerms": [{"matchFields": [_named("node-1", "node-2")]}]}},
+            {preferred: [{"weight": 7, "preference": disk}]},
+        ],
+        "podAffinity": [{required: [pods]}, {preferred: [{"weight": 5, "podAffinityTerm": pods}]}],
+        "podAntiAffinity": [{required: [pods]}, {preferred: [{"weight": 3, "podAffinityTerm": pods}]}],
+    }
+    kind = random.choice(list(choices))
+    return msgspec.convert({kind: random.choice(choices[kind])}, Affinity)
+
+
+def _named(*names: str) -> Mapping[str, object]:
+    return {"key": "metadata.name", "operator": "In", "values": names}
+
+
+def _spread(random: Random) -> TopologySpreadConstraint:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": random.choice([_ZONE, _HOSTNAME]),
+        "whenUnsatisfiable": random.choice(["DoNotSchedule", "ScheduleAnyway"]),
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    return msgspec.convert(constraint, TopologySpreadConstraint)
+
+
+def renamed(pod: Pod) -> Pod:
+    """Return the pod under another name, hostname and uid, and of other times: one more of the same template."""
+    name = f"{pod.metadata.name}-twin"
+    metadata = msgspec.structs.replace(
+        pod.metadata, name=name, uid=f"{pod.metadata.uid}-twin", creation_timestamp="2026-01-02T03:04:05Z"
+    )
+    return msgspec.structs.replace(
+        pod,
+        metadata=metadata,
+        spec=msgspec.structs.replace(pod.spec, hostname=name),
+        status=msgspec.structs.replace(pod.status, start_time="2026-01-02T03:04:06Z"),
+    )
+
+
+def _some(random: Random, options: Mapping[str, T]) -> dict[str, T]:
+    return {name: option for name, option in options.items() if random.random() < 0.5}
+
+
+def _pick(random: Random, options: Sequence[T]) -> list[T]:
+    return random.sample(options, random.randint(1, 2))
+
+
+# -- clusters ------------------------------------------------------------------------------------------------------
+
+
+class RandomCluster:
+    """A cluster that starts at random and to which one thing after another happens.
+
+    `nodes` and `pods` are mixed in: these nodes are there from the start, copies of these pods run on nodes and are
+    among the `pending` ones. One cluster in four has so many nodes that columnar forms are used.
+    """
+
+    def __init__(self, random: Random, *, nodes: Iterable[Node] = (), pods: Iterable[Pod] = ()) -> None:
+        self.random = random
+        self.state: ClusterState = ClusterState()
+        self._nodes = {node.metadata.name: node for node in nodes}
+        self._pods = tuple(pods)
+        self._made = 0
+        for node in self._nodes.values():
+            self.state.put_node(node)
+        for _ in range(random.randint(21, 30) if random.random() < 0.25 else random.randint(1, 6)):
+            self._add_node()
+        for _ in range(random.randint(0, 2 * len(self.state.nodes))):
+            self._start_pod()
+
+    def pending(self, number: int) -> list[PendingPod]:
+        """Return the given pods and so many random ones, each with a twin that differs in nothing but its own names."""
+        pods = [msgspec.structs.replace(pod, spec=_on_node(pod, "").spec) for pod in self._pods]
+        for _ in range(number):
+            wanted = self._some_node() if self.random.random() < 0.1 else ""
+            pods.append(random_pod(self.random, self._name("pending"), node_name=wanted))
+        return [PendingPod(each, self.state.interned) for pod in pods for each in (pod, renamed(pod))]
+
+    def change(self, look: Callable[[], None]) -> str:
+        """Let something happen and say what; in the middle of a what-if somebody may `look`."""
+        changes = (
+            self._update_node,
+            self._update_node,
+            self._start_pod,
+            self._start_pod,
+            self._end_pod,
+            self._assume_pod,
+            self._add_node,
+            self._remove_node,
+        )
+        if self.random.random() < 0.3:
+            return self._what_if(look)
+        return self.random.choice(changes)()
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def _add_node(self) -> str:
+        name = self._name("node")
+        self.state.put_node(random_node(self.random, name))
+        return f"node {name} added"
+
+    def _update_node(self) -> str:
+        node = self._other_node()
+        self.state.put_node(node)
+        return f"node {node.metadata.name} changed"
+
+    def _other_node(self) -> Node:
+        """Make a node as it might be now: given ones as given half of the time."""
+        name = self._some_node()
+        given = self._nodes.get(name)
+        return given if given is not None and self.random.random() < 0.5 else random_node(self.random, name)
+
+    def _remove_node(self) -> str:
+        if len(self.state.nodes) == 1:
+            return self._add_node()
+        name = self._some_node()
+        self.state.remove_node(name)
+        return f"node {name} removed"
+
+    def _some_node(self) -> str:
+        return self.random.choice([node.name for node in self.state.nodes])
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
+    def _start_pod(self) -> str:
+        name, node_name = self._name("pod"), self._some_node()
+        self.state.put_pod(self._pod(name, node_name))
+        return f"pod {name} started on {node_name}"
+
+    def _end_pod(self) -> str:
+        pod = self._some_pod()
+        if pod is None:
+            return self._start_pod()
+        self.state.remove_pod(pod.uid)
+        return f"pod {pod.key} ended"
+
+    def _assume_pod(self) -> str:
+        pod, node_name = self._pending_pod(), self._some_node()
+        self.state.assume(pod, node_name)
+        if self.random.random() < 0.5:
+            return f"pod {pod.key} assumed on {node_name}"
+        self.state.forget(pod.uid)
+        return f"pod {pod.key} assumed on {node_name} and forgotten"
+
+    def _pod(self, name: str, node_name: str) -> Pod:
+        if not self._pods or self.random.random() < 0.5:
+            return random_pod(self.random, name, node_name=node_name)
+        pod = _on_node(self.random.choice(self._pods), node_name)
+        return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name=name, uid=name))
+
+    def _pending_pod(self) -> PendingPod:
+        return PendingPod(self._pod(self._name("pod"), ""), self.state.interned)
+
+    def _some_pod(self) -> PodInfo | None:
+        pods = [pod for pod in self.state.pods.values() if pod.row >= 0]
+        return self.random.choice(pods) if pods else None
+
+    # -- what if ---------------------------------------------------------------------------------------------------
+
+    def _what_if(self, look: Callable[[], None]) -> str:
+        statement, victim = self.state.statement(), self._some_pod()
+        statement.set_node(self._other_node())
+        if victim is not None:
+            statement.evict(victim)
+        statement.assume(self._pending_pod(), self._some_node())
+        seen = self.random.random() < 0.5
+        if seen:
+            look()
+        if self.random.random() < 0.3:
+            statement.commit()
+            return "what-if committed"
+        statement.rollback()
+        return f"what-if rolled back{' after a look' if seen else ''}"
+
+    def _name(self, kind: str) -> str:
+        self._made += 1
+        return f"{kind}-{self._made}"
+
+
+def _on_node(pod: Pod, node_name: str) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))

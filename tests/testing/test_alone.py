@@ -1,0 +1,63 @@
+"""A plugin alone has a profile with nobody else in placement, and a handle that shows the tables and does nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework import ConfigError, Plugin, hookimpl
+from kframework.plugins.default_binder import DefaultBinder
+from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.plugins.priority_sort import PrioritySort
+from kframework.state.cluster import ClusterState
+from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
+from kframework.testing import make_node, make_pod
+from kframework.testing.alone import profile_of
+
+
+class OldestFirst(Plugin):
+    """A queue sort of its own."""
+
+    name = "OldestFirst"
+
+    @hookimpl
+    def queue_sort(self, queued: QueuedPod) -> float:
+        return queued.timestamp
+
+
+@pytest.mark.parametrize(
+    ("plugin", "beside"),
+    [
+        (NodeResourcesFit, {"PrioritySort", "DefaultBinder"}),
+        (OldestFirst, {"DefaultBinder"}),
+        (PrioritySort, {"DefaultBinder"}),
+        (DefaultBinder, {"PrioritySort"}),
+    ],
+)
+def test_it_has_only_what_every_profile_must_have_beside_it(plugin: type[Plugin], beside: set[str]) -> None:
+    profile = profile_of(plugin, {}, ClusterState())
+    assert profile.plugins.keys() == {plugin.name} | beside
+    assert type(profile.plugins[plugin.name]) is plugin
+
+
+def test_args_are_checked() -> None:
+    with pytest.raises(ConfigError, match="scoringStrategies"):
+        profile_of(NodeResourcesFit, {"scoringStrategies": {}}, ClusterState())
+
+
+def test_the_handle_shows_the_tables_and_does_nothing() -> None:
+    cluster = ClusterState()
+    handle = profile_of(NodeResourcesFit, {}, cluster).plugins["NodeResourcesFit"].handle
+    cluster.put_node(make_node("a"))
+    pod = PendingPod(make_pod(), cluster.interned)
+    assert [node.name for node in handle.nodes] == ["a"]
+    handle.event(pod, reason="Because", action="Doing", note="something")
+    handle.nominate(pod, "a")
+    assert not len(cluster.nominator)
+
+    async def never() -> None:
+        raise AssertionError("nothing is spawned")
+
+    handle.spawn(never())
+    with pytest.raises(RuntimeError, match="there is no API"):
+        handle.api  # noqa: B018  # reading it raises

@@ -1,0 +1,86 @@
+"""Random clusters meet everything that plugins look at, and one seed always makes the same ones."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+
+from kframework.objects import Node, Pod
+from kframework.state.pods import PendingPod
+from kframework.testing.clusters import RandomCluster, random_node, random_pod, renamed
+from tests.properties.rebuilt import left_over
+
+CLUSTERS = 40
+
+
+def story(seed: int) -> tuple[list[str], str]:
+    """Tell what happens to a cluster, and how it looks in the end."""
+    cluster = RandomCluster(Random(seed))
+    told = [cluster.change(lambda: None) for _ in range(30)]
+    return told, repr([(node, sorted(map(repr, node.pods))) for node in cluster.state.nodes])
+
+
+def test_the_same_seed_tells_the_same_story() -> None:
+    assert story(1) == story(1) != story(2)
+
+
+def test_everything_happens_sooner_or_later() -> None:
+    told = ". ".join(sentence for seed in range(CLUSTERS) for sentence in story(seed)[0])
+    ends = ("added", "changed", "removed", "ended", "forgotten", "committed", "rolled back", "rolled back after a look")
+    assert [end for end in ends if f" {end}. " not in told] == []
+    assert " started on " in told and " assumed on " in told
+
+
+def test_a_what_if_shows_itself_and_leaves_nothing_behind() -> None:
+    cluster = RandomCluster(Random(0))
+    seen: list[int] = []
+    for _ in range(100):
+        cluster.change(lambda: seen.append(len(cluster.state.statements)))
+        assert not cluster.state.statements
+        assert left_over(cluster.state.nodes) == []
+    assert seen and set(seen) == {1}
+
+
+def test_clusters_are_small_and_large() -> None:
+    sizes = [len(RandomCluster(Random(seed)).state.nodes) for seed in range(CLUSTERS)]
+    assert min(sizes) < 4 and max(sizes) > 20
+
+
+def test_given_objects_are_mixed_in() -> None:
+    node = random_node(Random(0), "mine")
+    pod = random_pod(Random(0), "mine")
+    cluster = RandomCluster(Random(5), nodes=[node], pods=[pod])
+    assert cluster.state.nodes.named("mine") is not None
+    assert cluster.pending(2)[0].object == pod
+    for _ in range(40):
+        cluster.change(lambda: None)
+    assert any(running.template is cluster.pending(0)[0].template for running in cluster.state.pods.values())
+
+
+def test_a_twin_differs_in_nothing_that_a_whole_signature_may_see() -> None:
+    for seed in range(CLUSTERS):
+        for pod, twin in _pairs(RandomCluster(Random(seed)).pending(3)):
+            assert pod.whole == twin.whole
+            assert {pod.name, pod.uid} & {twin.name, twin.uid} == set()
+            assert pod.object != twin.object
+
+
+def _pairs(pods: list[PendingPod]) -> list[tuple[PendingPod, PendingPod]]:
+    return list(zip(pods[::2], pods[1::2], strict=True))
+
+
+def test_the_twin_is_a_copy() -> None:
+    pod = random_pod(Random(0), "a")
+    before = msgspec.json.encode(pod)
+    assert renamed(pod).metadata.name == "a-twin"
+    assert msgspec.json.encode(pod) == before
+
+
+def test_what_is_made_can_be_written_down() -> None:
+    """Nothing in a random object is of a kind that a cluster file could not hold."""
+    random = Random(0)
+    for number in range(200):
+        node, pod = random_node(random, f"n{number}"), random_pod(random, f"p{number}")
+        assert msgspec.json.decode(msgspec.json.encode(node), type=Node) == node
+        assert msgspec.json.decode(msgspec.json.encode(pod), type=Pod) == pod

@@ -1,0 +1,483 @@
+"""Plugins that keep the contract pass, whatever their shape; each that breaks it is told how, by which pod and node."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Hashable
+from random import Random
+
+import numpy as np
+import pytest
+
+from kframework import (
+    ConfigError,
+    CycleState,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    PluginArgs,
+    Skip,
+    Status,
+    error,
+    hookimpl,
+    min_max,
+    unschedulable,
+)
+from kframework.cycle_state import StateKey
+from kframework.plugin import Rows, Scores
+from kframework.testing import ContractViolation, check_plugin, make_node, make_pod
+
+# The faulty plugins are written as briefly as a newcomer would, and some take a hook away.
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, no-any-return, assignment"
+
+
+class Slots(Plugin):
+    """Offers as many places as the node's annotation says, to pods that ask for one; likes nodes with places left.
+
+    Everything that a plugin can have: both forms, a signature, prepared state, scores that are normalised.
+    """
+
+    name = "Slots"
+    reads = "pods"
+
+    KEY = StateKey[bool]("Slots")
+    reason = "node(s) had no place left"
+
+    def wants(self, pod):
+        return "app" in pod.labels
+
+    def left(self, node):
+        return 3 - len(node.pods)
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> Hashable:
+        return self.wants(pod)
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+        state[self.KEY] = self.wants(pod)
+        return None if self.wants(pod) else Skip
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return unschedulable(self.reason) if state[self.KEY] and self.left(node) <= 0 else None
+
+    @hookimpl
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        return (nodes.requested("pods")[rows] >= 3).astype(np.int64) * state[self.KEY]
+
+    @hookimpl
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        return unschedulable(self.reason)
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
+        return None
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        return self.left(node)
+
+    @hookimpl
+    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores | int:
+        return 3 - nodes.requested("pods")[rows]
+
+    @hookimpl
+    def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
+        return min_max(scores)
+
+
+class Disks(Plugin):
+    """The other shapes: no signature but `reads`, the columnar form alone, Args, one score for all."""
+
+    class Args(PluginArgs):
+        """Which disk is wanted."""
+
+        wanted_disk: str = "ssd"
+
+    name = "Disks"
+    reads = "node"
+
+    @hookimpl
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        disks = nodes.label("disk")
+        code = disks.known(self.args.wanted_disk)  # type: ignore[attr-defined]  # our Args
+        return (disks.values[rows] != code).astype(np.int64) * 8
+
+    @hookimpl
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        return unschedulable(f"wrong disk, code {bits}")
+
+    @hookimpl
+    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores | int:
+        return 7
+
+
+class Unsigned(Slots):
+    """Slots without a promise; it may draw."""
+
+    reads = None
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> Hashable:
+        self.handle.random.random()
+        return None
+
+
+class Narrows(Plugin):
+    """Wants nodes by name."""
+
+    name = "Narrows"
+    reads = "node"
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> set[str] | Status | None:
+        if "tier" in pod.labels:
+            return unschedulable("no tier, please")
+        return {"node-1", "node-2", "given"} if "app" in pod.labels else None
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return None
+
+
+# -- what passes ---------------------------------------------------------------------------------------------------
+
+
+def test_what_was_reached_is_counted() -> None:
+    reached = check_plugin(Slots)
+    assert reached.reasons == {Slots.reason: reached.reasons[Slots.reason]}
+    assert reached.reasons[Slots.reason] > 100
+    assert reached.passes > 100
+    assert min(reached.scores) < 0 < max(reached.scores) == 3
+    assert reached.skips["pre_filter"] > 10
+    assert reached.skips["pre_score"] == 0
+
+
+@pytest.mark.parametrize("plugin", [Unsigned, Narrows, Disks])
+def test_plugins_of_other_shapes_pass(plugin: type[Plugin]) -> None:
+    check_plugin(plugin, examples=4)
+
+
+def test_args_are_spelled_as_in_the_file() -> None:
+    reached = check_plugin(Disks, args={"wantedDisk": "floppy"}, examples=2)
+    assert reached.reasons.keys() == {"wrong disk, code 8"}
+    assert reached.passes == 0
+
+
+def test_a_plugin_that_cannot_be_loaded_is_a_fault_of_the_configuration() -> None:
+    with pytest.raises(ConfigError, match="wantedDisks"):
+        check_plugin(Disks, args={"wantedDisks": "floppy"})
+
+
+def test_nodes_and_pods_of_ones_own_are_among_those_asked_about() -> None:
+    nodes = [make_node("given", labels={"disk": "tape"})]
+    pods = [make_pod("given", labels={"tier": "mine"})]
+    assert check_plugin(Disks, args={"wantedDisk": "tape"}, nodes=nodes, examples=2).passes
+    met: list[tuple[str, str]] = []
+
+    class Notes(Narrows):
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            met.append((pod.name, node.name))
+            return None
+
+        @hookimpl
+        def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> None:
+            pass
+
+    check_plugin(Notes, nodes=nodes, pods=pods, examples=1)
+    assert {("given", "given"), ("given-twin", "given")} <= set(met)
+
+
+def test_the_same_seed_asks_the_same_questions() -> None:
+    def reached(seed: int) -> object:
+        counts = check_plugin(Slots, examples=2, seed=seed)
+        return counts.reasons, counts.scores, counts.passes
+
+    assert reached(3) == reached(3) != reached(4)
+
+
+def test_hypothesis_is_not_needed() -> None:
+    program = "import sys; sys.modules['hypothesis'] = None; import kframework.testing"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# -- what does not -------------------------------------------------------------------------------------------------
+
+
+class WrongTwin(Slots):
+    @hookimpl
+    def filter_nodes(self, state, pod, nodes, rows):
+        return (nodes.requested("pods")[rows] > 3).astype(np.int64) * state[self.KEY]
+
+
+class TwinByPlace(Slots):
+    """Right for all rows in order, wrong for a choice of them."""
+
+    @hookimpl
+    def score_nodes(self, state, pod, nodes, rows):
+        return (3 - nodes.requested("pods")[nodes.order])[: len(nodes.requested("pods")[rows])]
+
+
+class ShortTwin(Slots):
+    @hookimpl
+    def score_nodes(self, state, pod, nodes, rows):
+        return (3 - nodes.requested("pods"))[rows][:-1]
+
+
+class FloatTwin(Slots):
+    @hookimpl
+    def filter_nodes(self, state, pod, nodes, rows):
+        return np.zeros(len(nodes.requested("pods")[rows]))
+
+
+class ManyBits(Slots):
+    @hookimpl
+    def filter_nodes(self, state, pod, nodes, rows):
+        return (nodes.requested("pods")[rows] >= 3).astype(np.int64) << 32
+
+
+class WrongWords(Slots):
+    @hookimpl
+    def filter_status(self, pod, bits):
+        return unschedulable("full")
+
+
+class WrongCode(Slots):
+    @hookimpl
+    def filter_status(self, pod, bits):
+        return error(self.reason)
+
+
+class CoarseSignature(Slots):
+    @hookimpl
+    def sign(self, pod):
+        return "pod"
+
+
+class SignedByName(Slots):
+    @hookimpl
+    def sign(self, pod):
+        return pod.name
+
+
+class SignedByTime(Slots):
+    @hookimpl
+    def sign(self, pod):
+        return pod.start_time
+
+
+class SignedAnew(Slots):
+    @hookimpl
+    def sign(self, pod):
+        return object()
+
+
+class Unhashable(Slots):
+    @hookimpl
+    def sign(self, pod):
+        return [self.wants(pod)]
+
+
+class ReadsTooMuch(Slots):
+    """Says that it reads the Node object, and reads the node's pods."""
+
+    reads = "node"
+
+
+class CountsNodes(Slots):
+    """Prepares what depends on the nodes it is given."""
+
+    @hookimpl
+    def pre_filter(self, state, pod, nodes):
+        state[self.KEY] = self.wants(pod) and len(nodes) > 3
+
+
+class NamesNodes(Narrows):
+    @hookimpl
+    def pre_filter(self, state, pod, nodes):
+        return {node.name for node in nodes}
+
+
+class RanksCandidates(Slots):
+    """Prepares what depends on the candidates it is given."""
+
+    BEST = StateKey[int]("RanksCandidates")
+
+    @hookimpl
+    def pre_score(self, state, pod, nodes, rows):
+        state[self.BEST] = int(nodes.requested("pods")[rows].min())
+
+    @hookimpl
+    def score(self, state, pod, node):
+        return len(node.pods) - state[self.BEST]
+
+    @hookimpl
+    def score_nodes(self, state, pod, nodes, rows):
+        return nodes.requested("pods")[rows] - state[self.BEST]
+
+
+class Draws(Slots):
+    """Draws, though its answers do not depend on it."""
+
+    @hookimpl
+    def score(self, state, pod, node):
+        self.handle.random.random()
+        return self.left(node)
+
+
+class TouchesPod(Slots):
+    @hookimpl
+    def filter(self, state, pod, node):
+        pod.labels["seen"] = node.name
+        return Slots.filter(self, state, pod, node)
+
+
+class TouchesPriority(Slots):
+    @hookimpl
+    def pre_filter(self, state, pod, nodes):
+        pod.priority += 1
+        return Slots.pre_filter(self, state, pod, nodes)
+
+
+class TouchesNode(Slots):
+    @hookimpl
+    def score(self, state, pod, node):
+        node.labels["seen"] = "yes"
+        return Slots.score(self, state, pod, node)
+
+
+class TouchesTable(Slots):
+    @hookimpl
+    def score_nodes(self, state, pod, nodes, rows):
+        pods = nodes.requested("cpu")
+        pods += 1
+        return Slots.score_nodes(self, state, pod, nodes, rows)
+
+
+class LeavesStatement(Slots):
+    @hookimpl
+    def pre_filter(self, state, pod, nodes):
+        self.handle.statement()
+        return Slots.pre_filter(self, state, pod, nodes)
+
+
+class ScoresTooHigh(Slots):
+    @hookimpl
+    def normalize_score(self, state, pod, scores):
+        return np.abs(scores) * 100
+
+
+class ScoresNotAtAll(Slots):
+    normalize_score = None
+
+    def left(self, node):
+        return 97 + len(node.pods)
+
+    score_nodes = None
+
+
+class ScoresFloats(Slots):
+    def left(self, node):
+        return 3.0 - len(node.pods)
+
+
+class NormalisesInPlace(Slots):
+    @hookimpl
+    def normalize_score(self, state, pod, scores):
+        scores -= scores.min()
+        scores[:] = np.minimum(scores, 100)
+        return scores
+
+
+class Raises(Slots):
+    def left(self, node):
+        return 1 // (len(node.pods) - 2)
+
+
+class KeepsNodeInfo(Slots):
+    """Keeps the first NodeInfo it meets, and reads it for ever."""
+
+    kept = None
+
+    def left(self, node):
+        self.kept = self.kept or node
+        return 3 - len(node.pods) + 0 * self.kept.row
+
+    filter_nodes = filter_status = score_nodes = None
+
+
+class AnswersYes(Slots):
+    @hookimpl
+    def filter(self, state, pod, node):
+        return True
+
+
+class Waits(Slots):
+    @hookimpl
+    def pre_score(self, state, pod, nodes, rows):
+        return unschedulable("later")
+
+
+class FailsSoftly(Slots):
+    @hookimpl
+    def pre_filter(self, state, pod, nodes):
+        return error("no idea")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "said"),
+    [
+        (WrongTwin, "filter_nodes: pod .* node node-.*: says None over .*, filter says Status.* of the node alone"),
+        (TwinByPlace, "score_nodes: pod .* node node-.*: says .* over .*, score says .* of the node alone"),
+        (ShortTwin, "score_nodes: pod .* not one integer for each of"),
+        (FloatTwin, "filter_nodes: pod .* not one integer for each of"),
+        (ManyBits, "filter_nodes: pod .* answers 4294967296, which is more than 32 bits"),
+        (WrongWords, "filter_nodes: pod .* node node-.*: says .*'full'.*, filter says .*no place left"),
+        (WrongCode, "filter_status: pod .* which is no rejection"),
+        (CoarseSignature, "pod .* sign: equals that of .*, but the answers differ"),
+        (SignedByName, "sign: pod .* depends on the pod's own names or times"),
+        (SignedByTime, "sign: pod .* depends on the pod's own names or times"),
+        (SignedAnew, "sign: pod .* answers <object .*>, then <object"),
+        (Unhashable, "sign: pod .* hook sign: TypeError: unhashable"),
+        (ReadsTooMuch, "memory: pod .*: remembered .*, now .* after: .*"),
+        (CountsNodes, "pod .* pre_filter or pre_score: given other nodes, the answers differ on node"),
+        (NamesNodes, "pod .* pre_filter or pre_score: given other nodes, the answers differ"),
+        (RanksCandidates, "pod .* pre_filter or pre_score: given other nodes, the answers differ on node"),
+        (Draws, "sign: pod .* nothing may be drawn"),
+        (TouchesPod, "a hook changes pod"),
+        (TouchesPriority, "a hook changes pod"),
+        (TouchesNode, "a hook changes node"),
+        (TouchesTable, "a hook changes column"),
+        (LeavesStatement, "a hook leaves a statement open"),
+        (ScoresTooHigh, "normalize_score: pod .* node node-.*: .* does not lie in 0..100"),
+        (ScoresNotAtAll, "score: pod .* node node-.*: .* does not lie in 0..100"),
+        (ScoresFloats, "score: pod .* answers .* of float, which is no int"),
+        (NormalisesInPlace, "normalize_score: pod .* changes the scores that it is given"),
+        (Raises, "pod .* raises ZeroDivisionError: integer division or modulo by zero"),
+        (KeepsNodeInfo, "pod .* raises StaleNodeError: node 'node-.*' has left the cluster"),
+        (AnswersYes, "filter: pod .* answers True, which is no rejection"),
+        (Waits, "pre_score: pod .* which is not Skip"),
+        (FailsSoftly, "pre_filter: pod .* which is no rejection"),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_a_broken_contract_is_told(plugin: type[Plugin], said: str) -> None:
+    with pytest.raises(ContractViolation, match=said) as caught:
+        check_plugin(plugin, examples=6)
+    assert str(caught.value).startswith("Slots: ") or str(caught.value).startswith("Narrows: ")
+    assert "of seed 0, " in str(caught.value) or "of seed 0)" in str(caught.value)
+
+
+def test_the_exception_of_a_hook_is_the_cause() -> None:
+    with pytest.raises(ContractViolation) as caught:
+        check_plugin(Raises, examples=2)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("seed", Random(0).sample(range(1000), 3))
+def test_other_seeds_pass_as_well(seed: int) -> None:
+    check_plugin(Slots, examples=2, seed=seed)
