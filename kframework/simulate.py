@@ -143,6 +143,8 @@ class _Run:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._kubelet.run)
                 tasks.start_soon(self._scheduler.run)
+                if self._duration is None:
+                    tasks.start_soon(self._give_up)
                 with anyio.move_on_after(self._duration):
                     await self._over.wait()
                 tasks.cancel_scope.cancel()
@@ -156,10 +158,16 @@ class _Run:
             return
         if self._scheduler.settled and self._kubelet.due is None:
             self._over.set()
-            return
-        if self._clock.now() - self._moved_at > STAGNATION and self._kubelet.due is None:
-            self._retrying = tuple(queued.pod.key for queued in self._scheduler.engine.queue)
-            self._over.set()
+
+    async def _give_up(self) -> None:
+        """End a simulation in which nothing moves any more although the scheduler is not done."""
+        while True:
+            still = self._clock.now() - self._moved_at
+            if still >= STAGNATION and self._kubelet.due is None:
+                break
+            await asyncio.sleep(max(STAGNATION - still, 1.0))
+        self._retrying = tuple(pod.key for pod in self._scheduler.engine.handlers.pending.values())
+        self._over.set()
 
     def _note(self, change: Change) -> None:
         """Note when a pod was last created, bound, ended or deleted."""
