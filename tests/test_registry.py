@@ -1,0 +1,133 @@
+"""What can be named in a configuration, and what is said when it cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework import Plugin, PluginError, hookimpl
+from kframework.registry import Offer, Registry, hooks_of, points_of
+from tests.extension_points.scripted import plugin
+
+A = plugin("A", filter=None)
+
+
+def offer(name: str, loaded: object, distribution: str = "acme 1.0", target: str = "acme:A") -> Offer:
+    def load() -> object:
+        if isinstance(loaded, Exception):
+            raise loaded
+        return loaded
+
+    return Offer(name, load, distribution, target)
+
+
+class Nameless(Plugin):
+    pass
+
+
+class OddArgs(Plugin):
+    name = "OddArgs"
+    Args = dict  # type: ignore[assignment]  # the mistake that is made here
+
+
+@pytest.mark.parametrize(
+    ("name", "offers", "message"),
+    [
+        (
+            "NodeAfinity",
+            [offer("NodeAffinity", A)],
+            "no installed distribution offers it; did you mean 'NodeAffinity'?",
+        ),
+        ("Xyzzy", [offer("NodeAffinity", A)], "no installed distribution offers it"),
+        (
+            "A",
+            [offer("A", A, "acme 1.0", "acme:A"), offer("A", A, "beta 2.0", "beta:A")],
+            "two distributions claim the name: acme 1.0 (acme:A) and beta 2.0 (beta:A); uninstall one",
+        ),
+        (
+            "A",
+            [offer("A", ImportError("no module named 'torch'"))],
+            "(from acme 1.0): cannot be imported: ImportError: no module named 'torch'",
+        ),
+        ("A", [offer("A", object())], "(from acme 1.0): 'acme:A' is no class derived from kframework.Plugin"),
+        ("A", [offer("A", dict)], "(from acme 1.0): 'acme:A' is no class derived from kframework.Plugin"),
+        ("B", [offer("B", A)], "(from acme 1.0): its entry point is named 'B' but the class says name = 'A'"),
+        ("B", [offer("B", Nameless)], "(from acme 1.0): its entry point is named 'B' but the class says name = ''"),
+        ("OddArgs", [offer("OddArgs", OddArgs)], "(from acme 1.0): its Args do not derive from kframework.PluginArgs"),
+    ],
+)
+def test_what_cannot_be_loaded(name: str, offers: list[Offer], message: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        Registry(offers).load(name)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f"plugin {name!r}")
+
+
+def test_a_plugin_is_imported_when_it_is_named_and_once() -> None:
+    loads: list[str] = []
+
+    def load() -> object:
+        loads.append("A")
+        return A
+
+    registry = Registry([Offer("A", load), offer("Broken", ImportError())])
+    assert "A" in registry and list(registry) == ["A", "Broken"]
+    assert loads == []
+    assert registry.load("A") is registry.load("A") is A
+    assert loads == ["A"]
+
+
+def test_the_same_entry_point_seen_twice_is_one_offer() -> None:
+    registry = Registry([offer("A", A), offer("A", A)])
+    assert registry.load("A") is A
+    assert registry.distribution("A") == "acme 1.0"
+
+
+def test_the_built_in_plugins_are_installed() -> None:
+    registry = Registry.installed()
+    assert registry.load("PrioritySort").name == "PrioritySort"
+    assert (registry.distribution("PrioritySort") or "").startswith("kframework-sdk ")
+    assert registry.distribution("Unheard") is None
+
+
+def test_given_classes_take_the_place_of_installed_ones() -> None:
+    mine = plugin("PrioritySort", queue_sort=1)
+    registry = Registry.of(mine, A)
+    assert registry.load("PrioritySort") is mine
+    assert registry.load("DefaultBinder").name == "DefaultBinder"
+    assert registry.distribution("A") is None
+
+
+class Wrapping(Plugin):
+    name = "Wrapping"
+
+    @hookimpl(wrapper=True)
+    def permit(self, state: object, pod: object, node_name: object) -> object:
+        return (yield)
+
+
+@pytest.mark.parametrize(
+    ("extending", "points"),
+    [
+        (plugin("P"), set()),
+        (plugin("P", filter=None), {"filter"}),
+        (plugin("P", filter_nodes=None, filter_status=None), {"filter"}),
+        (plugin("P", score_nodes=None, normalize_score=None), {"score"}),
+        (plugin("P", unreserve=None), {"reserve"}),
+        (plugin("P", pre_bind=None, pre_bind_pre_flight=None, bind=None), {"pre_bind", "bind"}),
+        (plugin("P", sign=None, add_pod=None), set()),
+        (Wrapping, {"permit"}),
+    ],
+)
+def test_the_points_that_a_plugin_extends(extending: type[Plugin], points: set[str]) -> None:
+    assert points_of(extending) == points
+
+
+def test_only_marked_methods_are_hooks() -> None:
+    class Half(Plugin):
+        name = "Half"
+
+        def filter(self, state: object, pod: object, node: object) -> None:
+            """Not marked."""
+
+    assert hooks_of(Half) == {}
+    assert hooks_of(Wrapping)["permit"]["wrapper"] is True
