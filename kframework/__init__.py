@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 __all__ = [
     "API_VERSION",
+    "MAX_SCORE",
     "ActionType",
+    "Candidate",
     "ClearNomination",
     "Clock",
     "ClusterError",
@@ -32,11 +34,17 @@ __all__ = [
     "PluginError",
     "PodInfo",
     "Preempt",
+    "QueueingHint",
+    "Rows",
+    "Scores",
     "Skip",
+    "StateKey",
     "Statement",
     "Status",
     "Wait",
+    "WaitingPod",
     "Watch",
+    "default_normalize",
     "error",
     "hookimpl",
     "min_max",
@@ -48,7 +56,9 @@ __all__ = [
 API_VERSION: Final = 1
 
 _HOMES = {
+    "MAX_SCORE": "kframework.plugin",
     "ActionType": "kframework.events",
+    "Candidate": "kframework.plugin",
     "ClearNomination": "kframework.plugin",
     "Clock": "kframework.clock",
     "ClusterError": "kframework.errors",
@@ -69,11 +79,17 @@ _HOMES = {
     "PluginError": "kframework.errors",
     "PodInfo": "kframework.state.pods",
     "Preempt": "kframework.plugin",
+    "QueueingHint": "kframework.events",
+    "Rows": "kframework.plugin",
+    "Scores": "kframework.plugin",
     "Skip": "kframework.status",
+    "StateKey": "kframework.cycle_state",
     "Statement": "kframework.state.statement",
     "Status": "kframework.status",
     "Wait": "kframework.status",
+    "WaitingPod": "kframework.handle",
     "Watch": "kframework.plugin",
+    "default_normalize": "kframework.plugin",
     "error": "kframework.status",
     "hookimpl": "kframework.plugin",
     "min_max": "kframework.plugin",
@@ -84,18 +100,23 @@ _HOMES = {
 # Type checkers read these imports instead of `__getattr__`, so that a misspelt name is an error to them too.
 if TYPE_CHECKING:
     from kframework.clock import Clock
-    from kframework.cycle_state import CycleState
+    from kframework.cycle_state import CycleState, StateKey
     from kframework.errors import ClusterError, ConfigError, KFrameworkError, PluginError
-    from kframework.events import ActionType, ClusterEvent, EventResource
-    from kframework.handle import Handle
+    from kframework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+    from kframework.handle import Handle, WaitingPod
     from kframework.plugin import (
+        MAX_SCORE,
+        Candidate,
         ClearNomination,
         Diagnosis,
         Nominate,
         Plugin,
         PluginArgs,
         Preempt,
+        Rows,
+        Scores,
         Watch,
+        default_normalize,
         hookimpl,
         min_max,
     )

@@ -71,7 +71,7 @@ class StatusTable:
     def __init__(self, source: int) -> None:
         self.source: int = source
         self.statuses: list[Status] = []
-        self.faults = 0
+        self.faults: int = 0
 
     def objection(self, order: int, status: Status) -> int:
         """Put a Status in the table and return the objection that refers to it."""
@@ -82,7 +82,7 @@ class StatusTable:
     def clear(self) -> None:
         """Forget all statuses; the objections that refer to them must be made anew."""
         self.statuses.clear()
-        self.faults: int = 0
+        self.faults = 0
 
     def __len__(self) -> int:
         return len(self.statuses)

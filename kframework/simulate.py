@@ -18,6 +18,7 @@ from kframework.decision import Binding, Decision
 from kframework.objects import ApiObject, Pod
 from kframework.registry import Registry
 from kframework.scheduler import Observer, Scheduler
+from kframework.status import Code
 
 __all__ = ["Outcome", "Progress", "Simulation", "simulate"]
 
@@ -36,6 +37,7 @@ class Outcome(msgspec.Struct, frozen=True):
     message: str
     attempts: int
     profile: str = ""
+    phase: str = ""
 
 
 class Simulation(msgspec.Struct, frozen=True):
@@ -54,7 +56,7 @@ class Simulation(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far a simulation has come: pods bound and pods known."""
+    """How far a simulation has come: pods bound so far, of those that were pending at the start."""
 
     bound: int
     pods: int
@@ -69,6 +71,7 @@ class _Records:
         self.attempts: dict[str, int] = {}
         self._on_progress = on_progress
         self._pods = pods
+        self._bound = 0
 
     def decided(self, decision: Decision) -> None:
         """Keep an attempt."""
@@ -78,7 +81,8 @@ class _Records:
     def bound(self, binding: Binding) -> None:
         """Keep a binding cycle."""
         self.bindings.append(binding)
-        self._on_progress(Progress(len(self.bindings), self._pods))
+        self._bound += binding.code == Code.SUCCESS
+        self._on_progress(Progress(self._bound, self._pods))
 
 
 def simulate(
@@ -115,7 +119,7 @@ class _Run:
         self._duration = duration
         self._registry = registry
         self._observers = tuple(observers)
-        pods = sum(isinstance(obj, Pod) for obj in objects)
+        pods = sum(isinstance(obj, Pod) and not obj.spec.node_name for obj in objects)
         self._records = _Records(on_progress, pods)
         self._moved_at = 0.0
         self._retrying: tuple[str, ...] = ()
@@ -166,7 +170,8 @@ class _Run:
             if still >= STAGNATION and self._kubelet.due is None:
                 break
             await asyncio.sleep(max(STAGNATION - still, 1.0))
-        self._retrying = tuple(pod.key for pod in self._scheduler.engine.handlers.pending.values())
+        engine = self._scheduler.engine
+        self._retrying = tuple(p.key for p in engine.handlers.pending.values() if not engine.queue.dormant(p.uid))
         self._over.set()
 
     def _note(self, change: Change) -> None:
@@ -197,4 +202,5 @@ class _Run:
             "" if spec.node_name else (messages[0] if messages else ""),
             self._records.attempts.get(metadata.uid, 0),
             spec.scheduler_name,
+            pod.status.phase,
         )

@@ -71,7 +71,6 @@ class Wait(msgspec.Struct, frozen=True):
     """Permit's answer "not yet": hold the pod for at most `timeout` seconds (capped at 15 minutes)."""
 
     timeout: float
-    reasons: tuple[str, ...] = ()
 
 
 #: The answer of a plugin that has nothing to do for this pod.

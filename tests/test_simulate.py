@@ -20,10 +20,10 @@ def test_every_pod_has_an_outcome_in_the_order_of_creation() -> None:
     pods = [make_pod("fits"), make_pod("big", cpu=99), make_pod("runs", node_name="a"), make_pod("x", namespace="team")]
     simulation = simulate([make_node("a"), *pods])
     assert simulation.outcomes == (
-        Outcome("default/fits", "a", "", 1, "default-scheduler"),
-        Outcome("default/big", None, "0/1 nodes are available: 1 Insufficient cpu.", 1, "default-scheduler"),
-        Outcome("default/runs", "a", "", 0, "default-scheduler"),
-        Outcome("team/x", "a", "", 1, "default-scheduler"),
+        Outcome("default/fits", "a", "", 1, "default-scheduler", "Running"),
+        Outcome("default/big", None, "0/1 nodes are available: 1 Insufficient cpu.", 1, "default-scheduler", "Pending"),
+        Outcome("default/runs", "a", "", 0, "default-scheduler", "Running"),
+        Outcome("team/x", "a", "", 1, "default-scheduler", "Running"),
     )
     assert simulation.seconds == 0.0
     assert simulation.retrying == ()

@@ -19,7 +19,7 @@ _NARROW = 40
 _INDENT = " " * 4
 
 #: The colours of words in the column STATUS, as ANSI codes.
-_COLOURS = {"Bound": "32", "Pending": "33"}
+_COLOURS = {"Running": "32", "Succeeded": "32", "Failed": "31", "Pending": "33"}
 
 
 def say(kind: str, text: str) -> None:

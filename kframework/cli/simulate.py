@@ -191,7 +191,7 @@ def _item(outcome: Outcome) -> dict[str, object]:
 
 def _row(outcome: Outcome) -> tuple[str, ...]:
     namespace, _, name = outcome.pod.partition("/")
-    status = "Bound" if outcome.node else "Pending"
+    status = outcome.phase or "Pending"
     return namespace, name, outcome.node or NONE, status, str(outcome.attempts), outcome.message
 
 

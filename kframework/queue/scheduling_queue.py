@@ -314,6 +314,10 @@ class SchedulingQueue:
             "gated": len(self._gated),
         }
 
+    def dormant(self, uid: str) -> bool:
+        """Tell whether a pod waits for an event: it is unschedulable or gated."""
+        return uid in self._unschedulable or uid in self._gated
+
     def __iter__(self) -> Iterator[QueuedPod]:
         for place in (self._active, self._backing_off, self._backing_off_after_error):
             yield from place

@@ -170,7 +170,7 @@ class Statement:
 
     def _close(self) -> None:
         self._state.statements.remove(self)
-        self.closed: bool = True
+        self.closed = True
 
     # -- recording -------------------------------------------------------------------------------------------------
 

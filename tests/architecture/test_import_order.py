@@ -21,7 +21,10 @@ FLOORS = {
         2: "state",
         3: "hookspecs plugin handle",
         4: "config registry profile",
-        5: "objections points effects attempt profiles queue decision layers cycle afresh preemption event_handlers pod_engine plugin_handle",
+        5: """
+            objections points profiles effects attempt queue decision layers cycle afresh preemption event_handlers
+            pod_engine plugin_handle
+        """,
         6: "tracing metrics recording",
         7: "cluster apiserver binding extenders outbox scheduler",
         ROOF: "plugins simulate explain report web conformance bench testing pytest_plugin engine cli __main__",

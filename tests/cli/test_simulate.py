@@ -46,7 +46,7 @@ GATED = "Scheduling is blocked due to non-empty scheduling gates"
 
 TABLE = f"""\
 NAMESPACE  POD    NODE    STATUS   ATTEMPTS  MESSAGE
-shop       web    node-a  Bound    1
+shop       web    node-a  Running  1
 default    huge   <none>  Pending  1         {HUGE}
 default    gated  <none>  Pending  0         {GATED}
 """
