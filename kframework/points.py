@@ -7,6 +7,7 @@ hook and its distribution; the traceback goes to the log.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -238,7 +239,11 @@ def _run_extension(
             status = call(*arguments)
         except Exception as error:
             return fault(profile, name, hook, error)
-        if status is not None and status.code != Code.SUCCESS:
+        if status is None:
+            continue
+        if not isinstance(status, Status):
+            return _no_status(profile, name, hook, status)
+        if status.code != Code.SUCCESS:
             return _failure(f'running {title} on PreFilter plugin "{name}"', status, name)
     return None
 
@@ -393,6 +398,10 @@ class PermitAnswer(msgspec.Struct, frozen=True):
     waits: tuple[tuple[str, float], ...] = ()
 
 
+def _is_number(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and not math.isnan(seconds)
+
+
 def run_permit(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> PermitAnswer:
     """Ask the Permit plugins in order; a rejection or an error after a wait drops the wait."""
 
@@ -403,7 +412,7 @@ def run_permit(profile: Profile, state: CycleState, pod: PendingPod, node_name: 
                 answer = step.call(state, pod, node_name)
             except Exception as error:
                 return PermitAnswer(fault(profile, step.name, "permit", error))
-            if isinstance(answer, Wait):
+            if isinstance(answer, Wait) and _is_number(answer.timeout):
                 waits.append((step.name, min(float(answer.timeout), MAX_PERMIT_WAIT)))
                 continue
             status = on_node_status(profile, step, "permit", "Permit", answer)

@@ -1,0 +1,202 @@
+"""Every hook that fails is named with its plugin and its distribution; what the points make of it is data."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kframework import ClearNomination, Code, Nominate, Status, Wait, error, unresolvable, unschedulable
+from kframework.cycle_state import CycleState
+from kframework.plugin import Diagnosis
+from kframework.points import (
+    MAX_PERMIT_WAIT,
+    Narrowing,
+    PermitAnswer,
+    ask_pre_filter,
+    invalid_score,
+    narrow,
+    run_add_pod,
+    run_filter,
+    run_permit,
+    run_post_filter,
+    run_pre_enqueue,
+    run_pre_filter,
+    run_pre_score,
+    run_remove_pod,
+    run_reserve,
+    run_score,
+    run_unreserve,
+    unsatisfied,
+)
+from kframework.profile import Profile
+from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import plugin, profile
+
+
+class Stage:
+    """One node and one pod to ask about."""
+
+    def __init__(self) -> None:
+        self.cluster = ClusterState()
+        self.cluster.put_node(make_node("a"))
+        self.nodes: NodeTable = self.cluster.nodes
+        self.node: NodeInfo = self.nodes[0]
+        self.pod = PendingPod(make_pod(), self.cluster.interned)
+        self.state = CycleState()
+
+
+def diagnosis(stage: Stage) -> Diagnosis:
+    return Diagnosis(stage.nodes, lambda row: unschedulable(), ())
+
+
+Ask = Callable[[Profile, Stage], object]
+
+#: How each hook is asked.
+ASKED: dict[str, Ask] = {
+    "pre_enqueue": lambda p, s: run_pre_enqueue(p, s.pod),
+    "pre_filter": lambda p, s: ask_pre_filter(p, p.pre_filter[0], s.state, s.pod, s.nodes),
+    "filter": lambda p, s: run_filter(p, p.filters[0], s.state, s.pod, s.node),
+    "add_pod": lambda p, s: run_add_pod(p, p.filters, s.state, s.pod, s.pod, s.node),
+    "remove_pod": lambda p, s: run_remove_pod(p, p.filters, s.state, s.pod, s.pod, s.node),
+    "post_filter": lambda p, s: run_post_filter(p, s.state, s.pod, diagnosis(s)).status,
+    "pre_score": lambda p, s: run_pre_score(p, p.pre_score[0], s.state, s.pod, s.nodes, s.nodes.order),
+    "score": lambda p, s: run_score(p, p.scores[0], s.state, s.pod, s.node),
+    "reserve": lambda p, s: run_reserve(p, s.state, s.pod, "a"),
+    "permit": lambda p, s: run_permit(p, s.state, s.pod, "a").status,
+}
+
+
+def asked(hook: str, answer: object) -> object:
+    hooks: dict[str, Any] = {hook: answer}
+    if hook in ("add_pod", "remove_pod"):
+        hooks["filter"] = None
+    return ASKED[hook](profile(plugin("A", **hooks)), Stage())
+
+
+@pytest.mark.parametrize("hook", ASKED)
+def test_an_exception_becomes_an_error_that_names_the_culprit(hook: str, caplog: pytest.LogCaptureFixture) -> None:
+    message = f"plugin 'A' (from acme 1.0), hook {hook}: ValueError: broken"
+    assert asked(hook, ValueError("broken")) == Status(Code.ERROR, (message,), "A")
+    (record,) = caplog.records
+    assert record.getMessage() == message
+    assert record.exc_info is not None, "the traceback goes to the log"
+
+
+@pytest.mark.parametrize("hook", [hook for hook in ASKED if hook != "score"])
+@pytest.mark.parametrize("answer", [0, "no", True])
+def test_an_answer_of_a_wrong_type_becomes_an_error_too(hook: str, answer: object) -> None:
+    status = asked(hook, answer)
+    assert isinstance(status, Status)
+    assert status.code == Code.ERROR
+    assert status.message.startswith(f"plugin 'A' (from acme 1.0), hook {hook}: answered {answer!r}, which ")
+
+
+@pytest.mark.parametrize("hook", [hook for hook in ASKED if hook not in ("score", "post_filter")])
+@pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS), Status(Code.SUCCESS, ("fine",))])
+def test_success_is_none(hook: str, answer: object) -> None:
+    assert asked(hook, answer) is None
+
+
+@pytest.mark.parametrize("hook", ["pre_enqueue", "filter", "reserve", "permit"])
+@pytest.mark.parametrize("answer", [unschedulable("x"), unresolvable("x"), Status(Code.PENDING, ("x",))])
+def test_a_rejection_gets_its_plugins_name(hook: str, answer: Status) -> None:
+    assert asked(hook, answer) == Status(answer.code, answer.reasons, "A")
+
+
+def test_an_unreserve_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage()
+    with caplog.at_level(logging.ERROR):
+        run_unreserve(profile(plugin("A", unreserve=ValueError("broken"))), stage.state, stage.pod, "a")
+    assert [record.getMessage() for record in caplog.records] == [
+        "plugin 'A' (from acme 1.0), hook unreserve: ValueError: broken"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answers", "narrowing"),
+    [
+        ([None, Status(Code.SUCCESS)], Narrowing()),
+        ([{"a", "b"}, None, {"b", "c"}], Narrowing(None, frozenset("b"), ("P0", "P2"))),
+        ([Status(Code.SKIP), None], Narrowing(skipped=frozenset({"P0"}))),
+        ([unschedulable("x"), {"a"}], Narrowing(Status(Code.UNSCHEDULABLE, ("x",), "P0"), frozenset("a"), ("P1",))),
+        (
+            [{"a"}, unresolvable("x"), Status(Code.SKIP)],
+            Narrowing(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("x",), "P1"), frozenset("a")),
+        ),
+        (
+            [Status(Code.SKIP), error("x")],
+            Narrowing(Status(Code.ERROR, ('running PreFilter plugin "P1": x',), "P1"), skipped=frozenset({"P0"})),
+        ),
+    ],
+)
+def test_what_pre_filter_comes_to(answers: list[object], narrowing: Narrowing) -> None:
+    stage = Stage()
+    compiled = profile(*(plugin(f"P{number}", pre_filter=answer) for number, answer in enumerate(answers)))
+    got = run_pre_filter(
+        compiled,
+        compiled.pre_filter,
+        lambda step: ask_pre_filter(compiled, step, stage.state, stage.pod, stage.nodes),
+    )
+    assert got == narrowing
+
+
+def test_what_is_said_of_nodes_that_were_left_out() -> None:
+    assert unsatisfied(["B"]) == "node(s) didn't satisfy plugin B"
+    assert unsatisfied(["B", "A"]) == "node(s) didn't satisfy plugin(s) [A B] simultaneously"
+    assert narrow(Narrowing(None, frozenset("a"), ("B", "A"))) == unresolvable("node(s) didn't satisfy plugin(s) [A B]")
+
+
+@pytest.mark.parametrize(
+    ("answers", "permit"),
+    [
+        ([None, None], PermitAnswer()),
+        ([Wait(5), None, Wait(7.5)], PermitAnswer(None, (("P0", 5.0), ("P2", 7.5)))),
+        ([Wait(MAX_PERMIT_WAIT + 1)], PermitAnswer(None, (("P0", MAX_PERMIT_WAIT),))),
+        ([Wait(5), unschedulable("x")], PermitAnswer(Status(Code.UNSCHEDULABLE, ("x",), "P1"))),
+    ],
+)
+def test_what_permit_comes_to(answers: list[object], permit: PermitAnswer) -> None:
+    stage = Stage()
+    compiled = profile(*(plugin(f"P{number}", permit=answer) for number, answer in enumerate(answers)))
+    assert run_permit(compiled, stage.state, stage.pod, "a") == permit
+
+
+@pytest.mark.parametrize("odd", [Wait(float("nan")), Wait("soon")])  # type: ignore[arg-type]  # the mistake made here
+def test_a_wait_of_no_length_is_the_plugins_fault(odd: Wait) -> None:
+    status = asked("permit", odd)
+    assert isinstance(status, Status)
+    assert status.message.startswith("plugin 'A' (from acme 1.0), hook permit: ")
+
+
+@pytest.mark.parametrize(
+    ("answers", "code", "reasons", "result"),
+    [
+        ([], Code.UNSCHEDULABLE, (), None),
+        ([unschedulable("x"), unschedulable("y")], Code.UNSCHEDULABLE, ("x", "y"), None),
+        ([Nominate("a", unschedulable("x")), unschedulable("y")], Code.UNSCHEDULABLE, ("x", "y"), "a"),
+        ([Nominate("a", unschedulable("x")), Nominate("b")], Code.SUCCESS, (), "b"),
+        ([ClearNomination(), error("x")], Code.ERROR, ("x",), None),
+    ],
+)
+def test_what_post_filter_comes_to(
+    answers: list[object], code: Code, reasons: tuple[str, ...], result: str | None
+) -> None:
+    stage = Stage()
+    compiled = profile(*(plugin(f"P{number}", post_filter=answer) for number, answer in enumerate(answers)))
+    answer = run_post_filter(compiled, stage.state, stage.pod, diagnosis(stage))
+    assert (answer.status.code, answer.status.reasons) == (code, reasons)
+    assert (answer.result.node if isinstance(answer.result, Nominate) else None) == result
+
+
+def test_an_invalid_score_is_told_in_kube_schedulers_words() -> None:
+    (step,) = profile(plugin("A", score=0)).scores
+    assert invalid_score(step, 101).message == (
+        'applying score defaultWeights on Score plugins: plugin "A" returns an invalid score 101, '
+        "it should in the range of [0, 100] after normalizing"
+    )
