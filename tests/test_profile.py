@@ -9,20 +9,10 @@ import pytest
 
 from kframework import ActionType, ClusterEvent, Handle, Plugin, PluginError, hookimpl
 from kframework.events import DEFAULT_EVENTS
-from kframework.profile import FilterStep, Profile, ScoreStep
-from kframework.registry import POINTS, points_of
+from kframework.profile import FilterStep, ScoreStep
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import make_pod
-from tests.extension_points.scripted import plugin
-
-SORT = plugin("Sort", queue_sort=0)
-BINDER = plugin("Binder", bind=None)
-
-
-def compiled(*plugins: type[Plugin], weights: dict[str, int] | None = None) -> Profile:
-    made = {each.name: each(each.Args(), cast("Handle", None)) for each in (SORT, *plugins, BINDER)}
-    points = {point: [name for name, each in made.items() if point in points_of(type(each))] for point in POINTS}
-    return Profile("p", made, points, weights or {}, distributions={"A": "acme 1.0"})
+from tests.extension_points.scripted import plugin, profile
 
 
 def named(hook: str, method: Any, **options: bool) -> type[Plugin]:
@@ -81,33 +71,33 @@ def around_permit(self: Plugin, state: object, pod: object, node_name: object) -
 )
 def test_what_is_refused(wrong: type[Plugin], message: str) -> None:
     with pytest.raises(PluginError) as caught:
-        compiled(wrong)
+        profile(wrong)
     assert str(caught.value).startswith("plugin 'A' (from acme 1.0)")
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("hook", ["pre_bind", "bind", "post_bind"])
 def test_hooks_that_may_be_awaited(hook: str) -> None:
-    assert compiled(named(hook, permit))
+    assert profile(named(hook, permit))
 
 
 def test_steps_stand_in_configured_order_and_unreserve_backwards() -> None:
-    profile = compiled(
+    compiled = profile(
         plugin("A", filter=None, reserve=None, unreserve=None),
         plugin("B", score=0, unreserve=None),
         plugin("C", filter=None, reserve=None),
         weights={"B": 3},
     )
-    assert [(step.order, step.name) for step in profile.filters] == [(0, "A"), (1, "C")]
-    assert [(step.name, step.weight) for step in profile.scores] == [("B", 3)]
-    assert [step.name for step in profile.reserve] == ["A", "C"]
-    assert [step.name for step in profile.unreserve] == ["B", "A"]
-    assert [each.name for each in profile.placement] == ["A", "B", "C"]
-    assert profile.index == {"A": 0, "B": 1, "C": 2}
+    assert [(step.order, step.name) for step in compiled.filters] == [(0, "A"), (1, "C")]
+    assert [(step.name, step.weight) for step in compiled.scores] == [("B", 3)]
+    assert [step.name for step in compiled.reserve] == ["A", "C"]
+    assert [step.name for step in compiled.unreserve] == ["B", "A"]
+    assert [each.name for each in compiled.placement] == ["A", "B", "C"]
+    assert compiled.index == {"A": 0, "B": 1, "C": 2}
 
 
 def test_a_weight_of_nought_is_one() -> None:
-    assert [step.weight for step in compiled(plugin("A", score=0), weights={"A": 0}).scores] == [1]
+    assert [step.weight for step in profile(plugin("A", score=0), weights={"A": 0}).scores] == [1]
 
 
 def test_forms_of_a_question() -> None:
@@ -121,29 +111,29 @@ def test_what_wakes_a_pod() -> None:
     node_add = ClusterEvent("Node", ActionType.ADD)
     taint = ClusterEvent("Node", ActionType.UPDATE_NODE_TAINT)
     both = ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
-    profile = compiled(
+    compiled = profile(
         plugin("A", filter=None, events=None),
         plugin("B", filter=None, events=()),
         plugin("C", filter=None, events=[node_add]),
         plugin("D", filter=None, events=[both]),
     )
-    assert profile.events["A"] == DEFAULT_EVENTS
-    assert profile.events["B"] == ()
-    assert profile.events["C"] == (node_add, taint)
-    assert profile.events["D"] == (both,)
+    assert compiled.events["A"] == DEFAULT_EVENTS
+    assert compiled.events["B"] == ()
+    assert compiled.events["C"] == (node_add, taint)
+    assert compiled.events["D"] == (both,)
 
 
 def test_equal_pods_share_a_signature() -> None:
-    profile, interned = compiled(plugin("A", filter=None, reads="node"), plugin("B", filter=None)), Interned()
+    compiled, interned = profile(plugin("A", filter=None, reads="node"), plugin("B", filter=None)), Interned()
     one, two, other = (PendingPod(pod, interned) for pod in (make_pod("1"), make_pod("2"), make_pod("3", cpu=2)))
-    assert profile.sign(one) is profile.sign(two)
-    assert profile.sign(one) is not profile.sign(other)
-    assert [value is None for value in profile.sign(one).values] == [False, True]
+    assert compiled.sign(one) is compiled.sign(two)
+    assert compiled.sign(one) is not compiled.sign(other)
+    assert [value is None for value in compiled.sign(one).values] == [False, True]
 
 
 def test_faults_name_plugin_hook_and_distribution() -> None:
-    profile = compiled(plugin("A", filter=None))
+    compiled = profile(plugin("A", filter=None))
     assert (
-        str(profile.fault("A", "filter", ValueError("x"))) == "plugin 'A' (from acme 1.0), hook filter: ValueError: x"
+        str(compiled.fault("A", "filter", ValueError("x"))) == "plugin 'A' (from acme 1.0), hook filter: ValueError: x"
     )
-    assert str(profile.fault("Sort", "queue_sort", "text")) == "plugin 'Sort', hook queue_sort: text"
+    assert str(compiled.fault("Sort", "queue_sort", "text")) == "plugin 'Sort', hook queue_sort: text"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import yaml
 
@@ -12,11 +12,12 @@ from kframework import ClusterEvent, Plugin, PluginArgs, hookimpl
 from kframework.handle import Handle
 from kframework.hookspecs import SPECIFICATIONS
 from kframework.objects import Node, Pod
-from kframework.registry import points_of
+from kframework.profile import Profile
+from kframework.registry import POINTS, points_of
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, Scenario
 
-__all__ = ["alone", "held", "plugin", "run", "scenario"]
+__all__ = ["alone", "held", "plugin", "profile", "run", "scenario"]
 
 #: The arguments of every hook, as the contract names them.
 _SIGNATURES = {
@@ -75,6 +76,15 @@ def held(plugin: type[Plugin]) -> Handle:
     """Return the handle of a scripted plugin's latest instance."""
     instance: Plugin = plugin.instance  # type: ignore[attr-defined]  # every scripted plugin has it
     return instance.handle
+
+
+def profile(*plugins: type[Plugin], weights: Mapping[str, int] | None = None) -> Profile:
+    """Compile a profile of these plugins, which the distribution `acme 1.0` offers, without handles."""
+    sort, binder = plugin("Sort", queue_sort=0), plugin("Binder", bind=None)
+    made = {each.name: each(each.Args(), cast("Handle", None)) for each in (sort, *plugins, binder)}
+    points = {point: [name for name, each in made.items() if point in points_of(type(each))] for point in POINTS}
+    distributions = {each.name: "acme 1.0" for each in plugins}
+    return Profile("default-scheduler", made, points, weights or {}, distributions=distributions)
 
 
 def alone(*plugins: type[Plugin], weights: Mapping[str, int] | None = None) -> str:

@@ -1,0 +1,194 @@
+"""Profiles are compiled from a configuration; what is wrong is said with file, line and distribution."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from kframework import ActionType, ConfigError, Handle, Plugin, PluginArgs, unschedulable
+from kframework.config import parse
+from kframework.events import ClusterEvent, Occurrence
+from kframework.profiles import Profiles, compile_profiles
+from kframework.registry import Offer, Registry
+from kframework.state.pods import Interned, PendingPod
+from kframework.state.queued_pod import QueuedPod
+from kframework.testing import make_pod
+from tests.extension_points.scripted import alone, plugin
+
+FIRST = "k.yaml:7: profiles[0].plugins.multiPoint.enabled[0].name: "
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+
+
+def no_handle(profile: str, plugin: str) -> Handle:
+    return cast("Handle", None)
+
+
+def compiled(text: str, *plugins: type[Plugin]) -> Profiles:
+    return compile_profiles(parse(text, "k.yaml"), offering(*plugins), no_handle)
+
+
+def offering(*plugins: type[Plugin]) -> Registry:
+    """Offer the installed plugins, and these by the distribution `acme 1.0`."""
+    installed = Registry.installed()
+    offers = [offer for name in installed for offer in installed.offers(name)]
+
+    def load(plugin: type[Plugin]) -> Offer:
+        return Offer(plugin.name, lambda: plugin, "acme 1.0", f"acme:{plugin.name}")
+
+    return Registry([*offers, *map(load, plugins)])
+
+
+def enabling(name: str, point: str = "multiPoint", args: str = "") -> str:
+    config = f"  pluginConfig:\n  - name: {name}\n    args: {args}\n" if args else ""
+    return f"{HEAD}- plugins:\n    {point}:\n      enabled:\n      - name: {name}\n{config}"
+
+
+class Unmakable(Plugin):
+    name = "Unmakable"
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        raise OSError("no licence")
+
+
+@pytest.mark.parametrize(
+    ("text", "plugins", "message"),
+    [
+        (
+            enabling("FewestPod"),
+            [plugin("FewestPods", score=0)],
+            FIRST,
+        ),
+        (
+            enabling("Wrong", "filter"),
+            [plugin("Wrong", filter_nodes=0)],
+            "k.yaml:7: profiles[0].plugins.filter.enabled[0].name: plugin 'Wrong' (from acme 1.0), hook filter_nodes: ",
+        ),
+        (
+            enabling("Unmakable"),
+            [type("Scoring", (Unmakable, plugin("Unmakable", score=0)), {})],
+            f"{FIRST}plugin 'Unmakable' (from acme 1.0): cannot be made: OSError: no licence",
+        ),
+        (
+            enabling("Plain", args="{colour: red}"),
+            [plugin("Plain", score=0)],
+            "k.yaml:10: profiles[0].pluginConfig[0].args.colour: ",
+        ),
+        (
+            enabling("Filtering", "score"),
+            [plugin("Filtering", filter=None)],
+            "k.yaml:7: profiles[0].plugins.score.enabled[0].name: ",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(text: str, plugins: list[type[Plugin]], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        compiled(text, *plugins)
+    assert str(caught.value).startswith(message)
+
+
+def test_two_distributions_that_claim_one_name_are_both_named() -> None:
+    clash = plugin("Clash", score=0)
+    claims = [Offer("Clash", lambda: clash, source, f"{source[:4]}:Clash") for source in ("beta 2.0", "acme 1.0")]
+    installed = [offer for name in Registry.installed() for offer in Registry.installed().offers(name)]
+    with pytest.raises(ConfigError) as caught:
+        compile_profiles(parse(enabling("Clash"), "k.yaml"), Registry([*installed, *claims]), no_handle)
+    assert str(caught.value) == (
+        "k.yaml:7: profiles[0].plugins.multiPoint.enabled[0].name: plugin 'Clash': "
+        "two distributions claim the name: acme 1.0 (acme:Clash) and beta 2.0 (beta:Clash); uninstall one"
+    )
+
+
+def test_an_unknown_name_comes_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'FewestPods'"):
+        compiled(enabling("FewestPod"), plugin("FewestPods", score=0))
+
+
+def test_plugins_that_no_profile_names_are_not_imported() -> None:
+    def load() -> object:
+        raise AssertionError("it was imported")
+
+    registry = Registry([*offering().offers("PrioritySort"), *offering().offers("DefaultBinder"), Offer("Idle", load)])
+    profiles = compile_profiles(parse(alone(), "k.yaml"), registry, no_handle)
+    assert profiles["default-scheduler"].plugins.keys() == {"PrioritySort", "DefaultBinder"}
+
+
+TWO = f"""{HEAD}- schedulerName: one
+  percentageOfNodesToScore: 30
+  plugins:
+    multiPoint:
+      disabled: [{{name: "*"}}]
+      enabled: [{{name: PrioritySort}}, {{name: Gate}}, {{name: DefaultBinder}}]
+- schedulerName: two
+  plugins:
+    multiPoint:
+      disabled: [{{name: "*"}}]
+      enabled: [{{name: PrioritySort}}, {{name: DefaultBinder}}]
+"""
+NODE_ADD = ClusterEvent("Node", ActionType.ADD)
+GATE = plugin("Gate", pre_enqueue=unschedulable("closed"), filter=None, events=[NODE_ADD])
+
+
+def test_each_profile_has_its_own_instances() -> None:
+    handles: list[tuple[str, str]] = []
+
+    def handle(profile: str, plugin: str) -> Handle:
+        handles.append((profile, plugin))
+        return cast("Handle", None)
+
+    profiles = compile_profiles(parse(TWO, "k.yaml"), offering(GATE), handle)
+    assert list(profiles) == ["one", "two"] and len(profiles) == 2
+    assert sorted(handles) == [
+        ("one", "DefaultBinder"),
+        ("one", "Gate"),
+        ("one", "PrioritySort"),
+        ("two", "DefaultBinder"),
+        ("two", "PrioritySort"),
+    ]
+    assert profiles["one"].plugins["DefaultBinder"] is not profiles["two"].plugins["DefaultBinder"]
+    assert [(profile.name, plugin.name) for profile, plugin in profiles.plugins()] == handles
+    assert profiles["one"].percentage_of_nodes_to_score == 30
+    assert profiles["two"].percentage_of_nodes_to_score == 0
+
+
+@pytest.fixture
+def two() -> Profiles:
+    return compiled(TWO, GATE)
+
+
+def pending(scheduler: str, **fields: int) -> PendingPod:
+    return PendingPod(make_pod(scheduler_name=scheduler, **fields), Interned())  # type: ignore[arg-type]  # the priority
+
+
+def test_a_pod_is_gated_by_its_own_profile(two: Profiles) -> None:
+    status = two.gate(pending("one"))
+    assert status is not None and (status.plugin, status.message) == ("Gate", "closed")
+    assert two.gate(pending("two")) is None
+
+
+def test_events_wake_the_pods_of_the_profile_that_registered_them(two: Profiles) -> None:
+    added = Occurrence("Node", ActionType.ADD)
+    removed = Occurrence("Node", ActionType.DELETE)
+    everything = Occurrence("*", ActionType.ALL)
+    assert two.registered(added) and two.registered(everything)
+    assert two.wakes(added, pending("one"), "Gate")
+    assert not two.wakes(removed, pending("one"), "Gate")
+    assert not two.wakes(added, pending("two"), "Gate")
+
+
+def test_the_first_profile_orders_the_queue(two: Profiles) -> None:
+    low, high = QueuedPod(pending("two", priority=1), 5.0), QueuedPod(pending("one", priority=2), 6.0)
+    assert sorted([low, high], key=two.sort_key) == [high, low]  # type: ignore[arg-type]  # the keys compare
+
+
+def test_pods_without_a_key_come_last() -> None:
+    failing = plugin("Failing", queue_sort=ValueError("no key"))
+    profiles = compiled(alone(failing), failing)
+    early, late = QueuedPod(pending("default-scheduler"), 5.0), QueuedPod(pending("default-scheduler"), 6.0)
+    assert profiles.sort_key(early) == (1, 5.0) and profiles.sort_key(late) == (1, 6.0)
+
+
+def test_a_signature_that_fails_is_left_to_the_attempt() -> None:
+    failing = plugin("Failing", filter=None, sign=ValueError("unsigned"))
+    profiles = compiled(alone(failing), failing)
+    assert profiles.sign(pending("default-scheduler")) is None
