@@ -1,0 +1,125 @@
+"""A binding cycle reports how far it came, in messages, and sums up in a Binding."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from kframework import Code, CycleState, PendingPod, Plugin, Skip, Status, error, unschedulable
+from kframework.binding import BindingCycle
+from kframework.clock import LoopClock, run_virtual
+from kframework.decision import Binding
+from kframework.effects import Reservation
+from kframework.state.inbox import BindingEnded, BindingStarted, Message
+from kframework.state.pods import Interned
+from kframework.state.queued_pod import QueuedPod
+from kframework.state.waiting import ReservedPod
+from kframework.testing import make_pod
+from tests.extension_points.scripted import plugin, profile
+
+UID = make_pod().metadata.uid
+Verdict = Callable[[ReservedPod], object]
+
+
+class Cycle:
+    """One binding cycle, with what it offered and announced."""
+
+    def __init__(self, *plugins: type[Plugin], waits: float = 0.0, verdict: Verdict = lambda reserved: None) -> None:
+        self.messages: list[Message] = []
+        self.announced: list[str] = []
+        self.ended_at = -1.0
+        self.binding: Binding = run_virtual(lambda: self._run(plugins, waits, verdict))
+
+    async def _run(self, plugins: tuple[type[Plugin], ...], waits: float, verdict: Verdict) -> Binding:
+        loop = asyncio.get_running_loop()
+        clock = LoopClock(loop)
+        pod = PendingPod(make_pod(), Interned())
+        reserved = ReservedPod(pod, "a", {"P": clock.now() + 99} if waits else {}, clock.now())
+        loop.call_later(waits, verdict, reserved)
+        reservation = Reservation(7, profile(*plugins), QueuedPod(pod, clock.now()), CycleState(), reserved)
+
+        async def announce(reservation: Reservation) -> None:
+            self.announced.append(reservation.node_name)
+
+        def offer(message: Message) -> None:
+            self.messages.append(message)
+            if isinstance(message, BindingEnded):
+                self.ended_at = loop.time()
+
+        return await BindingCycle(reservation, offer, clock, announce).run()
+
+
+def test_a_pod_without_work_is_bound_and_nothing_is_announced() -> None:
+    cycle = Cycle()
+    assert cycle.messages == [BindingStarted(UID, 7), BindingEnded(UID, 7, None)]
+    assert cycle.announced == []
+    binding = cycle.binding
+    assert (binding.attempt, binding.pod, binding.node, binding.code) == (7, "default/pod", "a", Code.SUCCESS)
+    assert (binding.message, binding.waited) == ("", 0.0)
+    assert [point for point, _ in binding.steps] == ["permit", "bind", "post_bind"]
+
+
+async def slow(state: CycleState, pod: PendingPod, node_name: str) -> None:
+    await asyncio.sleep(3.0)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "announced", "steps"),
+    [
+        ([plugin("A", pre_bind=slow)], ["a"], ["permit", "pre_bind", "bind", "post_bind"]),
+        ([plugin("A", pre_bind=slow, pre_bind_pre_flight=Skip)], [], ["permit", "bind", "post_bind"]),
+    ],
+)
+def test_work_is_announced(plugins: list[type[Plugin]], announced: list[str], steps: list[str]) -> None:
+    cycle = Cycle(*plugins)
+    assert cycle.announced == announced
+    assert [point for point, _ in cycle.binding.steps] == steps
+    assert cycle.binding.ended_at - cycle.binding.started_at == 3.0 * len(announced)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status", "rejector"),
+    [
+        (lambda reserved: reserved.allow("P"), None, None),
+        (lambda reserved: reserved.reject("P", "no"), Status(Code.UNSCHEDULABLE, ("no",), "P"), "P"),
+        (lambda reserved: reserved.reject("", "removed"), Status(Code.UNSCHEDULABLE, ("removed",)), ""),
+        (
+            lambda reserved: reserved.preempt("P", "preempted"),
+            Status(Code.ERROR, ("waiting on permit for pod: preempted",), "P"),
+            None,
+        ),
+    ],
+)
+def test_a_wait_ends_with_its_verdict(verdict: Verdict, status: Status | None, rejector: str | None) -> None:
+    cycle = Cycle(waits=5.0, verdict=verdict)
+    started: list[Message] = [BindingStarted(UID, 7)] if status is None else []
+    assert cycle.messages == [*started, BindingEnded(UID, 7, status, rejector)]
+    assert cycle.announced == ["a"]
+    assert cycle.binding.waited == 5.0
+
+
+@pytest.mark.parametrize(
+    ("failing", "started", "message"),
+    [
+        (plugin("A", pre_bind=None, pre_bind_pre_flight=error("x")), False, 'running PreBindPreFlight "A": x'),
+        (plugin("A", pre_bind=unschedulable("x")), True, "x"),
+        (plugin("A", bind=error("x")), True, 'running Bind plugin "A": x'),
+    ],
+)
+def test_a_failure_is_reported_with_how_far_it_came(failing: type[Plugin], started: bool, message: str) -> None:
+    cycle = Cycle(failing)
+    assert any(isinstance(each, BindingStarted) for each in cycle.messages) is started
+    ended = cycle.messages[-1]
+    assert isinstance(ended, BindingEnded) and ended.status is not None
+    assert (ended.status.message, ended.rejector) == (message, None)
+    assert cycle.binding.message == message
+
+
+def test_the_binding_is_reported_before_others_take_notice_of_it() -> None:
+    """The pod is bound, whatever post_bind does and however long it takes."""
+    cycle = Cycle(plugin("A", post_bind=slow))
+    assert cycle.messages == [BindingStarted(UID, 7), BindingEnded(UID, 7, None)]
+    assert cycle.ended_at == 0.0
+    assert cycle.binding.ended_at - cycle.binding.started_at == 3.0

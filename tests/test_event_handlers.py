@@ -1,0 +1,251 @@
+"""What the cluster says becomes state, and events for the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+from msgspec.structs import replace
+
+from kframework.clock import VIRTUAL_EPOCH
+from kframework.event_handlers import EventHandlers
+from kframework.events import Occurrence
+from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, StorageClass
+from kframework.plugin import Plugin
+from kframework.profiles import Profiles
+from kframework.queue import SchedulingQueue
+from kframework.queue.backoff import Backoff
+from kframework.state.cluster import ClusterState
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.waiting import ReservedPod
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import plugin, profile
+
+NODE = make_node("a")
+POD = make_pod("p", labels={"app": "web"})
+ON_NODE = make_pod("q", node_name="a")
+
+#: Rejects nothing, but registers everything.
+LISTENING = plugin("Listening", filter=None, events=None)
+
+
+def moved(pod: Pod, **changes: object) -> Pod:
+    """Return the next version of a pod."""
+    version = str(int(pod.metadata.resource_version or 0) + 1)
+    changed = {name: value for name, value in changes.items() if name != "node"}
+    metadata = replace(pod.metadata, resource_version=version, **changed)
+    spec = replace(pod.spec, node_name=str(changes["node"])) if "node" in changes else pod.spec
+    return replace(pod, metadata=metadata, spec=spec)
+
+
+def nominated(pod: Pod, node: str) -> Pod:
+    return replace(moved(pod), status=replace(pod.status, nominated_node_name=node))
+
+
+class Watching(SchedulingQueue):
+    """A queue that notes the events that are told to it, and to which of three priorities."""
+
+    def __init__(self, profiles: Profiles) -> None:
+        super().__init__(profiles, lambda: VIRTUAL_EPOCH, Backoff())
+        self.told: list[str] = []
+
+    def move(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
+        others = [PendingPod(make_pod(f"x{n}", priority=n), ClusterState().interned) for n in (0, 5, 9)]
+        to = "" if only is None else f" to {[other.priority for other in others if only(other)]}"
+        self.told.append(event.label + to)
+        super().move(event, only)
+
+
+class Stage:
+    """Handlers over tables and a queue of one profile."""
+
+    def __init__(self, *plugins: type[Plugin]) -> None:
+        self.cluster = ClusterState()
+        profiles = Profiles({"default-scheduler": profile(LISTENING, *plugins)})
+        self.queue = Watching(profiles)
+        self.handlers = EventHandlers(self.cluster, self.queue, profiles)
+
+    def assume(self, pod: Pod, *, waiting: bool) -> ReservedPod:
+        """Take a pod out of the queue and put it on the node."""
+        queued = self.queue.pop()
+        assert queued is not None and queued.pod.uid == pod.metadata.uid
+        self.cluster.assume(queued.pod, "a")
+        reserved = ReservedPod(queued.pod, "a", {"P": VIRTUAL_EPOCH + 9} if waiting else {}, VIRTUAL_EPOCH)
+        self.cluster.waiting.put(reserved)
+        return reserved
+
+
+Gone = tuple[str, ApiObject]
+
+
+@pytest.mark.parametrize(
+    ("history", "told"),
+    [
+        ([NODE], ["NodeAdd"]),
+        ([NODE, NODE], []),
+        ([NODE, replace(NODE, spec=replace(NODE.spec, unschedulable=True))], []),
+        ([make_node("a", unschedulable=True), NODE], ["NodeUpdateNodeTaint"]),
+        (
+            [NODE, make_node("a", cpu=9, labels={"x": "y"}, taints=["t:NoSchedule"])],
+            ["NodeUpdateNodeAllocatable", "NodeUpdateNodeLabel", "NodeUpdateNodeTaint"],
+        ),
+        (
+            [make_node("a", unschedulable=True), make_node("a", taints=["t:NoSchedule"])],
+            ["NodeUpdateNodeTaint", "NodeUpdateNodeTaint"],
+        ),
+        ([NODE, ("gone", NODE)], ["NodeDelete"]),
+        ([POD], []),
+        ([ON_NODE], ["AssignedPodAdd"]),
+        ([ON_NODE, moved(ON_NODE, labels={"x": "y"})], ["AssignedPodUpdatePodLabel"]),
+        ([ON_NODE, moved(ON_NODE, annotations={"x": "y"})], ["AssignedPodUpdate"]),
+        ([ON_NODE, ("gone", ON_NODE)], ["AssignedPodDelete"]),
+        ([POD, moved(POD, node="a")], ["AssignedPodAdd"]),
+        ([POD, ("gone", POD)], []),
+        ([nominated(POD, "a"), ("gone", POD)], ["AssignedPodDelete to [0]"]),
+        ([POD, nominated(POD, "a")], []),
+        ([nominated(POD, "a"), nominated(moved(POD), "b")], ["AssignedPodDelete to [0]"]),
+        ([nominated(POD, "a"), nominated(moved(POD), "")], ["AssignedPodDelete to [0]"]),
+        ([StorageClass(metadata=ObjectMeta(name="s"))], ["storage.k8s.io/StorageClassAdd"]),
+        (
+            [StorageClass(metadata=ObjectMeta(name="s")), StorageClass(metadata=ObjectMeta(name="s"), provisioner="x")],
+            ["storage.k8s.io/StorageClassUpdate"],
+        ),
+        (
+            [StorageClass(metadata=ObjectMeta(name="s")), ("gone", StorageClass(metadata=ObjectMeta(name="s")))],
+            ["storage.k8s.io/StorageClassDelete"],
+        ),
+        ([Namespace(metadata=ObjectMeta(name="n"))], []),
+    ],
+)
+def test_events(history: list[ApiObject | Gone], told: list[str]) -> None:
+    """Only those of the last step."""
+    stage = Stage()
+    for step in history:
+        stage.queue.told.clear()
+        if isinstance(step, tuple):
+            stage.handlers.gone(step[1])
+        else:
+            stage.handlers.changed(step)
+    assert stage.queue.told == told
+
+
+def test_a_node_is_told_to_be_gone_before_it_goes() -> None:
+    stage = Stage()
+    stage.handlers.changed(NODE)
+    seen: list[int] = []
+    stage.queue.move = lambda event, only=None: seen.append(len(stage.cluster.nodes))  # type: ignore[method-assign]
+    stage.handlers.gone(NODE)
+    assert seen == [1] and len(stage.cluster.nodes) == 0
+
+
+def test_pods_of_nobody_or_of_others_are_not_queued() -> None:
+    stage = Stage()
+    stage.handlers.changed(make_pod("theirs", scheduler_name="another"))
+    stage.handlers.changed(make_pod("ours", scheduler_name=""))
+    assert [queued.pod.name for queued in stage.queue] == ["ours"]
+
+
+def test_the_same_version_again_is_no_news() -> None:
+    stage = Stage()
+    version = moved(POD)
+    stage.handlers.changed(version)
+    pending = stage.handlers.pending[version.metadata.uid]
+    stage.handlers.changed(version)
+    assert stage.handlers.pending[version.metadata.uid] is pending
+
+
+def test_a_bound_pod_leaves_the_queue_and_its_nomination() -> None:
+    stage = Stage()
+    stage.handlers.changed(NODE)
+    stage.handlers.changed(nominated(POD, "a"))
+    assert stage.cluster.nominator.node_of(POD.metadata.uid) == "a"
+    stage.handlers.changed(moved(POD, node="a"))
+    assert len(stage.queue) == 0 and not stage.handlers.pending
+    assert stage.cluster.nominator.node_of(POD.metadata.uid) == ""
+    assert [pod.name for pod in cast("list[PodInfo]", list(stage.cluster.nodes[0].pods))] == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("held", "update", "node"),
+    [
+        ("a", moved(POD), "a"),  # a nomination that only memory knows survives a stale update
+        ("a", nominated(POD, "b"), "b"),
+        ("", nominated(POD, "b"), "b"),
+        ("", moved(POD), ""),
+    ],
+)
+def test_a_nomination_in_memory_outlives_updates_that_know_of_none(held: str, update: Pod, node: str) -> None:
+    stage = Stage()
+    stage.handlers.changed(POD)
+    stage.cluster.nominator.put(stage.handlers.pending[POD.metadata.uid], held)
+    stage.handlers.changed(update)
+    assert stage.cluster.nominator.node_of(POD.metadata.uid) == node
+
+
+# -- assumed pods --------------------------------------------------------------------------------------------------
+
+
+DELETING = moved(POD, deletion_timestamp="2026-01-01T00:00:00Z")
+
+
+def assumed(*, waiting: bool) -> tuple[Stage, ReservedPod]:
+    stage = Stage()
+    stage.handlers.changed(NODE)
+    stage.handlers.changed(POD)
+    reserved = stage.assume(POD, waiting=waiting)
+    stage.queue.told.clear()
+    return stage, reserved
+
+
+@pytest.mark.parametrize("goes", ["gone", "deleting"])
+@pytest.mark.parametrize("waiting", [True, False])
+def test_an_assumed_pod_that_goes_gives_up_its_place(goes: str, waiting: bool) -> None:
+    stage, reserved = assumed(waiting=waiting)
+    stage.handlers.gone(POD) if goes == "gone" else stage.handlers.changed(DELETING)
+    assert stage.queue.told == ["AssignedPodDelete"]
+    if waiting:
+        assert reserved.verdict is not None and reserved.verdict.message == "removed"
+        assert stage.cluster.assumed, "it is forgotten when its binding cycle ends"
+    else:
+        assert not stage.cluster.assumed and not stage.cluster.pods
+
+
+def test_a_deletion_is_told_once() -> None:
+    stage, _ = assumed(waiting=True)
+    stage.handlers.changed(DELETING)
+    stage.handlers.changed(moved(DELETING))
+    assert stage.queue.told == ["AssignedPodDelete"]
+
+
+def test_other_changes_of_an_assumed_pod_are_kept_for_its_return() -> None:
+    stage, _ = assumed(waiting=True)
+    changed = moved(POD, labels={"app": "db"})
+    stage.handlers.changed(changed)
+    assert stage.queue.told == []
+    assert stage.handlers.pending[POD.metadata.uid].labels == {"app": "db"}
+    assert stage.cluster.assumed == {POD.metadata.uid}
+
+
+def test_an_assumed_pod_that_is_bound_is_confirmed() -> None:
+    stage, _ = assumed(waiting=False)
+    stage.handlers.changed(moved(POD, node="a"))
+    assert stage.queue.told == ["AssignedPodAdd"]
+    assert not stage.cluster.assumed
+    assert stage.cluster.pods[POD.metadata.uid].node_name == "a"
+
+
+def test_a_pod_bound_elsewhere_than_assumed_stands_where_the_api_says() -> None:
+    stage, _ = assumed(waiting=False)
+    stage.handlers.changed(make_node("b"))
+    stage.handlers.changed(moved(POD, node="b"))
+    assert {node.name: len(node.pods) for node in stage.cluster.nodes} == {"a": 0, "b": 1}
+
+
+def test_objects_are_kept() -> None:
+    stage = Stage()
+    stage.handlers.changed(StorageClass(metadata=ObjectMeta(name="s")))
+    store = stage.cluster.objects(StorageClass)
+    assert [each.metadata.name for each in store] == ["s"]
+    stage.handlers.gone(StorageClass(metadata=ObjectMeta(name="s")))
+    assert list(store) == []
