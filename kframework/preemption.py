@@ -1,6 +1,6 @@
-"""Preemption: which pods must leave a node so that another fits, and on which node that costs least (07B.1).
+"""Preemption: which pods must leave a node so that another fits, and on which node that costs least.
 
-A dry run is a Statement on the live tables: the pods of lower priority are taken off the node, the Filter plugins are
+The rules are those of kube-scheduler's DefaultPreemption. A dry run is a Statement on the live tables: the pods of lower priority are taken off the node, the Filter plugins are
 asked, and pods are put back one by one, the most important first, as long as the preemptor still fits.
 """
 
@@ -190,13 +190,16 @@ class _ExtensionError(Exception):
 
 
 class _WhatIf:
-    """A node on which pods come and go, with a copy of the cycle state that keeps up with them."""
+    """A node on which pods come and go, with a cycle state that keeps up with them: a copy if any plugin changes it."""
 
     def __init__(
         self, search: Search, state: CycleState, node: NodeInfo, rivals: Sequence[PodInfo], statement: Statement
     ) -> None:
         self._search = search
-        self._state = state.clone()
+        self._extended = tuple(
+            step for step in search.filters if step.add_pod is not None or step.remove_pod is not None
+        )
+        self._state = state.clone() if self._extended else state
         self.node = node
         self._rivals = rivals
         self._statement = statement
@@ -205,13 +208,13 @@ class _WhatIf:
         """Put a pod on the node."""
         search = self._search
         self._statement.add(pod, self.node.name)
-        _check(run_add_pod(search.profile, search.filters, self._state, search.pod, pod, self.node))
+        _check(run_add_pod(search.profile, self._extended, self._state, search.pod, pod, self.node))
 
     def remove(self, pod: PodInfo) -> None:
         """Take a pod off the node."""
         search = self._search
         self._statement.remove(pod)
-        _check(run_remove_pod(search.profile, search.filters, self._state, search.pod, pod, self.node))
+        _check(run_remove_pod(search.profile, self._extended, self._state, search.pod, pod, self.node))
 
     def objection(self, filters: Iterable[FilterStep]) -> Status | None:
         """Return the first objection to the node, once the pods nominated to it are there, then as it stands."""

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from kframework import ClearNomination, CycleState, PendingPod, Plugin, PodInfo, Preempt, Wait, Watch, hookimpl
+from kframework.clock import SystemClock
+from kframework.config import parse
+from kframework.objects import Pod, PodCondition
+from kframework.plugin import Diagnosis
+from kframework.plugin_handle import PluginHandle
+from kframework.pod_engine import PodEngine
+from kframework.profiles import compile_profiles
+from kframework.registry import Registry
+from kframework.state.cluster import ClusterState
+from kframework.state.inbox import Changed, Synced
+from kframework.testing import make_node, make_pod
+from kframework.testing.scenario import Scenario, delete
+from tests.test_preemption.stopped import NOTHING, WEB, budget, configuration_of, full
+
+
+class MakeRoom(Plugin):
+    """Preempt as kube-scheduler does."""
+
+    name = "MakeRoom"
+    watches = (Watch("poddisruptionbudgets", group="policy"),)
+
+    @hookimpl
+    def post_filter(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Preempt | ClearNomination:
+        preemption = self.handle.preemption
+        found = preemption.candidates(state, pod, diagnosis)
+        if not found.candidates:
+            return ClearNomination(found.status)
+        return Preempt(found.candidates, preemption.key)
+
+
+def created(scenario: Scenario, seconds: float, pod: Pod) -> Scenario:
+    return scenario.at(seconds, lambda cluster: cluster.add(pod))
+
+
+def test_a_plugin_makes_room_for_a_pod_of_high_priority() -> None:
+    web = {"app": "web"}
+    pods = [
+        make_pod("guarded", cpu=2, node_name="a", labels=web),
+        make_pod("cheap", cpu=2, node_name="b"),
+        make_pod("dear", cpu=2, node_name="c", priority=7),
+    ]
+    nodes = [make_node(name, cpu=2) for name in "abc"]
+    scenario = Scenario(nodes=nodes, pods=pods, objects=[budget("web", WEB)], plugins=[MakeRoom])
+    result = created(scenario, 1.0, make_pod("urgent", cpu=1, priority=10)).run()
+
+    assert result.node_of("urgent") == "b"
+    first, *_ = result.decisions_on("urgent")
+    assert (first.nominated, first.victims) == ("b", ("default/cheap",))
+    assert first.message == "0/3 nodes are available: 3 Insufficient cpu."
+    uid = result.pod("urgent").metadata.uid
+    assert ("Preempted", f"Preempted by pod {uid} on node b") in result.events_on("cheap")
+    assert [result.node_of(name) for name in ("guarded", "dear")] == ["a", "c"]
+
+
+def test_without_victims_the_message_says_why() -> None:
+    scenario = Scenario(nodes=[make_node("a", cpu=2)], plugins=[MakeRoom])
+    result = created(scenario, 0.0, make_pod("huge", cpu=3, priority=10)).run()
+    why = "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    assert result.message_of("huge") == f"0/1 nodes are available: 1 Insufficient cpu. {why}"
+
+
+def test_a_victim_that_is_going_already_is_left_alone() -> None:
+    going = make_pod("going", cpu=2, node_name="a")
+    scenario = Scenario(nodes=[make_node("a", cpu=2)], pods=[going], plugins=[MakeRoom])
+    scenario.at(1.0, delete(going))
+    result = created(scenario, 2.0, make_pod("urgent", cpu=2, priority=10)).run()
+    assert result.decisions_on("urgent")[0].victims == ("default/going",)
+    assert result.events_on("going") == []
+    assert result.node_of("urgent") == "a"
+
+
+class HoldsLow(Plugin):
+    """Let pods without priority wait for ten minutes."""
+
+    name = "HoldsLow"
+
+    @hookimpl
+    def permit(self, state: CycleState, pod: PendingPod, node_name: str) -> Wait | None:
+        return None if pod.priority else Wait(600.0)
+
+
+def test_a_victim_that_waits_for_permit_goes_back_to_the_queue() -> None:
+    scenario = Scenario(nodes=[make_node("a", cpu=2)], plugins=[MakeRoom, HoldsLow])
+    created(scenario, 0.0, make_pod("waiting", cpu=2))
+    result = created(scenario, 5.0, make_pod("urgent", cpu=2, priority=10)).run(until=60.0)
+    assert result.node_of("urgent") == "a"
+    assert result.pod("waiting").metadata.deletion_timestamp is None
+    uid = result.pod("urgent").metadata.uid
+    note = f"Preempted by pod {uid} on node a (in kube-scheduler memory)."
+    assert [each for each in result.events_on("waiting") if each[0] == "Preempted"] == [("Preempted", note)]
+    assert ("FailedScheduling", "waiting on permit for pod: preempted") in result.events_on("waiting")
+
+
+def test_less_important_pods_lose_their_nomination_to_the_node() -> None:
+    going = make_pod("slow-to-go", cpu=2, node_name="a")
+    scenario = Scenario(nodes=[make_node("a", cpu=2)], pods=[going], plugins=[MakeRoom])
+    created(scenario, 1.0, make_pod("middle", cpu=2, priority=5))
+    result = created(scenario, 2.0, make_pod("urgent", cpu=2, priority=10)).run(until=20.0)
+    assert result.pod("urgent").status.nominated_node_name == "a"
+    assert result.pod("middle").status.nominated_node_name == ""
+    assert [decision.victims for decision in result.decisions_on("urgent")[:1]] == [("default/slow-to-go",)]
+
+
+class Recorder:
+    """Effects that are only noted: the statuses written."""
+
+    def __init__(self) -> None:
+        self.statuses: list[tuple[str, str | None]] = []
+
+    def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
+        self.statuses.append((pod.name, nominated_node_name))
+
+    def nothing(self, *_: object, **__: object) -> None: ...
+
+    bind = record = evict = decided = nothing
+
+
+def test_a_nomination_is_lost_at_once() -> None:
+    """A pod that comes before the API has heard of it must not find room kept for the loser."""
+    recorder = Recorder()
+    engine = PodEngine(ClusterState(), SystemClock(), recorder)
+    registry = Registry.of(MakeRoom)
+    configuration = parse(configuration_of("MakeRoom"), "config")
+    engine.use(compile_profiles(configuration, registry, lambda *names: PluginHandle(engine, NOTHING, *names)))
+    middle = make_pod("middle", cpu=2, priority=5, nominated_node_name="a")
+    for obj in (make_node("a", cpu=2), make_pod("low", cpu=2, node_name="a"), middle, make_pod("urgent", priority=10)):
+        engine.offer(Changed(obj))
+    engine.offer(Synced())
+    assert engine.step()
+    assert engine.cluster.nominator.node_of(middle.metadata.uid) == ""
+    assert recorder.statuses[0] == ("middle", "")
+
+
+class WrongKey(MakeRoom):
+    """Rank candidates by what cannot be compared."""
+
+    name = "WrongKey"
+
+    @hookimpl
+    def post_filter(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Preempt:
+        found = self.handle.preemption.candidates(state, pod, diagnosis)
+        return Preempt(found.candidates, lambda candidate: object())
+
+
+def test_keys_that_do_not_compare_are_the_fault_of_the_plugin() -> None:
+    nodes, pods = full("a", "b")
+    scenario = Scenario(nodes=nodes, pods=pods, plugins=[WrongKey])
+    result = created(scenario, 1.0, make_pod("urgent", priority=10)).run(until=10.0)
+    (decision, *_) = result.decisions_on("urgent")
+    assert (decision.nominated, decision.victims) == (None, ())
+    assert "plugin 'WrongKey', hook post_filter: TypeError" in decision.message
