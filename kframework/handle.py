@@ -160,6 +160,11 @@ class Handle(Protocol):
         """The pods that are on nodes, assumed ones included, by uid."""
         ...
 
+    @property
+    def pending(self) -> Mapping[str, PendingPod]:
+        """The pods of this scheduler that have no node yet, as the cluster last described them, by uid."""
+        ...
+
     def objects(self, kind: type[T]) -> ObjectStore[T]:
         """Return the store of another kind, e.g. `objects(Namespace)`; kept current for kinds in `watches`."""
         ...
@@ -190,7 +195,10 @@ class Handle(Protocol):
         ...
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
-        """Move these pods to the active queue, whatever they wait for and however long their backoff."""
+        """Move these pods to the active queue, whatever they wait for and however long their backoff.
+
+        A pod that is being tried right now, the one in whose hook this is called included, is tried again if it fails.
+        """
         ...
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:

@@ -61,6 +61,11 @@ class PluginHandle:
         """The pods that are on nodes, by uid."""
         return self._engine.cluster.pods
 
+    @property
+    def pending(self) -> Mapping[str, PendingPod]:
+        """The pods of this scheduler that have no node yet, by uid."""
+        return self._engine.handlers.pending
+
     def objects(self, kind: type[T]) -> ObjectStore[T]:
         """Return the store of another kind."""
         return self._engine.cluster.objects(kind)
