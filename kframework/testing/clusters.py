@@ -58,7 +58,7 @@ def random_node(random: Random, name: str) -> Node:
         labels=_some(random, {"disk": random.choice(["ssd", "hdd"]), "arch": "arm64"}),
         annotations=_some(random, {"example.com/owner": random.choice("ab")}),
         cpu=random.choice([None, 1, 2, "3900m", 8]),
-        memory=random.choice([None, "512Mi", "4Gi", "16Gi"]),
+        memory=random.choice([None, "512Mi", "4Gi", "16Gi", "200Ti"]),
         pods=random.choice([0, 2, 4, 110]),
         allocatable=_some(random, _OFFERED),
         taints=_pick(random, _TAINTS) if random.random() < 0.5 else (),

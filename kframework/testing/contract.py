@@ -48,9 +48,10 @@ class ContractViolation(AssertionError):
 
 
 class Reached(msgspec.Struct):
-    """What the questions came upon: how often each reason, each raw score, and a `Skip` by hook; 0 if never."""
+    """What the questions came upon: how often each reason and code, each raw score, and a `Skip` by hook; 0 if never."""
 
     reasons: Counter[str] = msgspec.field(default_factory=Counter)
+    codes: Counter[Code] = msgspec.field(default_factory=Counter)
     scores: Counter[int] = msgspec.field(default_factory=Counter)
     skips: Counter[str] = msgspec.field(default_factory=Counter)
     passes: int = 0
@@ -239,16 +240,23 @@ class _Inquiry:
             self.reached.skips["pre_filter"] += 1
         elif not answer.rejected:
             self._violation("pre_filter", pod, f"answers {answer}, which is no rejection")
-        self.reached.reasons.update(answer.reasons)
+        else:
+            self._count(answer)
         return answer
 
     def _asked_filter(self, state: CycleState, pod: PendingPod, row: int) -> Status | None:
         assert self.filter is not None
         node = self.nodes[row]
         status = self._rejection("filter", pod, self._ask("filter", pod, self.filter.ask, state, pod, node))
-        self.reached.passes += status is None
-        self.reached.reasons.update(status.reasons if status is not None else ())
+        if status is None:
+            self.reached.passes += 1
+        else:
+            self._count(status)
         return status
+
+    def _count(self, rejection: Status) -> None:
+        self.reached.reasons.update(rejection.reasons)
+        self.reached.codes[rejection.code] += 1
 
     def _explained(self, pod: PendingPod, bits: int) -> Status | None:
         assert self.filter is not None and self.filter.explain is not None

@@ -1,0 +1,49 @@
+"""Which lines of a plugin's module a run comes by."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+__all__ = ["LinesReached"]
+
+Tracer = Callable[[FrameType, str, Any], Any]  # what sys.settrace takes
+
+
+class LinesReached:
+    """Counts, while it is entered, how often each line of one file runs, function by function."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.counts: Counter[tuple[CodeType, int]] = Counter()
+        self.entered: set[CodeType] = set()
+
+    def __enter__(self) -> LinesReached:
+        self._before = sys.gettrace()
+        sys.settrace(self._call)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        sys.settrace(self._before)
+
+    def _call(self, frame: FrameType, event: str, argument: Any) -> Tracer | None:
+        if frame.f_code.co_filename != self.file:
+            return None
+        self.entered.add(frame.f_code)
+        return self._line
+
+    def _line(self, frame: FrameType, event: str, argument: Any) -> Tracer:
+        if event == "line":
+            self.counts[frame.f_code, frame.f_lineno] += 1
+        return self._line
+
+    def missed(self, least: int) -> Iterator[str]:
+        """List the lines of the functions that were entered but that ran fewer times than this."""
+        for code in sorted(self.entered, key=lambda code: code.co_firstlineno):
+            lines = {line for _, _, line in code.co_lines() if line} - {code.co_firstlineno}
+            for line in sorted(lines):
+                if self.counts[code, line] < least:
+                    yield f"{code.co_qualname}, line {line}: {self.counts[code, line]} times"
