@@ -132,6 +132,8 @@ class Scheduler:
         )
         self.profiles: Profiles = compile_profiles(configuration, registry or Registry.installed(), self._handle)
         self.engine.use(self.profiles)
+        #: The kinds that are followed.
+        self.kinds: list[type[ApiObject]] = self._kinds()
         self._woken = asyncio.Event()
         # Whoever waits for the scheduler to settle must get to look again once everything is written.
         self.outbox: Outbox = Outbox(cluster, on_empty=self._woken.set)
@@ -152,14 +154,13 @@ class Scheduler:
     async def run(self) -> None:
         """Start the plugins, follow the cluster, and schedule."""
         self.engine.inbox.wake = self._woken.set
-        kinds = self._kinds()
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             try:
                 for _, plugin in self.profiles.plugins():
                     await plugin.start()
                 tasks.start_soon(self.outbox.run)
-                tasks.start_soon(self.cluster.watch, kinds, self.engine.offer)
+                tasks.start_soon(self.cluster.watch, self.kinds, self.engine.offer)
                 await self._loop()
             finally:
                 with anyio.CancelScope(shield=True):
