@@ -1,0 +1,21 @@
+"""A reservation carries what its binding cycle needs."""
+
+from __future__ import annotations
+
+from kframework.cycle_state import CycleState
+from kframework.effects import Reservation
+from kframework.state.pods import Interned, PendingPod
+from kframework.state.queued_pod import QueuedPod
+from kframework.state.waiting import ReservedPod
+from kframework.testing import make_pod
+from tests.extension_points.scripted import profile
+
+
+def test_a_reservation_keeps_the_pod_as_it_was_decided_upon() -> None:
+    """Even when the queue's copy is replaced by a newer one meanwhile."""
+    pod, newer = (PendingPod(each, Interned()) for each in (make_pod(), make_pod(labels={"x": "y"})))
+    queued = QueuedPod(pod, 0.0)
+    reservation = Reservation(3, profile(), queued, CycleState(), ReservedPod(pod, "a", {}, 0.0))
+    queued.pod = newer
+    assert (reservation.pod, reservation.node_name, reservation.attempt) == (pod, "a", 3)
+    assert "default/pod" in repr(reservation)

@@ -1,0 +1,172 @@
+"""The handle: what a plugin may see and ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kframework import ClusterError, CycleState, Handle, NodeInfo, PendingPod, Plugin, Wait, unschedulable
+from kframework.clock import VIRTUAL_EPOCH
+from kframework.objects import Namespace, ObjectMeta, Pod
+from kframework.plugin import Watch
+from kframework.testing import make_pod
+from kframework.testing.scenario import Result, create, delete, patch
+from tests.extension_points.scripted import held, plugin, run, scenario
+
+
+def asked(ask: Callable[[Handle, PendingPod], object], **cluster: Any) -> tuple[object, Result]:
+    """Ask the handle from a `reserve` hook; return the answer and what became of the run."""
+    answers: list[object] = []
+
+    def reserve(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        answers.append(ask(held(asking), pod))
+
+    asking = plugin("A", reserve=reserve)
+    result = run(asking, **cluster)
+    return answers[0], result
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (lambda handle, pod: handle.profile_name, "default-scheduler"),
+        (lambda handle, pod: [node.name for node in handle.nodes], ["a", "b"]),
+        (lambda handle, pod: [each.name for each in handle.pods.values()], ["old", "pod"]),
+        (lambda handle, pod: handle.clock.now(), VIRTUAL_EPOCH),
+        (lambda handle, pod: handle.waiting_pod(pod.uid), None),
+        (lambda handle, pod: list(handle.waiting_pods()), []),
+        (lambda handle, pod: len(list(handle.objects(Namespace))), 0),
+    ],
+)
+def test_what_a_hook_sees(ask: Callable[[Handle, PendingPod], object], answer: object) -> None:
+    seen, _ = asked(ask, nodes=("a", "b"), pods=[make_pod("old", node_name="a"), make_pod()])
+    assert seen == answer
+
+
+def test_the_handle_names_its_profile_when_it_is_printed() -> None:
+    shown, _ = asked(lambda handle, pod: repr(handle))
+    assert shown == "<PluginHandle of default-scheduler>"
+
+
+def test_every_plugin_draws_its_own_numbers_and_always_the_same() -> None:
+    def drawn(name: str) -> int:
+        drawing = plugin(name, filter=None)
+        run(drawing)
+        return held(drawing).random.randrange(10**9)
+
+    assert drawn("A") == drawn("A") != drawn("B")
+
+
+def test_an_event_is_recorded_for_the_profile() -> None:
+    _, result = asked(lambda handle, pod: handle.event(pod, reason="Odd", action="Looking", note="odd", warning=True))
+    event = next(event for event in result.events if event.reason == "Odd")
+    assert (event.action, event.note, event.type) == ("Looking", "odd", "Warning")
+    assert event.reporting_controller == "default-scheduler"
+
+
+def test_objects_of_watched_kinds_are_kept_and_their_changes_told() -> None:
+    told: list[tuple[str, str]] = []
+
+    def shown(namespace: Namespace | None) -> str:
+        return namespace.metadata.labels.get("team", "-") if namespace is not None else ""
+
+    class Watching(plugin("W", filter=None)):  # type: ignore[misc]  # made at run time
+        watches = (Watch("namespaces"),)
+
+        async def start(self) -> None:
+            self.handle.on_change(Namespace, lambda old, new: told.append((shown(old), shown(new))))
+
+    team = Namespace(metadata=ObjectMeta(name="team", labels={"team": "x"}))
+    timeline = scenario(Watching)
+    timeline.at(1.0, create(team)).at(2.0, patch(team, {"metadata": {"labels": {"team": "y"}}})).at(3.0, delete(team))
+    timeline.run()
+    assert told[-3:] == [("", "x"), ("x", "y"), ("y", "")]
+
+
+def refuse(pod: PendingPod) -> object:
+    return unschedulable("no") if pod.node_name else None
+
+
+def later(state: CycleState, pod: PendingPod, node: NodeInfo) -> object:
+    return unschedulable("later") if pod.node_name else None
+
+
+@pytest.mark.parametrize(
+    ("filters", "answer"),
+    [
+        ([plugin("F", filter=None)], None),
+        ([plugin("F", filter=None), plugin("G", filter=lambda state, pod, node: refuse(pod))], "no"),
+        ([plugin("F", filter=lambda state, pod, node: refuse(pod)), plugin("G", filter=later)], "no"),
+    ],
+)
+def test_it_asks_the_filters_about_a_node_as_it_stands(filters: list[type[Plugin]], answer: str | None) -> None:
+    """The pod itself is on the node by now, and does not fit beside itself."""
+    answers: list[str | None] = []
+
+    def permit(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        node = held(asking).nodes.named(node_name)
+        assert node is not None
+        status = held(asking).fits(state, pod, node)
+        answers.append(status.message if status is not None else None)
+
+    asking = plugin("A", permit=permit)
+    run(*filters, asking)
+    assert answers == [answer]
+
+
+def test_a_waiting_pod_can_be_looked_up_until_it_is_decided() -> None:
+    waiting = plugin("A", permit=Wait(9))
+    uid = make_pod().metadata.uid
+    seen: list[object] = []
+
+    def look(cluster: object) -> None:
+        pod = held(waiting).waiting_pod(uid)
+        seen.append(pod and (pod.pod.name, pod.node_name, tuple(pod.pending_plugins)))
+
+    def allow(cluster: object) -> None:
+        pod = held(waiting).waiting_pod(uid)
+        assert pod is not None and pod.allow("A")
+
+    scenario(waiting).at(1.0, look).at(2.0, allow).at(2.0, look).at(3.0, look).run()
+    assert seen == [("pod", "a", ("A",)), None, None]
+
+
+def test_pods_without_a_node_can_be_looked_up() -> None:
+    rejecting = plugin("R", filter=unschedulable("no"))
+    run(rejecting, pods=("x", "y"))
+    assert sorted(pod.name for pod in held(rejecting).pending.values()) == ["x", "y"]
+
+
+def test_the_api_does_what_it_is_asked() -> None:
+    log: list[str] = []
+
+    async def pre_bind(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        api = held(working).api
+        await api.patch(Pod, pod.name, {"metadata": {"annotations": {"done": "yes"}}}, pod.namespace)
+        created = await api.create(make_pod("helper", scheduler_name="another"))
+        assert await api.get(Pod, "helper", "default") == created
+        await api.delete(Pod, "helper", "default")
+        try:
+            await api.get(Pod, "helper", "default")
+        except ClusterError as refusal:
+            log.append(str(refusal.status))
+
+    working = plugin("A", pre_bind=pre_bind)
+    result = run(working)
+    assert log == ["404"]
+    assert result.pod("pod").metadata.annotations == {"done": "yes"}
+    assert result.place_of("pod") == "bound"
+
+
+def test_a_statement_that_is_left_open_is_undone_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    def leak(state: CycleState, pod: PendingPod, node: NodeInfo) -> None:
+        if pod.name == "leaky" and len(node.pods):
+            held(leaking).statement().remove(next(iter(node.pods)))
+
+    leaking = plugin("L", filter=leak)
+    result = run(leaking, pods=[make_pod("old", node_name="a"), make_pod("leaky"), make_pod("other")])
+    assert result.place_of("other") == "bound"
+    assert [pod.name for pod in held(leaking).pods.values()].count("old") == 1
+    assert len(held(leaking).nodes.named("a").pods) == 3  # type: ignore[union-attr]  # it is there

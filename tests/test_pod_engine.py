@@ -1,0 +1,300 @@
+"""The engine: messages in, one pod at a time, and what is to be done outside out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+import pytest
+
+from kframework import Handle, Plugin, PodInfo, Wait, error, unschedulable
+from kframework.clock import VIRTUAL_EPOCH
+from kframework.decision import Decision, Result
+from kframework.effects import Reservation
+from kframework.objects import ApiObject, PodCondition
+from kframework.plugin_handle import PluginHandle
+from kframework.pod_engine import PodEngine
+from kframework.profiles import Profiles
+from kframework.state.cluster import ClusterState
+from kframework.state.inbox import Activated, BindingEnded, BindingStarted, Changed, Gone, Nominated, Synced, Touched
+from kframework.state.pods import PendingPod
+from kframework.status import Code, Status
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import plugin, profile
+
+POD = make_pod()
+UID = POD.metadata.uid
+
+
+class Stage:
+    """An engine on a clock that stands still, whose effects are only noted."""
+
+    def __init__(self, *plugins: type[Plugin], objects: Iterable[ApiObject] = (), verifying: bool = True) -> None:
+        self.time = VIRTUAL_EPOCH
+        self.bound: list[Reservation] = []
+        self.patches: list[tuple[str, str | None, str | None]] = []
+        self.events: list[str] = []
+        self.evicted: list[str] = []
+        self.decisions: list[Decision] = []
+        self.engine = PodEngine(ClusterState(), self, self, verifying=verifying)
+        compiled = profile(*plugins)
+        for each in compiled.plugins.values():
+            each.handle = cast("Handle", PluginHandle(self.engine, None, "default-scheduler", each.name))  # type: ignore[arg-type]  # nothing outside
+        self.engine.use(Profiles({"default-scheduler": compiled}))
+        for obj in objects:
+            self.engine.offer(Changed(obj))
+        self.engine.offer(Synced())
+
+    def now(self) -> float:
+        return self.time
+
+    def bind(self, reservation: Reservation) -> None:
+        self.bound.append(reservation)
+
+    def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
+        self.patches.append((pod.name, condition.message if condition else None, nominated_node_name))
+
+    def record(
+        self,
+        profile: str,
+        pod: PodInfo,
+        *,
+        reason: str,
+        action: str,
+        note: str,
+        warning: bool = False,
+        related: PodInfo | None = None,
+    ) -> None:
+        self.events.append(f"{reason} {pod.name}: {note}")
+
+    def evict(self, victim: PodInfo, preemptor: PendingPod, profile: str) -> None:
+        self.evicted.append(victim.name)
+
+    def decided(self, decision: Decision) -> None:
+        self.decisions.append(decision)
+
+    def steps(self) -> int:
+        """Step until there is no pod; return how many there were."""
+        count = 0
+        while self.engine.step():
+            count += 1
+        return count
+
+
+def test_nothing_is_scheduled_before_everything_has_been_listed() -> None:
+    stage = Stage()
+    engine = PodEngine(ClusterState(), stage, stage)
+    engine.use(Profiles({"default-scheduler": profile()}))
+    engine.offer(Changed(POD))
+    assert not engine.step() and not engine.settled
+    engine.offer(Synced())
+    assert engine.step()
+
+
+def test_a_step_applies_all_messages_and_tries_one_pod() -> None:
+    stage = Stage(objects=[make_node("a"), make_pod("x"), make_pod("y")])
+    assert stage.engine.step()
+    assert len(stage.engine.inbox) == 0
+    assert [decision.pod for decision in stage.decisions] == ["default/x"]
+    assert stage.engine.step() and not stage.engine.step()
+    assert [reservation.node_name for reservation in stage.bound] == ["a", "a"]
+    assert [reservation.attempt for reservation in stage.bound] == [1, 2]
+
+
+def test_a_decision_says_what_happened() -> None:
+    stage = Stage(plugin("A", score=lambda state, pod, node: 7 if node.name == "b" else 3), objects=[POD])
+    for name in "abc":
+        stage.engine.offer(Changed(make_node(name)))
+    stage.time += 5
+    stage.steps()
+    (decision,) = stage.decisions
+    assert (decision.attempt, decision.tries, decision.pod, decision.uid) == (1, 1, "default/pod", UID)
+    assert (decision.profile, decision.result, decision.code) == ("default-scheduler", Result.SCHEDULED, Code.SUCCESS)
+    assert (decision.node, decision.score, decision.ties) == ("b", 7, 1)
+    assert (decision.nodes, decision.evaluated, decision.feasible) == (3, 3, 3)
+    assert decision.top[0] == ("b", 7)
+    assert (decision.queued_at, decision.popped_at) == (VIRTUAL_EPOCH + 5, VIRTUAL_EPOCH + 5)
+    assert {"pre_filter", "filter", "score", "reserve", "permit"} <= dict(decision.timings).keys()
+
+
+def test_a_rejection_is_written_recorded_and_decided_in_the_same_words() -> None:
+    stage = Stage(plugin("A", filter=unschedulable("no")), objects=[make_node("a"), POD])
+    stage.steps()
+    text = "0/1 nodes are available: 1 no."
+    (decision,) = stage.decisions
+    assert (decision.result, decision.message, decision.reasons) == (Result.UNSCHEDULABLE, text, {"no": 1})
+    assert (decision.rejectors, decision.pending, decision.nominated) == (("A",), (), "")
+    assert stage.patches == [("pod", text, "")]
+    assert stage.events == [f"FailedScheduling pod: {text}"]
+
+
+# -- bindings ------------------------------------------------------------------------------------------------------
+
+
+def bound_stage(*plugins: type[Plugin]) -> Stage:
+    stage = Stage(*plugins, objects=[make_node("a"), POD])
+    stage.steps()
+    return stage
+
+
+def test_a_binding_under_way_is_not_settled_until_it_ends() -> None:
+    stage = bound_stage()
+    assert not stage.engine.settled
+    stage.engine.offer(BindingStarted(UID, 1))
+    stage.engine.offer(BindingEnded(UID, 1, None))
+    stage.steps()
+    assert stage.engine.settled
+    assert stage.events == ["Scheduled pod: Successfully assigned default/pod to a"]
+    assert stage.engine.cluster.assumed == {UID}, "until the API confirms it"
+
+
+def test_the_end_of_another_attempt_is_none_of_this_one() -> None:
+    stage = bound_stage()
+    stage.engine.offer(BindingEnded(UID, 9, Status(Code.ERROR, ("late",))))
+    stage.engine.offer(BindingEnded("unknown", 1, None))
+    stage.steps()
+    assert stage.engine.cluster.assumed == {UID} and stage.events == []
+
+
+@pytest.mark.parametrize(
+    ("status", "rejector", "place", "text"),
+    [
+        (Status(Code.ERROR, ("broken",), "B"), None, "backoff", "broken"),
+        (Status(Code.UNSCHEDULABLE, ("no",), "B"), None, "backoff", "no"),
+        (Status(Code.UNSCHEDULABLE, ("no",), "P"), "P", "unschedulable", "0/1 nodes are available: 1 no."),
+        (Status(Code.SKIP), None, "backoff", None),
+    ],
+)
+def test_a_failed_binding_is_undone_in_one_message(
+    status: Status, rejector: str | None, place: str, text: str | None
+) -> None:
+    journal: list[str] = []
+    stage = bound_stage(plugin("A", unreserve=None, journal=journal))
+    if rejector is None:
+        stage.engine.offer(BindingStarted(UID, 1))
+    stage.engine.offer(BindingEnded(UID, 1, status, rejector))
+    assert not stage.engine.step()
+    assert journal == ["A.unreserve"]
+    assert not stage.engine.cluster.pods and len(stage.engine.cluster.waiting) == 0
+    assert stage.engine.queue.pending()[place] == 1
+    assert stage.patches == ([] if text is None else [("pod", text, "")])
+    assert len(stage.engine.queue.in_flight) == 0
+
+
+@pytest.mark.parametrize("gone", [Gone(POD), Changed(make_pod(node_name="b"))])
+def test_a_failed_binding_of_a_pod_that_is_gone_or_bound_requeues_nothing(gone: Gone | Changed) -> None:
+    stage = bound_stage()
+    stage.engine.offer(gone)
+    stage.engine.offer(BindingEnded(UID, 1, Status(Code.ERROR, ("late",))))
+    stage.steps()
+    assert len(stage.engine.queue) == 0 and len(stage.engine.queue.in_flight) == 0
+    assert not stage.engine.handlers.pending
+    assert len(stage.decisions) == 1
+
+
+# -- time ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_idle_engine_has_nothing_due() -> None:
+    assert Stage(objects=[make_node("a")]).engine.deadline is None
+
+
+@pytest.mark.parametrize(
+    ("failing", "due"),
+    [
+        (plugin("A", filter=error("x")), 2.0),
+        (plugin("A", filter=unschedulable("x")), 330.0),
+        (plugin("A", permit=Wait(7)), 7.0),
+    ],
+)
+def test_it_says_when_something_is_due_next(failing: type[Plugin], due: float) -> None:
+    stage = bound_stage(failing)
+    assert stage.engine.deadline == VIRTUAL_EPOCH + due
+
+
+def test_a_wait_that_runs_out_is_rejected_on_time() -> None:
+    stage = bound_stage(plugin("A", permit=Wait(7)))
+    (reservation,) = stage.bound
+    stage.time += 6.9
+    stage.steps()
+    assert reservation.reserved.verdict is None
+    stage.time += 0.1
+    stage.steps()
+    verdict = reservation.reserved.verdict
+    assert verdict is not None
+    assert (verdict.plugin, verdict.message) == ("A", "rejected due to timeout after waiting 7s at plugin A")
+    assert stage.engine.deadline is None
+
+
+# -- what plugins ask for ------------------------------------------------------------------------------------------
+
+
+def waiting(ask: Callable[[PluginHandle, PendingPod], None]) -> Stage:
+    """Reject `sleeper`; when `pod` comes by, ask."""
+
+    def reserve(state: object, pod: PendingPod, node_name: str) -> None:
+        if pod.name == "pod":
+            handle = cast("PluginHandle", asking.instance.handle)  # type: ignore[attr-defined]  # every scripted one has it
+            ask(handle, stage.engine.handlers.pending[make_pod("sleeper").metadata.uid])
+            stage.seen = (stage.engine.queue.pending(), len(stage.engine.inbox))  # type: ignore[attr-defined]  # noted
+
+    sleepy = plugin("S", filter=lambda state, pod, node: unschedulable("no") if pod.name == "sleeper" else None)
+    asking = plugin("A", reserve=reserve)
+    stage = Stage(sleepy, asking, objects=[make_node("a"), make_pod("sleeper", priority=5), POD])
+    stage.engine.step()
+    stage.engine.step()
+    return stage
+
+
+def test_what_a_hook_asks_for_is_done_when_its_cycle_ends() -> None:
+    stage = waiting(lambda handle, pod: handle.activate([pod]))
+    pending, inbox = stage.seen  # type: ignore[attr-defined]  # noted
+    assert (pending["unschedulable"], inbox) == (1, 0), "not at once, and not through the inbox"
+    assert stage.engine.queue.pending()["active"] == 1
+
+
+def test_a_nomination_takes_effect_when_the_cycle_ends() -> None:
+    stage = waiting(lambda handle, pod: handle.nominate(pod, "a"))
+    assert stage.engine.cluster.nominator.node_of(make_pod("sleeper").metadata.uid) == "a"
+
+
+def test_asked_between_two_cycles_it_is_a_message() -> None:
+    stage = waiting(lambda handle, pod: None)
+    stage.engine.ask(Activated((make_pod("sleeper").metadata.uid, "unknown")))
+    stage.engine.ask(Nominated("unknown", "a"))
+    assert len(stage.engine.inbox) == 2
+    stage.engine.step()
+    assert len(stage.decisions) == 3
+
+
+@pytest.mark.parametrize(("names", "asked"), [((), 4), (("a",), 3), (("gone",), 2)])
+def test_touched_nodes_are_asked_again(names: tuple[str, ...], asked: int) -> None:
+    questions: list[str] = []
+    noting = plugin("A", filter=lambda state, pod, node: questions.append(node.name), reads="node")
+    scoring = plugin("S", score=1)
+    objects = [make_node("a"), make_node("b"), POD, make_pod("other")]
+    stage = Stage(noting, scoring, objects=objects, verifying=False)
+    stage.engine.step()
+    stage.engine.offer(Touched(names))
+    stage.engine.step()
+    assert len(questions) == asked
+
+
+# -- pods that are not tried ---------------------------------------------------------------------------------------
+
+
+def test_a_pod_that_is_on_a_node_already_is_let_go() -> None:
+    stage = Stage(objects=[make_node("a"), POD])
+    for message in stage.engine.inbox.drain():
+        stage.engine._apply(message)
+    assumed = PendingPod(POD, stage.engine.cluster.interned)
+    stage.engine.cluster.assume(assumed, "a")
+    assert stage.engine.step()
+    assert stage.decisions == [] and len(stage.engine.queue.in_flight) == 0
+
+
+def test_a_pod_that_is_being_deleted_is_let_go_with_an_event() -> None:
+    stage = Stage(objects=[make_node("a"), make_pod(deletion_timestamp="2026-01-01T00:00:00Z")])
+    stage.steps()
+    assert stage.events == ["FailedScheduling pod: skip schedule deleting pod: default/pod"]
+    assert stage.decisions == [] and stage.engine.settled
