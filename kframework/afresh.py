@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from kframework.cycle import Failed, Found, Search, Unfit, nodes_to_find
+from kframework.cycle import Search, nodes_to_find
 from kframework.cycle_state import CycleState
 from kframework.errors import KFrameworkError
 from kframework.objections import PASS
+from kframework.outcome import Failed, Found, Unfit
 from kframework.points import (
     Narrowing,
     ask_pre_filter,

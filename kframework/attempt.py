@@ -5,10 +5,11 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-from kframework.cycle import Found, Search, Unfit
+from kframework.cycle import Search
 from kframework.decision import Decision, Result, fit_error
 from kframework.effects import Reservation
 from kframework.errors import PluginError
+from kframework.outcome import Found, Unfit
 from kframework.plugin import Candidate, ClearNomination, Nominate, Preempt
 from kframework.points import PostFilterAnswer, fault, run_permit, run_post_filter, run_reserve, run_unreserve
 from kframework.profile import Profile

@@ -11,23 +11,24 @@ Nominated node, pinned pod and two-pass filter with nominated pods are the one-r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from time import perf_counter_ns
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from kframework.cycle_state import CycleState
 from kframework.layers import FEW, Layer, Plan, as_column, ask_filter_rows, ask_score_rows
 from kframework.objections import ATTEMPT, PASS, PLUGIN, UNREACHED, StatusTable, bits_of, of_plugin, order_of, source_of
+from kframework.outcome import Failed, Found, Unfit
 from kframework.plugin import MAX_SCORE, Diagnosis, Scores
 from kframework.points import (
     Narrowing,
     ask_pre_filter,
+    bad_score,
     fault,
-    invalid_score,
+    filter_status,
     narrow,
     run_add_pod,
     run_filter,
@@ -40,7 +41,7 @@ from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.status import Code, Status
 
-__all__ = ["Failed", "Found", "Rotation", "Search", "Unfit", "nodes_to_find"]
+__all__ = ["Rotation", "Search", "nodes_to_find"]
 
 Places = NDArray[np.int64]
 
@@ -54,36 +55,6 @@ class Rotation:
 
     def __init__(self, start: int = 0) -> None:
         self.start: int = start
-
-
-class Found(msgspec.Struct, frozen=True):
-    """The chosen node.
-
-    `score` is 0 and `top` empty when there was nothing to choose from.
-    """
-
-    node: str
-    score: int
-    ties: int
-    evaluated: int
-    feasible: int
-    top: tuple[tuple[str, int], ...] = ()
-
-
-class Unfit(msgspec.Struct, frozen=True):
-    """No node is feasible: why, how many nodes say so, and who must change their mind (`pending`: without backoff)."""
-
-    diagnosis: Diagnosis
-    reasons: dict[str, int]
-    rejectors: frozenset[str]
-    pending: frozenset[str]
-    evaluated: int
-
-
-class Failed(msgspec.Struct, frozen=True):
-    """Something went wrong, or there are no nodes at all."""
-
-    status: Status
 
 
 def nodes_to_find(nodes: int, percentage: int) -> int:
@@ -298,15 +269,22 @@ class Search:
         """
         if not self.along:
             return
-        passed = 0
+        passed, by_row = 0, self.nodes.by_row
         unopposed = objections == PASS
-        open_places = np.flatnonzero(unopposed)
-        for place, row in zip(open_places.tolist(), ring[open_places].tolist(), strict=True):
-            objection = self._ask_scalars(row, PASS)
-            if objection != PASS:
-                objections[place] = objection
-                continue
-            passed += 1
+        for place, row in _in_turn(np.flatnonzero(unopposed), ring):
+            node = by_row[row]
+            # Written out because two calls per row cost more than a simple plugin.
+            for step in self.along:
+                try:
+                    answer = step.ask(self.state, self.pod, node)
+                    status = None if answer is None else filter_status(self.profile, step, answer)
+                except Exception as error:
+                    status = fault(self.profile, step.name, "filter", error)
+                if status is not None:
+                    objections[place] = self.table.objection(step.order, status)
+                    break
+            else:
+                passed += 1
             if passed > enough:
                 # Whatever comes behind was not reached.
                 objections[place + 1 :] = UNREACHED
@@ -314,11 +292,13 @@ class Search:
         if passed:
             return
         behind = np.flatnonzero(~unopposed & (objections > of_plugin(self.along[0].order)))
-        for place, row in zip(behind.tolist(), ring[behind].tolist(), strict=True):
-            if row not in self._taken:
-                objections[place] = self._ask_scalars(row, int(objections[place]))
+        for place, row in _in_turn(behind, ring):
+            objections[place] = self._ask_scalars(row, int(objections[place]))
 
     def _ask_scalars(self, row: int, objection: int) -> int:
+        """Return what the plugins asked along the rotation object to a node before others do."""
+        if row in self._taken:
+            return objection
         node, reach = self.nodes[row], order_of(objection)
         for step in self.along:
             if step.order > reach:
@@ -334,9 +314,14 @@ class Search:
         if not self.table.faults and (top is None or not top.has_faults):
             return None
         for place, objection in enumerate(self.objections[: self.evaluated].tolist()):
-            if objection != PASS and not (status := self.status(objection)).rejected:
+            if objection == PASS or self.status(objection).rejected:
+                continue
+            # An earlier objection keeps the faulty plugin from being asked.
+            earlier = self._ask_scalars(int(self.ring[place]), objection)
+            if not self.status(earlier).rejected:
                 self.evaluated = place
-                return status
+                return self.status(earlier)
+            self.objections[place] = earlier
         return None
 
     def _advance(self) -> None:
@@ -480,7 +465,7 @@ class Search:
         except Exception as error:
             return fault(self.profile, step.name, "normalize_score", error)
         if low < 0 or high > MAX_SCORE:
-            return invalid_score(step, low if low < 0 else high)
+            return bad_score(self.profile, step, low if low < 0 else high)
         return scores * step.weight
 
     def _top(self, candidates: NDArray[np.int64], totals: Scores, ties: Places) -> tuple[tuple[str, int], ...]:
@@ -493,3 +478,10 @@ class Search:
             largest = np.argpartition(totals, len(totals) - 3)[-3:]
             best = largest[np.argsort(-totals[largest], kind="stable")]
         return tuple((self.nodes[int(candidates[place])].name, int(totals[place])) for place in best.tolist())
+
+
+def _in_turn(places: Places, ring: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield these places of the ring with their rows, block by block, as most searches end early."""
+    for begin in range(0, len(places), 512):
+        block = places[begin : begin + 512]
+        yield from zip(block.tolist(), ring[block].tolist(), strict=True)

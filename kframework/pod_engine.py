@@ -13,13 +13,14 @@ from kframework.afresh import verify
 from kframework.attempt import Attempt
 from kframework.clock import Clock
 from kframework.config import Duration
-from kframework.cycle import Failed, Found, Rotation, Search, Unfit
+from kframework.cycle import Rotation, Search
 from kframework.decision import fit_error
 from kframework.effects import Effects, Reservation
 from kframework.event_handlers import EventHandlers
 from kframework.events import ActionType, EventResource, Occurrence
 from kframework.layers import Layers
 from kframework.objects import PodCondition
+from kframework.outcome import Failed, Found, Unfit
 from kframework.points import run_unreserve
 from kframework.preemption import Evaluator
 from kframework.profile import Profile, Signature

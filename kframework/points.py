@@ -323,15 +323,17 @@ def run_score(profile: Profile, step: ScoreStep, state: CycleState, pod: Pending
         score = step.ask(state, pod, node)
     except Exception as error:
         return fault(profile, step.name, "score", error)
+    if type(score) is int and step.lowest <= score <= step.highest:
+        return score
+    return bad_score(profile, step, score)
+
+
+def bad_score(profile: Profile, step: ScoreStep, score: object) -> Status:
+    """Return the error of a score that is no integer or out of range, the latter in kube-scheduler's words."""
+    if isinstance(score, Status):
+        return score
     if type(score) is not int:
         return fault(profile, step.name, "score", f"answered {score!r}, which is no integer")
-    if step.normalize is None and not 0 <= score <= 100:
-        return invalid_score(step, score)
-    return score
-
-
-def invalid_score(step: ScoreStep, score: int) -> Status:
-    """Return the error of a score that is out of range, in kube-scheduler's words."""
     text = (
         f'plugin "{step.name}" returns an invalid score {score}, it should in the range of [0, 100] after normalizing'
     )

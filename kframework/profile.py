@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
@@ -14,7 +15,7 @@ from kframework.cycle_state import CycleState
 from kframework.errors import PluginError
 from kframework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource
 from kframework.hookspecs import SPECIFICATIONS
-from kframework.plugin import ClearNomination, Diagnosis, NodeNames, Nominate, Plugin, Preempt, Rows, Scores
+from kframework.plugin import MAX_SCORE, ClearNomination, Diagnosis, NodeNames, Nominate, Plugin, Preempt, Rows, Scores
 from kframework.registry import hooks_of
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -89,9 +90,12 @@ class FilterStep:
 
 
 class ScoreStep:
-    """A Score plugin with its weight; `normalize` is None where raw scores are final."""
+    """A Score plugin with its weight.
 
-    __slots__ = ("ask", "ask_rows", "name", "normalize", "plugin", "scalar", "weight")
+    `normalize` is None where raw scores are final and so must lie within `lowest` and `highest`.
+    """
+
+    __slots__ = ("ask", "ask_rows", "highest", "lowest", "name", "normalize", "plugin", "scalar", "weight")
 
     def __init__(self, plugin: Plugin, weight: int) -> None:
         hooks = hooks_of(type(plugin))
@@ -103,6 +107,8 @@ class ScoreStep:
         self.scalar: bool = scalar is not None
         self.ask: Score = scalar or self._ask_one_row
         self.normalize: Normalize | None = cast("Normalize | None", _method(plugin, hooks, "normalize_score"))
+        self.lowest: float = 0 if self.normalize is None else -math.inf
+        self.highest: float = MAX_SCORE if self.normalize is None else math.inf
 
     def _ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
         assert self.ask_rows is not None

@@ -7,9 +7,10 @@ from random import Random
 from typing import cast
 
 from kframework import Handle, Plugin
-from kframework.cycle import Failed, Found, Rotation, Search, Unfit
+from kframework.cycle import Rotation, Search
 from kframework.layers import Layers, Plan
 from kframework.objects import Node, Pod
+from kframework.outcome import Failed, Found, Unfit
 from kframework.plugins.priority_sort import PrioritySort
 from kframework.profile import Profile
 from kframework.registry import POINTS, points_of

@@ -20,8 +20,9 @@ from kframework import (
     unresolvable,
     unschedulable,
 )
-from kframework.cycle import Failed, Found, Unfit, nodes_to_find
+from kframework.cycle import nodes_to_find
 from kframework.objects import Node
+from kframework.outcome import Failed, Found, Unfit
 from kframework.plugin import Rows, Scores
 from kframework.status import Code
 from kframework.testing import make_node, make_pod
@@ -169,6 +170,11 @@ def test_a_fault_that_the_search_does_not_reach_is_none(plugin: type[Says]) -> N
     # It ends at one feasible node more than is enough, and looks for it behind `c`.
     assert isinstance(searching.run(make_pod()), Failed)
     assert searching.rotation.start == 3
+
+
+def test_a_fault_behind_an_earlier_objection_is_none() -> None:
+    searching = Searching(profile_of(Says("A", on("a", no)), Remembers("B", broken("a"))), map(make_node, "abc"))
+    assert searching.run(make_pod()) == Found("b", 0, 1, 2, 1)
 
 
 def test_the_next_search_starts_behind_the_nominated_node_too() -> None:

@@ -16,7 +16,6 @@ from kframework.points import (
     Narrowing,
     PermitAnswer,
     ask_pre_filter,
-    invalid_score,
     narrow,
     run_add_pod,
     run_filter,
@@ -194,9 +193,15 @@ def test_what_post_filter_comes_to(
     assert (answer.result.node if isinstance(answer.result, Nominate) else None) == result
 
 
-def test_an_invalid_score_is_told_in_kube_schedulers_words() -> None:
-    (step,) = profile(plugin("A", score=0)).scores
-    assert invalid_score(step, 101).message == (
-        'applying score defaultWeights on Score plugins: plugin "A" returns an invalid score 101, '
+@pytest.mark.parametrize("score", [-1, 101])
+def test_an_invalid_score_is_told_in_kube_schedulers_words(score: int) -> None:
+    status = asked("score", score)
+    assert isinstance(status, Status) and status.plugin == "A"
+    assert status.message == (
+        f'applying score defaultWeights on Score plugins: plugin "A" returns an invalid score {score}, '
         "it should in the range of [0, 100] after normalizing"
     )
+
+
+def test_a_score_in_range_is_itself() -> None:
+    assert asked("score", 100) == 100

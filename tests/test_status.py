@@ -60,6 +60,6 @@ def test_a_status_is_stamped_with_its_plugin() -> None:
 
 def test_verdicts_are_values() -> None:
     assert {unschedulable("no"): 1}[unschedulable("no")] == 1
-    assert Wait(3.0) == Wait(3.0, ())
+    assert Wait(3.0) == Wait(3.0)
     with pytest.raises(AttributeError):
         unschedulable("no").plugin = "NodeName"  # type: ignore[misc]  # frozen

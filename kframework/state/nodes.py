@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -25,7 +26,7 @@ class NodeInfo:
     Always current while its node exists. Reading it after the node has left raises StaleNodeError.
     """
 
-    __slots__ = ("_node", "_pods", "_table", "name", "row")
+    __slots__ = ("_node", "_pods", "_table", "name", "pods", "row")
 
     def __init__(self, table: NodeTable, row: int, node: Node) -> None:
         self.name: str = node.metadata.name
@@ -33,6 +34,8 @@ class NodeInfo:
         self._node = node
         self._table = table
         self._pods: dict[str, PodInfo] = {}
+        #: The pods on the node, assumed ones included.
+        self.pods: Collection[PodInfo] = self._pods.values()
 
     @property
     def object(self) -> Node:
@@ -63,11 +66,6 @@ class NodeInfo:
     def unschedulable(self) -> bool:
         """Whether the node is cordoned."""
         return self._node.spec.unschedulable
-
-    @property
-    def pods(self) -> Collection[PodInfo]:
-        """The pods on the node, assumed ones included."""
-        return self._pods.values()
 
     def allocatable(self, resource: str) -> int:
         """Return what the node offers of a resource: milli-CPU for `cpu`, whole units (bytes) for all else."""
@@ -152,6 +150,11 @@ class NodeTable:
         if info is None:
             raise IndexError(f"row {row} holds no node")
         return info
+
+    @property
+    def by_row(self) -> list[NodeInfo]:
+        """The nodes by row, for loops over rows that are known to hold one; elsewhere index the table itself."""
+        return cast("list[NodeInfo]", self._infos)
 
     def row(self, name: str) -> int | None:
         """Return the row of a node, or None if there is no such node."""

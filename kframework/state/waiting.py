@@ -87,14 +87,18 @@ class WaitingPods:
 
     def __init__(self) -> None:
         self._pods: dict[str, ReservedPod] = {}
+        self._waiting: dict[str, ReservedPod] = {}  # those that had to wait: few of many
 
     def put(self, reserved: ReservedPod) -> None:
         """Take a pod in."""
         self._pods[reserved.pod.uid] = reserved
+        if reserved.verdict is None:
+            self._waiting[reserved.pod.uid] = reserved
 
     def remove(self, uid: str) -> None:
         """Let a pod go, if it is here."""
         self._pods.pop(uid, None)
+        self._waiting.pop(uid, None)
 
     def get(self, uid: str) -> ReservedPod | None:
         """Return the reserved pod of this uid, whether it waits or not."""
@@ -102,7 +106,7 @@ class WaitingPods:
 
     def undecided(self) -> Iterator[ReservedPod]:
         """List the pods whose Permit plugins still wait."""
-        return (reserved for reserved in list(self._pods.values()) if reserved.verdict is None)
+        return (reserved for reserved in list(self._waiting.values()) if reserved.verdict is None)
 
     @property
     def deadline(self) -> float | None:

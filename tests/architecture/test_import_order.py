@@ -22,7 +22,7 @@ FLOORS = {
         3: "hookspecs plugin handle",
         4: "config registry profile",
         5: """
-            objections points profiles effects attempt queue decision layers cycle afresh preemption event_handlers
+            objections points outcome profiles effects attempt queue decision layers cycle afresh preemption event_handlers
             pod_engine plugin_handle
         """,
         6: "tracing metrics recording",

@@ -151,7 +151,6 @@ NORMALIZED = {"score": by_node(a=0, b=5)}
         ({"score_nodes": by_column(a=0, b=-1)}, INVALID.format(-1)),
         ({"score_nodes": lambda *_: 101}, INVALID.format(101)),
         ({"score": by_node(a=0, b=ValueError("broken"))}, "plugin 'P', hook score: ValueError: broken"),
-        ({"score_nodes": ValueError("broken")}, "plugin 'P', hook score_nodes: ValueError: broken"),
         ({"score": by_node(a=0, b=1.5)}, "plugin 'P', hook score: answered 1.5, which is no integer"),
         ({"score": by_node(a=0, b=True)}, "plugin 'P', hook score: answered True, which is no integer"),
         ({"score": by_node(a=0, b=None)}, "plugin 'P', hook score: answered None, which is no integer"),
@@ -179,6 +178,7 @@ def test_a_fault_ends_the_attempt_and_names_the_plugin(
 @pytest.mark.parametrize(
     "hooks",
     [
+        {"score_nodes": ValueError("broken")},
         {"score_nodes": lambda *_: None},
         {"score_nodes": lambda *_: 1.5},
         {"score_nodes": lambda state, pod, nodes, rows: np.zeros(7, dtype=np.int64)},
@@ -188,10 +188,13 @@ def test_a_fault_ends_the_attempt_and_names_the_plugin(
         NORMALIZED | {"normalize_score": lambda state, pod, scores: np.zeros(7, dtype=np.int64)},
     ],
 )
-def test_scores_of_a_wrong_form_are_the_plugins_fault(hooks: dict[str, object], reads: str | None) -> None:
+def test_columns_that_fail_or_have_a_wrong_form_are_the_plugins_fault(
+    hooks: dict[str, object], reads: str | None
+) -> None:
     result = run(plugin("P", reads=reads, **hooks), nodes=("a", "b"))  # type: ignore[arg-type]  # one of two
     assert result.place_of("pod") == "backoff"
     assert result.message_of("pod").startswith("plugin 'P', hook ")
+    assert result.queued("pod").rejectors == frozenset()
 
 
 def test_a_fault_on_a_node_that_is_not_feasible_does_not_matter() -> None:

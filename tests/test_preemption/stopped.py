@@ -23,7 +23,7 @@ from kframework import (
 from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.config.models import API_VERSION, KIND
-from kframework.cycle import Search, Unfit
+from kframework.cycle import Search
 from kframework.cycle_state import StateKey
 from kframework.handle import DryRuns
 from kframework.objects import (
@@ -35,6 +35,7 @@ from kframework.objects import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
+from kframework.outcome import Unfit
 from kframework.plugin import Candidate, Diagnosis
 from kframework.pod_engine import PodEngine
 from kframework.preemption import Evaluator

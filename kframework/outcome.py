@@ -1,0 +1,40 @@
+"""How the search for a node ends."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kframework.plugin import Diagnosis
+from kframework.status import Status
+
+__all__ = ["Failed", "Found", "Unfit"]
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The chosen node.
+
+    `score` is 0 and `top` empty when there was nothing to choose from.
+    """
+
+    node: str
+    score: int
+    ties: int
+    evaluated: int
+    feasible: int
+    top: tuple[tuple[str, int], ...] = ()
+
+
+class Unfit(msgspec.Struct, frozen=True):
+    """No node is feasible: why, how many nodes say so, and who must change their mind (`pending`: without backoff)."""
+
+    diagnosis: Diagnosis
+    reasons: dict[str, int]
+    rejectors: frozenset[str]
+    pending: frozenset[str]
+    evaluated: int
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Something went wrong, or there are no nodes at all."""
+
+    status: Status
