@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.cycle_state import CycleState
-from kframework.layers import FEW, Layer, Plan, as_column, ask_filter_rows, ask_score_rows
+from kframework.layers import FEW, Layer, Plan, ask_filter_rows, ask_score_rows
 from kframework.objections import ATTEMPT, PASS, PLUGIN, UNREACHED, StatusTable, bits_of, of_plugin, order_of, source_of
 from kframework.outcome import Failed, Found, Unfit
 from kframework.plugin import MAX_SCORE, Diagnosis, Scores
@@ -35,7 +35,7 @@ from kframework.points import (
     run_pre_filter,
     run_pre_score,
 )
-from kframework.profile import FilterStep, Profile, ScoreStep
+from kframework.profile import FilterStep, Profile, ScoreStep, as_column
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -89,6 +89,7 @@ class Search:
         self.fresh_scores: tuple[ScoreStep, ...] = plan.fresh_scores
         #: The objection of a nominated node that was tried first, by row.
         self._tried: dict[int, int] = {}
+        self._words: dict[int, Status] = {}
         #: The rows that are out of the question once the pods nominated to them have arrived.
         self._taken: set[int] = set()
         #: What the search looked at, for those who check it: rows in rotation order, their objections, the rows that
@@ -332,7 +333,13 @@ class Search:
     # -- why not ---------------------------------------------------------------------------------------------------
 
     def status(self, objection: int) -> Status:
-        """Put an objection into words."""
+        """Put an objection into words, once for all nodes that share it."""
+        status = self._words.get(objection)
+        if status is None:
+            status = self._words[objection] = self._in_words(objection)
+        return status
+
+    def _in_words(self, objection: int) -> Status:
         source = source_of(objection)
         if source == ATTEMPT:
             return self.table.statuses[bits_of(objection)]
@@ -351,16 +358,15 @@ class Search:
 
     def _unfit(self, narrowing: Narrowing) -> Unfit | Failed:
         """Count what stands against the nodes; Failed where that cannot be put into words."""
-        by_row = dict(zip(self.ring.tolist(), self.objections.tolist(), strict=True))
-        by_row = {**self._tried, **by_row}
+        by_row: Scores = np.full(self.nodes.capacity, UNREACHED)
+        by_row[list(self._tried)] = list(self._tried.values())
+        by_row[self.ring] = self.objections
         absent = narrow(narrowing) if narrowing.nodes is not None else None
         reasons: dict[str, int] = {}
         rejectors, pending = set(narrowing.narrowed_by), set()
         rejectors.update(self.status(objection).plugin for objection in self._tried.values())
-        counts: dict[int, int] = {}
-        for objection in by_row.values():
-            counts[objection] = counts.get(objection, 0) + 1
-        for objection, count in counts.items():
+        objections, counts = np.unique(by_row[by_row != UNREACHED], return_counts=True)
+        for objection, count in zip(objections.tolist(), counts.tolist(), strict=True):
             status = self.status(objection)
             if not status.rejected:
                 return Failed(status)
@@ -369,18 +375,19 @@ class Search:
                 pending.add(status.plugin)
             for reason in status.reasons:
                 reasons[reason] = reasons.get(reason, 0) + count
-        if absent is not None and len(by_row) < len(self.nodes):
+        evaluated = int(counts.sum())
+        if absent is not None and evaluated < len(self.nodes):
             for reason in absent.reasons:
-                reasons[reason] = reasons.get(reason, 0) + len(self.nodes) - len(by_row)
+                reasons[reason] = reasons.get(reason, 0) + len(self.nodes) - evaluated
 
         def status_of(row: int) -> Status:
-            objection = by_row.get(row)
-            if objection is None:
+            objection = int(by_row[row])
+            if objection == UNREACHED:
                 return absent or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
             return self.status(objection)
 
         diagnosis = Diagnosis(self.nodes, status_of, tuple(sorted(rejectors)))
-        return Unfit(diagnosis, reasons, frozenset(rejectors), frozenset(pending), len(by_row))
+        return Unfit(diagnosis, reasons, frozenset(rejectors), frozenset(pending), evaluated)
 
     # -- which one -------------------------------------------------------------------------------------------------
 

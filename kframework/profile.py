@@ -22,7 +22,7 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.queued_pod import QueuedPod
 from kframework.status import Status
 
-__all__ = ["FilterStep", "Profile", "ScoreStep", "Signature", "Step"]
+__all__ = ["FilterStep", "Profile", "ScoreStep", "Signature", "Step", "as_column"]
 
 R = TypeVar("R")
 
@@ -57,6 +57,16 @@ class Step:
         return f"<{type(self).__name__} {self.name}>"
 
 
+def as_column(answer: object, length: int) -> Scores:
+    """Return a columnar form's answer, or its one integer for all, as int64; raise TypeError for anything else."""
+    if type(answer) is int:
+        return np.full(length, answer, dtype=np.int64)
+    column = np.asarray(answer).astype(np.int64, casting="safe", copy=False)
+    if column.shape != (length,):
+        raise TypeError(f"answered an array of shape {column.shape} about {length} rows")
+    return column
+
+
 class FilterStep:
     """A Filter plugin: its place in the configured order and both forms of its question.
 
@@ -82,7 +92,7 @@ class FilterStep:
 
     def _ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         assert self.ask_rows is not None and self.explain is not None
-        bits = int(self.ask_rows(state, pod, node.table, np.array([node.row]))[0])
+        bits = int(as_column(self.ask_rows(state, pod, node.table, np.array([node.row])), 1)[0])
         return self.explain(pod, bits) if bits else None
 
     def __repr__(self) -> str:
@@ -112,8 +122,7 @@ class ScoreStep:
 
     def _ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
         assert self.ask_rows is not None
-        scores = self.ask_rows(state, pod, node.table, np.array([node.row]))
-        return scores if isinstance(scores, int) else int(scores[0])
+        return int(as_column(self.ask_rows(state, pod, node.table, np.array([node.row])), 1)[0])
 
     def __repr__(self) -> str:
         return f"<ScoreStep {self.name} x{self.weight}>"

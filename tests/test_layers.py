@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Status, hookimpl, unschedulable
-from kframework.layers import FEW, Layers, Plan, as_column
+from kframework.layers import FEW, Layers, Plan
 from kframework.objections import PASS
 from kframework.plugin import Rows, Scores
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.plugins.taint_toleration import TaintToleration
+from kframework.profile import as_column
 from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod
 from tests.searching import Searching, profile_of
