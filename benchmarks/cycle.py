@@ -150,6 +150,20 @@ def case(
     return list(cycles(made, effects, templates, count, first=100_000))
 
 
+def hopeless() -> list[int]:
+    """Time the attempts of pods that fit nowhere, for two reasons."""
+    made, effects = engine()
+    times = []
+    for index in range(300):
+        made.offer(Changed(_pod(index, 99_000 + index % 10)))
+        for message in made.inbox.drain():
+            made._apply(message)
+        began = perf_counter_ns()
+        made.step()
+        times.append(perf_counter_ns() - began)
+    return times[50:]
+
+
 def new_templates() -> list[int]:
     """Time the first pod of each of many templates."""
     made, effects = engine()
@@ -164,6 +178,7 @@ def main() -> None:
     measure("200 templates in turn, sampled", "150", lambda: case(templates=200))
     measure("200 templates in turn, all nodes scored", "220", lambda: case(templates=200, percentage=100))
     measure("first pod of a new template", "1000", new_templates)
+    measure("a pod that fits nowhere", "", hopeless)
     measure("with a signed scalar plugin, repeated template", "60+5", lambda: case(plugins=(Neighbourly,)))
     measure("with a signed scalar plugin, 20 templates", "", lambda: case(templates=20, plugins=(Neighbourly,)))
     measure("without it, 20 templates", "", lambda: case(templates=20))

@@ -66,22 +66,27 @@ class StatusTable:
     A fault counts only if kube-scheduler's search would have reached its node, so it is kept like any other answer.
     """
 
-    __slots__ = ("faults", "source", "statuses")
+    __slots__ = ("_numbers", "faults", "source", "statuses")
 
     def __init__(self, source: int) -> None:
         self.source: int = source
         self.statuses: list[Status] = []
+        self._numbers: dict[Status, int] = {}
         self.faults: int = 0
 
     def objection(self, order: int, status: Status) -> int:
         """Put a Status in the table and return the objection that refers to it."""
-        self.faults += not status.rejected
-        self.statuses.append(status)
-        return order << _ORDER | self.source << _SOURCE | (len(self.statuses) - 1)
+        number = self._numbers.get(status)
+        if number is None:
+            number = self._numbers[status] = len(self.statuses)
+            self.statuses.append(status)
+            self.faults += not status.rejected
+        return order << _ORDER | self.source << _SOURCE | number
 
     def clear(self) -> None:
         """Forget all statuses; the objections that refer to them must be made anew."""
         self.statuses.clear()
+        self._numbers.clear()
         self.faults = 0
 
     def __len__(self) -> int:

@@ -36,11 +36,13 @@ def test_a_plugins_own_bits_can_be_read_back(order: int, bits: int) -> None:
 @given(order=orders, source=st.sampled_from([LOWER, UPPER, ATTEMPT]), before=st.integers(0, 50))
 def test_a_status_can_be_read_back(order: int, source: int, before: int) -> None:
     table = StatusTable(source)
-    for _ in range(before):
-        table.objection(0, unschedulable("other"))
+    for number in range(before):
+        table.objection(0, unschedulable(f"other {number}"))
     objection = table.objection(order, unschedulable("mine"))
     assert (order_of(objection), source_of(objection)) == (order, source)
     assert table.statuses[bits_of(objection)] == unschedulable("mine")
+    assert len(table) == before + 1
+    assert table.objection(order, unschedulable("mine")) == objection  # equal Statuses share a place
     assert len(table) == before + 1
 
 
