@@ -166,7 +166,10 @@ class Handle(Protocol):
         ...
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:
-        """Return the store of another kind, e.g. `objects(Namespace)`; kept current for kinds in `watches`."""
+        """Return the store of another kind, e.g. `objects(Namespace)`; kept current for kinds in `watches`.
+
+        TypeError for Pod and Node, whose tables are `pods`, `pending` and `nodes`.
+        """
         ...
 
     def on_change(self, kind: type[T], callback: Callable[[T | None, T | None], None]) -> None:

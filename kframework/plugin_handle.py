@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from kframework.clock import Clock
 from kframework.cycle_state import CycleState
 from kframework.handle import Api, Preemption, WaitingPod
-from kframework.objects import ApiObject
+from kframework.objects import ApiObject, Node, Pod
 from kframework.pod_engine import PodEngine
 from kframework.points import run_filter
 from kframework.state.inbox import Activated, Nominated, Touched
@@ -67,7 +67,9 @@ class PluginHandle:
         return self._engine.handlers.pending
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:
-        """Return the store of another kind."""
+        """Return the store of another kind; TypeError for pods and nodes, which have tables of their own."""
+        if kind in (Pod, Node):
+            raise TypeError(f"{kind.__name__}s are not in a store: read handle.{kind.__name__.lower()}s")
         return self._engine.cluster.objects(kind)
 
     def on_change(self, kind: type[T], callback: Callable[[T | None, T | None], None]) -> None:

@@ -170,3 +170,13 @@ def test_a_statement_that_is_left_open_is_undone_and_told(caplog: pytest.LogCapt
     assert result.place_of("other") == "bound"
     assert [pod.name for pod in held(leaking).pods.values()].count("old") == 1
     assert len(held(leaking).nodes.named("a").pods) == 3  # type: ignore[union-attr]  # it is there
+
+
+@pytest.mark.parametrize("kind", [Pod, Node])
+def test_pods_and_nodes_are_not_looked_for_in_a_store(kind: type[Pod] | type[Node]) -> None:
+    reading = plugin("R")
+    run(reading)
+    with pytest.raises(TypeError, match=f"read handle.{kind.__name__.lower()}s"):
+        held(reading).objects(kind)
+    with pytest.raises(TypeError):
+        held(reading).on_change(kind, lambda old, new: None)
