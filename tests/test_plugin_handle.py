@@ -9,7 +9,7 @@ import pytest
 
 from kframework import ClusterError, CycleState, Handle, NodeInfo, PendingPod, Plugin, Wait, unschedulable
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.objects import Namespace, ObjectMeta, Pod
+from kframework.objects import Namespace, Node, ObjectMeta, Pod
 from kframework.plugin import Watch
 from kframework.testing import make_pod
 from kframework.testing.scenario import Result, create, delete, patch

@@ -65,13 +65,6 @@ def test_the_demo_shows_pods_of_every_fate(demo: dict[str, dict[str, object]]) -
     assert "timeout after waiting 30s at plugin Together" in str(demo["solve-1"]["message"])
 
 
-#: What authors need and cannot import from a public place yet.
-HOMELESS = {
-    "kframework.plugin.Scores",
-    *(f"kframework.testing.scenario.{name}" for name in kframework.testing.scenario.__all__),
-}
-
-
 @pytest.mark.parametrize("file", sorted(EXAMPLE.rglob("*.py")), ids=lambda file: file.name)
 def test_it_imports_what_every_author_may_import(file: Path) -> None:
     public = {"kframework": kframework.__all__, "kframework.testing": kframework.testing.__all__}
@@ -82,4 +75,4 @@ def test_it_imports_what_every_author_may_import(file: Path) -> None:
         for module, name in names
         if module.partition(".")[0] == "kframework" and name not in public.get(module, ())
     }
-    assert private <= HOMELESS
+    assert not private

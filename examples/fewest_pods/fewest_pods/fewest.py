@@ -15,12 +15,12 @@ from kframework import (
     PendingPod,
     Plugin,
     PluginArgs,
+    Scores,
     Status,
     hookimpl,
     min_max,
     unschedulable,
 )
-from kframework.plugin import Scores
 
 __all__ = ["FewestPods", "FewestPodsArgs"]
 

@@ -8,8 +8,7 @@ import pytest
 from fewest_pods import FewestPods
 
 from kframework import ConfigError
-from kframework.testing import check_plugin, make_node, make_pod
-from kframework.testing.scenario import Scenario, delete
+from kframework.testing import Scenario, check_plugin, delete, make_node, make_pod
 
 
 def test_pods_spread_by_count_however_much_they_ask_for() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from fewest_pods import GROUP, SIZE, Together
 
-from kframework.testing import make_node, make_pod
-from kframework.testing.scenario import Result, Scenario, create, delete, patch
+from kframework.testing import Result, Scenario, create, delete, make_node, make_pod, patch
 
 MEMBERS = [make_pod(f"job-{i}", cpu=1, labels={GROUP: "job", SIZE: "3"}) for i in range(3)]
 
