@@ -174,7 +174,7 @@ def test_a_statement_that_is_left_open_is_undone_and_told(caplog: pytest.LogCapt
 
 @pytest.mark.parametrize("kind", [Pod, Node])
 def test_pods_and_nodes_are_not_looked_for_in_a_store(kind: type[Pod] | type[Node]) -> None:
-    reading = plugin("R")
+    reading = plugin("R", filter=None)
     run(reading)
     with pytest.raises(TypeError, match=f"read handle.{kind.__name__.lower()}s"):
         held(reading).objects(kind)
