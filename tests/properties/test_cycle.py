@@ -1,0 +1,24 @@
+"""The search that remembers finds what kube-scheduler's finds, whatever the plugins, whatever happens in between."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.properties.race import Race, Seen
+
+EXAMPLES = int(os.environ.get("KFRAMEWORK_EXAMPLES", "40"))
+
+
+def test_the_search_that_remembers_finds_what_the_slow_one_finds() -> None:
+    seen = Seen()
+
+    @settings(max_examples=EXAMPLES, derandomize=True, database=None, phases=[Phase.generate])
+    @given(seed=st.integers(0, 2**32))
+    def race(seed: int) -> None:
+        Race(seed, seen).run()
+
+    race()
+    assert len(seen) == 17 and min(seen.values()) >= EXAMPLES // 4, seen

@@ -1,0 +1,220 @@
+"""Faults planted in the engine are found by the race, those planted in plugins by the check of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kframework import PendingPod, Plugin, unresolvable
+from kframework.cycle import Search
+from kframework.cycle_state import CycleState
+from kframework.layers import Layer, Layers
+from kframework.objections import PASS, StatusTable
+from kframework.plugins.node_name import NodeName
+from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.plugins.node_unschedulable import NodeUnschedulable
+from kframework.plugins.taint_toleration import TaintToleration
+from kframework.state.log import Log
+from kframework.testing import ContractViolation, check_plugin
+from tests.properties.race import Race, Seen, enough
+
+RACES = 60
+
+#: Changes something of the engine for the length of a test.
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def found() -> bool:
+    """Tell whether the race finds that something is wrong."""
+    for seed in range(RACES):
+        try:
+            Race(seed, Seen()).run()
+        except Exception:  # a planted fault may show as any error
+            return True
+    return False
+
+
+def test_nothing_is_found_where_nothing_was_planted() -> None:
+    assert not found()
+
+
+# -- the engine ----------------------------------------------------------------------------------------------------
+
+since, append = Log.since, Log.append
+
+
+def stale_row(patch: pytest.MonkeyPatch) -> None:
+    """Catching up forgets the last row."""
+    patch.setattr(Log, "since", lambda log, position: (since(log, position) or [])[:-1] or since(log, position))
+
+
+def lost_entry(patch: pytest.MonkeyPatch) -> None:
+    """One change in five is not logged."""
+    numbers = count()
+    patch.setattr(Log, "append", lambda log, row: None if next(numbers) % 5 == 4 else append(log, row))
+
+
+def log_cut_behind_a_reader(patch: pytest.MonkeyPatch) -> None:
+    """A what-if that was looked at leaves no trace."""
+
+    def cut(log: Log, position: int) -> bool:
+        del log._rows[position - log._first :]
+        return True
+
+    patch.setattr(Log, "cut", cut)
+
+
+def forgotten_node_set(patch: pytest.MonkeyPatch) -> None:
+    """Layers outlive the set of nodes."""
+    patch.setattr(Layers, "clear", lambda layers: None)
+
+
+def coarse_plan(patch: pytest.MonkeyPatch) -> None:
+    """All pods are taken to be of one signature."""
+    plan = Layers.plan
+
+    def first(layers: Layers, signature: Any, pod: PendingPod) -> Any:
+        return plan(layers, next(iter(layers._plans), signature), pod)
+
+    patch.setattr(Layers, "plan", first)
+
+
+def remembered_without_promise(patch: pytest.MonkeyPatch) -> None:
+    """Plugins that promise nothing are remembered."""
+    patch.setattr("kframework.profile._never", lambda pod: "always the same")
+
+
+def stale_lower_layer(patch: pytest.MonkeyPatch) -> None:
+    """The lower layer is brought up to date only the first time."""
+    catch_up = Layer.catch_up
+
+    def once(layer: Layer, state: CycleState, pod: PendingPod) -> None:
+        if layer._position < 0 or layer.below is not None:
+            catch_up(layer, state, pod)
+
+    patch.setattr(Layer, "catch_up", once)
+
+
+def unordered_objections(patch: pytest.MonkeyPatch) -> None:
+    """Every scalar objection counts as the first."""
+    objection = StatusTable.objection
+    patch.setattr(StatusTable, "objection", lambda table, order, status: objection(table, 0, status))
+
+
+def last_objection(patch: pytest.MonkeyPatch) -> None:
+    """The largest objection is kept instead of the smallest."""
+
+    class Numpy:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(np, name)
+
+        @staticmethod
+        def minimum(old: Any, new: Any) -> Any:
+            return np.where(old == PASS, new, np.maximum(old, new))
+
+    patch.setattr("kframework.layers.np", Numpy())
+
+
+def normalised_with_all(patch: pytest.MonkeyPatch) -> None:
+    """Scores are normalised together with those of nodes that are not candidates."""
+    normalized = Search._normalized
+
+    def with_all(search: Search, step: Any, raw: Any) -> Any:
+        if search.top is None or step.name not in {each.name for each in search.plan.normalizing}:
+            return normalized(search, step, raw)
+        rest = search.top.raw_of(step.name).values[search.nodes.order]
+        answer = normalized(search, step, np.concatenate((raw, rest)))
+        return answer[: len(raw)] if isinstance(answer, np.ndarray) else answer
+
+    patch.setattr(Search, "_normalized", with_all)
+
+
+def one_candidate_too_many(patch: pytest.MonkeyPatch) -> None:
+    """The search keeps one feasible node more than is enough."""
+    patch.setattr(Race, "enough", staticmethod(lambda nodes, percentage: enough(nodes, percentage) + 1))
+
+
+def rotation_off_by_one(patch: pytest.MonkeyPatch) -> None:
+    """The next search leaves a node out."""
+    advance = Search._advance
+
+    def too_far(search: Search) -> None:
+        advance(search)
+        search.rotation.start = (search.rotation.start + 1) % len(search.nodes)
+
+    patch.setattr(Search, "_advance", too_far)
+
+
+def nominated_pods_overlooked(patch: pytest.MonkeyPatch) -> None:
+    """No room is kept for nominated pods."""
+    patch.setattr(Search, "_ask_beside", lambda search, row, rivals: PASS)
+
+
+def nominated_pods_stay(patch: pytest.MonkeyPatch) -> None:
+    """What a plugin noted of nominated pods is still there when the node is looked at without them."""
+    patch.setattr(CycleState, "clone", lambda state: state)
+
+
+def skip_ignored(patch: pytest.MonkeyPatch) -> None:
+    """Plugins that have nothing to say are asked all the same."""
+    patch.setattr("kframework.layers._skips", lambda answer: False)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        stale_row,
+        lost_entry,
+        log_cut_behind_a_reader,
+        forgotten_node_set,
+        coarse_plan,
+        remembered_without_promise,
+        stale_lower_layer,
+        unordered_objections,
+        last_objection,
+        normalised_with_all,
+        one_candidate_too_many,
+        rotation_off_by_one,
+        nominated_pods_overlooked,
+        nominated_pods_stay,
+        skip_ignored,
+    ],
+)
+def test_a_fault_of_the_engine_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert found()
+
+
+# -- built-in plugins ----------------------------------------------------------------------------------------------
+
+filter_nodes, score_nodes = NodeResourcesFit.filter_nodes, NodeResourcesFit.score_nodes
+
+
+@pytest.mark.parametrize(
+    ("plugin", "hook", "instead"),
+    [
+        (NodeUnschedulable, "filter_nodes", lambda self, state, pod, nodes, rows: nodes.unschedulable.values[rows] * 0),
+        (NodeName, "filter_status", lambda self, pod, bits: unresolvable("node(s) have another name")),
+        (NodeName, "sign", lambda self, pod: pod.name),
+        (TaintToleration, "sign", lambda self, pod: len(pod.spec.tolerations)),
+        (TaintToleration, "normalize_score", lambda self, state, pod, scores: 100 - 60 * scores),
+        (NodeResourcesFit, "sign", lambda self, pod: pod.template.non_zero),
+        (NodeResourcesFit, "reads", "node"),
+        (NodeResourcesFit, "filter_nodes", lambda self, *asked: filter_nodes(self, *asked) & ~1),
+        (NodeResourcesFit, "score_nodes", lambda self, *asked: np.maximum(score_nodes(self, *asked), 1)),
+    ],
+)
+def test_a_fault_of_a_plugin_is_found(
+    plugin: type[Plugin], hook: str, instead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if callable(instead):
+        # What the profile looks at when it checks a hook: the marker, and the names of the arguments.
+        instead = update_wrapper(instead, getattr(plugin, hook))
+    monkeypatch.setattr(plugin, hook, instead)
+    with pytest.raises(ContractViolation):
+        check_plugin(plugin, examples=30)
