@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.afresh import VerificationError, verify
-from kframework.cycle import Failed, Rotation, Search
+from kframework.cycle import Rotation, Search
 from kframework.cycle_state import CycleState
 from kframework.layers import Layers
 from kframework.objects import Node, Pod
+from kframework.outcome import Failed
 from kframework.plugin import MAX_SCORE, NodeNames, Plugin, Rows
 from kframework.profile import FilterStep, Profile, ScoreStep, Step
 from kframework.state.nodes import NodeTable
@@ -48,7 +49,7 @@ class ContractViolation(AssertionError):
 
 
 class Reached(msgspec.Struct):
-    """What the questions came upon: how often each reason and code, each raw score, and a `Skip` by hook; 0 if never."""
+    """What the questions came upon: how often each reason, each code, each raw score, and a `Skip` by hook."""
 
     reasons: Counter[str] = msgspec.field(default_factory=Counter)
     codes: Counter[Code] = msgspec.field(default_factory=Counter)

@@ -95,6 +95,7 @@ def test_the_contract_is_kept(name: str) -> None:
 @every_plugin
 def test_every_reason_is_given(name: str) -> None:
     found = reached(name)
+    assert name in REASONS, f"list the reasons of {name} here, and Args that make it give them"
     assert found.reasons.keys() == REASONS[name]
     assert min(found.reasons.values()) >= LEAST, found.reasons
     assert found.codes.keys() == CODES.get(name, {UU})
