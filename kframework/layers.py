@@ -296,10 +296,12 @@ class Plan:
         self.narrowing: Narrowing | None = (
             run_pre_filter(profile, profile.pre_filter, lambda step: self.pre_filter[step.name]) if all_sign else None
         )
+        # A pod that is rejected as a whole is never scored, and its plugins need not have stored what scoring wants.
+        rejected = any(isinstance(answer, Status) and not _skips(answer) for answer in self.pre_filter.values())
         self.pre_score: dict[str, Status | None] = {
             step.name: run_pre_score(profile, step, self.state, pod, nodes, nodes.order)
             for step in profile.pre_score
-            if step.name in signed
+            if step.name in signed and not rejected
         }
         silent = {name for name, answer in self.pre_filter.items() if _skips(answer)}
         unscored = {name for name, answer in self.pre_score.items() if _skips(answer) or _fails(answer)}

@@ -10,6 +10,7 @@ import pytest
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.layers import FEW, Layers, Plan
 from kframework.objections import PASS
+from kframework.outcome import Unfit
 from kframework.plugin import Rows, Scores
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.plugins.taint_toleration import TaintToleration
@@ -288,3 +289,25 @@ def test_all_is_forgotten_when_the_set_of_nodes_changes() -> None:
     assert searching.plan(pod) is before
     searching.cluster.put_node(make_node("c"))
     assert searching.plan(pod) is not before
+
+
+class Thorough(Plugin):
+    """Rejects every pod as a whole, and scores by what it would have stored otherwise."""
+
+    name = "Thorough"
+    reads = "node"
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status:
+        return unschedulable("not today")
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> None:
+        raise AssertionError("a pod that is rejected as a whole is never scored")
+
+
+def test_a_pod_that_is_rejected_as_a_whole_is_not_prepared_for_scoring(caplog: pytest.LogCaptureFixture) -> None:
+    searching = Searching(profile_of(Thorough), [make_node("a")])
+    outcome = searching.run(make_pod("x"))
+    assert isinstance(outcome, Unfit) and outcome.diagnosis.pre_filter_message == "not today"
+    assert not caplog.records
