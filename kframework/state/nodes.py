@@ -13,6 +13,8 @@ from kframework.errors import StaleNodeError
 from kframework.objects import Node, Taint
 from kframework.objects.requests import allocatable as allocatable_of
 from kframework.state.columns import CodeColumn, Column
+from kframework.state.host_ports import HostPorts
+from kframework.state.images import ImageStates
 from kframework.state.log import Log
 from kframework.state.node_order import NodeOrder, zone_of
 from kframework.state.pods import PodInfo
@@ -124,6 +126,10 @@ class NodeTable:
         self.unschedulable: Column = Column(capacity)
         #: The node's taints, interned as one value per distinct set.
         self.taint_sets: CodeColumn[tuple[Taint, ...]] = CodeColumn(capacity, ())
+        #: The features that the node declares, interned as one value per distinct set.
+        self.feature_sets: CodeColumn[frozenset[str]] = CodeColumn(capacity, frozenset())
+        self.images: ImageStates = ImageStates()
+        self.host_ports: HostPorts = HostPorts()
         self._labels: dict[str, CodeColumn[str | None]] = {}
         self._extra: dict[str, Column] = {}
         self._kept: list[Column] = []
@@ -231,6 +237,7 @@ class NodeTable:
         if row is None:
             row, old = self._new_row(node), None
             self._write(row, node)
+            self.images.add(row, node.status.images)
         else:
             old = self.replace(row, node)
         self.settle(row)
@@ -243,6 +250,9 @@ class NodeTable:
         info._node = node
         if not same_node(old, node):
             self._write(row, node)
+            # An image is worth the more the more nodes have it, so others with the same image are concerned too.
+            for other in self.images.replace(row, old.status.images, node.status.images):
+                self.touch(other)
         return old
 
     def settle(self, row: int) -> None:
@@ -259,6 +269,7 @@ class NodeTable:
         for pod in pods:
             self.lift(pod)
         info.__class__ = _GoneNode
+        self.images.remove(row, node.status.images)
         for column in self._columns():
             column.cells[row] = 0
         self._infos[row] = None
@@ -290,6 +301,8 @@ class NodeTable:
         cpu, memory = pod.non_zero
         self.non_zero_cpu.cells[row] += sign * cpu
         self.non_zero_memory.cells[row] += sign * memory
+        for port in pod.template.host_ports:
+            self.host_ports.count(port, row, sign)
         counts = pod.label_class.pods
         left = counts.get(row, 0) + sign
         if left:
@@ -333,7 +346,8 @@ class NodeTable:
     def _columns(self) -> Iterator[Column]:
         yield from self.allocatables.values()
         yield from self.requesteds.values()
-        yield from (self.non_zero_cpu, self.non_zero_memory, self.unschedulable, self.taint_sets)
+        yield from (self.non_zero_cpu, self.non_zero_memory)
+        yield from (self.unschedulable, self.taint_sets, self.feature_sets)
         yield from self._labels.values()
         yield from self._extra.values()
         yield from self._kept
@@ -353,6 +367,7 @@ class NodeTable:
             column.cells[row] = offered.get(resource, 0)
         self.unschedulable.cells[row] = int(node.spec.unschedulable)
         self.taint_sets.cells[row] = self.taint_sets.code(tuple(_timeless(taint) for taint in node.spec.taints))
+        self.feature_sets.cells[row] = self.feature_sets.code(frozenset(node.status.declared_features))
         for key, labels in self._labels.items():
             labels.cells[row] = labels.code(node.metadata.labels.get(key))
         self.touch(row)

@@ -19,6 +19,7 @@ from kframework.objects import (
     PodStatus,
     Volume,
 )
+from kframework.objects.ports import HostPort, host_ports
 from kframework.objects.requests import fit_requests, non_zero_requests, on_node_requests, scoring_requests
 from kframework.state.columns import Column
 
@@ -37,10 +38,11 @@ class PodTemplate:
 
     Left out are nodeName, hostname, names of projected volumes, names of claims, and the node that a DaemonSet pod is
     pinned to; these stay on the pod. `fit` is what the pod asks for (pod-level resources included), `scoring` what
-    NodeResourcesFit weighs it by, `on_node` and `non_zero` (cpu, memory) what it adds to a node's books.
+    NodeResourcesFit weighs it by, `on_node` and `non_zero` (cpu, memory) what it adds to a node's books, `host_ports`
+    what it holds there.
     """
 
-    __slots__ = ("__weakref__", "_memo", "fit", "non_zero", "on_node", "scoring", "spec")
+    __slots__ = ("__weakref__", "_memo", "fit", "host_ports", "non_zero", "on_node", "scoring", "spec")
 
     def __init__(self, spec: PodSpec) -> None:
         pod = Pod(spec=spec)
@@ -49,6 +51,7 @@ class PodTemplate:
         self.scoring: Mapping[str, int] = scoring_requests(spec)
         self.on_node: Requests = tuple(on_node_requests(pod).items())
         self.non_zero: tuple[int, int] = non_zero_requests(pod)
+        self.host_ports: tuple[HostPort, ...] = host_ports(spec)
         self._memo: dict[Hashable, object] = {}
 
     def once(self, key: Hashable, compute: Callable[[PodSpec], T]) -> T:

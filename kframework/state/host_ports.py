@@ -1,0 +1,46 @@
+"""Which host ports are taken on which nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from kframework.objects.ports import HostPort, conflicts
+
+__all__ = ["HostPorts"]
+
+
+class HostPorts:
+    """The host ports of the pods on all nodes.
+
+    Each is held as often as pods hold it: it becomes free on a node when the last of them leaves.
+    """
+
+    def __init__(self) -> None:
+        # (protocol, port) -> held port -> row -> number of holders
+        self._held: dict[tuple[str, int], dict[HostPort, dict[int, int]]] = {}
+
+    def count(self, port: HostPort, row: int, more: int) -> None:
+        """Note that so many pods more (or, negative, fewer) hold the port on this row."""
+        alike = self._held.setdefault((port.protocol, port.port), {})
+        rows = alike.setdefault(port, {})
+        left = rows.get(row, 0) + more
+        if left:
+            rows[row] = left
+            return
+        del rows[row]
+        if not rows:
+            del alike[port]
+        if not alike:
+            del self._held[port.protocol, port.port]
+
+    def against(self, wanted: HostPort) -> Iterator[Collection[int]]:
+        """List the rows on which the wanted port would collide, one collection for each port it collides with."""
+        for held, rows in self._held.get((wanted.protocol, wanted.port), {}).items():
+            if conflicts(wanted, held):
+                yield rows.keys()
+
+    def __len__(self) -> int:
+        return sum(len(rows) for alike in self._held.values() for rows in alike.values())
+
+    def __repr__(self) -> str:
+        return f"<HostPorts {len(self)} taken>"
