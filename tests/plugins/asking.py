@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from kframework import CycleState, Handle, Plugin, PluginArgs, Status
+from kframework import CycleState, Handle, Plugin, PluginArgs, Skip, Status
 from kframework.hookspecs import FilterPlugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
 from kframework.objects import Node, Pod
 from kframework.state.cluster import ClusterState
@@ -48,11 +48,14 @@ def cluster_of(nodes: Iterable[Node], pods: Iterable[Pod] = ()) -> ClusterState:
 
 
 def filtered(plugin: Plugin, cluster: ClusterState, pod: Pod) -> dict[str, Status]:
-    """Answer the rejections by node name."""
+    """Answer the rejections by node name; none when the plugin skips the pod."""
     asked, state, nodes = cast("FilterPlugin", plugin), CycleState(), cluster.nodes
     info = pending(pod, cluster)
     if isinstance(plugin, PreFilterPlugin):
-        assert plugin.pre_filter(state, info, nodes) is None
+        prepared = plugin.pre_filter(state, info, nodes)
+        if prepared == Skip:
+            return {}
+        assert not isinstance(prepared, Status)
     scalar = {node.row: asked.filter(state, info, node) for node in nodes}
     every = asked.filter_nodes(state, info, nodes, slice(0, nodes.capacity))
     for rows in (nodes.order, nodes.order[::-2], nodes.order[:0]):
@@ -65,11 +68,14 @@ def filtered(plugin: Plugin, cluster: ClusterState, pod: Pod) -> dict[str, Statu
 
 
 def scored(plugin: Plugin, cluster: ClusterState, pod: Pod) -> dict[str, int]:
-    """Answer the raw scores by node name."""
+    """Answer the raw scores by node name; none when the plugin skips the pod."""
     asked, state, nodes = cast("ScorePlugin", plugin), CycleState(), cluster.nodes
     info = pending(pod, cluster)
     if isinstance(plugin, PreScorePlugin):
-        assert plugin.pre_score(state, info, nodes, nodes.order) is None
+        prepared = plugin.pre_score(state, info, nodes, nodes.order)
+        if prepared == Skip:
+            return {}
+        assert prepared is None
     scalar = {node.row: asked.score(state, info, node) for node in nodes}
     assert all(type(score) is int for score in scalar.values())
     every = np.broadcast_to(asked.score_nodes(state, info, nodes, slice(0, nodes.capacity)), nodes.capacity)

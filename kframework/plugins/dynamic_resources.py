@@ -1,0 +1,92 @@
+"""DynamicResources: resource claims are not allocated here, so pods with claims wait; to all others it says nothing."""
+
+from __future__ import annotations
+
+from kframework import (
+    ClusterEvent,
+    CycleState,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    Skip,
+    Status,
+    error,
+    hookimpl,
+    unresolvable,
+    unschedulable,
+)
+from kframework.config.args import DynamicResourcesArgs
+from kframework.cycle_state import StateKey, StateKeyError
+from kframework.plugin import Diagnosis, Rows
+
+__all__ = ["NOTHING_TO_DEALLOCATE", "REASON", "DynamicResources"]
+
+REASON = "resource claims are not allocated by this scheduler: [{}]"
+NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
+
+#: Set when `pre_filter` ran.
+_PREPARED = StateKey[bool]("DynamicResources")
+
+_NOTHING = unschedulable(NOTHING_TO_DEALLOCATE)
+
+
+class DynamicResources(Plugin):
+    """Hold back the pods that have resource claims.
+
+    It stands at every point where kube-scheduler has it, as a configuration may name it there.
+    """
+
+    name = "DynamicResources"
+    Args = DynamicResourcesArgs
+    reads = "node"
+
+    @hookimpl
+    def pre_enqueue(self, pod: PendingPod) -> Status | None:
+        claims = pod.spec.resource_claims
+        return unresolvable(REASON.format(" ".join(claim.name for claim in claims))) if claims else None
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> str:
+        return ""
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status:
+        state[_PREPARED] = True
+        return Skip
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> None:
+        return None
+
+    @hookimpl
+    def post_filter(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Status:
+        try:
+            state[_PREPARED]
+        except StateKeyError as missing:
+            return error(str(missing))
+        return _NOTHING
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        return 0
+
+    @hookimpl
+    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> int:
+        return 0
+
+    @hookimpl
+    def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        return None
+
+    @hookimpl
+    def pre_bind_pre_flight(self, state: CycleState, pod: PendingPod, node_name: str) -> Status:
+        return Skip
+
+    @hookimpl
+    def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        return None
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        return []

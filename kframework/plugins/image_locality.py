@@ -1,0 +1,77 @@
+"""ImageLocality: prefer nodes that have large images of the pod already, the more so the more nodes have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, hookimpl
+from kframework.objects import PodSpec
+from kframework.plugin import MAX_SCORE, Rows, Scores
+from kframework.state.images import ImageState
+
+__all__ = ["ImageLocality"]
+
+#: What lies on a node counts from this many bytes on, and up to this many for each container.
+_LEAST, _MOST = 23 << 20, 1000 << 20
+
+
+class ImageLocality(Plugin):
+    """Score by the bytes of the pod's images that need not be pulled, each image weighed by its share of the nodes."""
+
+    name = "ImageLocality"
+    reads = "node"
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> tuple[int, tuple[str, ...]]:
+        return _wanted(pod)
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        containers, names = _wanted(pod)
+        nodes, row, found = node.table, node.row, 0
+        for name in names:
+            image = nodes.images.get(name)
+            if image is not None and image.on(row):
+                found += _worth(image, nodes)
+        most = _MOST * containers
+        return (max(_LEAST, min(found, most)) - _LEAST) * MAX_SCORE // (most - _LEAST)
+
+    @hookimpl
+    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores | int:
+        containers, names = _wanted(pod)
+        images = [image for name in names if (image := nodes.images.get(name)) is not None]
+        if not images:
+            return 0
+        found = np.zeros(nodes.capacity, dtype=np.int64)
+        for image in images:
+            found += _worth(image, nodes) * image.column(nodes.capacity)
+        most = _MOST * containers
+        return (np.maximum(_LEAST, np.minimum(found[rows], most)) - _LEAST) * MAX_SCORE // (most - _LEAST)
+
+
+def _worth(image: ImageState, nodes: NodeTable) -> int:
+    return int(image.size * (image.nodes / len(nodes)))
+
+
+def _wanted(pod: PendingPod) -> tuple[int, tuple[str, ...]]:
+    """Return the number of containers and the names of all images, as often as they are wanted."""
+    return pod.template.once(ImageLocality, _containers_and_images)
+
+
+def _containers_and_images(spec: PodSpec) -> tuple[int, tuple[str, ...]]:
+    return len(spec.init_containers) + len(spec.containers), tuple(sorted(map(_tagged, _images(spec))))
+
+
+def _images(spec: PodSpec) -> Iterator[str]:
+    for container in (*spec.init_containers, *spec.containers):
+        yield container.image
+    for volume in spec.volumes:
+        if volume.image is not None:
+            yield volume.image.reference
+
+
+def _tagged(name: str) -> str:
+    """Return the name as nodes report it: with a tag, `latest` if it has none."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

@@ -1,0 +1,97 @@
+"""NodeDeclaredFeatures: what a pod needs of the kubelet, the node must declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    EventResource,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    PodInfo,
+    Skip,
+    Status,
+    hookimpl,
+    unresolvable,
+)
+from kframework.events import QueueingHint
+from kframework.objects import Node, PodSpec
+from kframework.plugin import Rows, Scores
+
+__all__ = ["REASON", "NodeDeclaredFeatures"]
+
+REASON = "node(s) didn't match Pod's required features"
+
+_LACKING = unresolvable(REASON)
+
+# The features that can be told from a pod's spec before it runs.
+_RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
+_USER_NAMESPACE_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+
+
+class NodeDeclaredFeatures(Plugin):
+    """Reject nodes that do not declare every feature that the pod needs."""
+
+    name = "NodeDeclaredFeatures"
+    reads = "node"
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> frozenset[str]:
+        return _needed(pod)
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+        return None if _needed(pod) else Skip
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return None if _needed(pod).issubset(node.object.status.declared_features) else _LACKING
+
+    @hookimpl
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        needed = _needed(pod)
+        lacking = [int(not needed <= declared) for declared in nodes.feature_sets.meanings]
+        return np.array(lacking, dtype=np.int64)[nodes.feature_sets.values[rows]]
+
+    @hookimpl
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        return _LACKING
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        change = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
+        return [
+            ClusterEvent(EventResource.NODE, change, after_node_change),
+            ClusterEvent(EventResource.POD, ActionType.UPDATE, after_pod_change),
+        ]
+
+
+def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
+    """Queue the pod for a node that is new or declares other features than before."""
+    same = old is not None and old.status.declared_features == new.status.declared_features
+    return QueueingHint.SKIP if same else QueueingHint.QUEUE
+
+
+def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
+    """Queue the pod that has come to need other features itself."""
+    changed = new.uid == pod.uid and _needed(old) != _needed(new)
+    return QueueingHint.QUEUE if changed else QueueingHint.SKIP
+
+
+def _needed(pod: PodInfo) -> frozenset[str]:
+    return pod.template.once(NodeDeclaredFeatures, lambda spec: frozenset(_features(spec)))
+
+
+def _features(spec: PodSpec) -> Iterator[str]:
+    containers = (*spec.containers, *spec.init_containers)
+    if any(rule.action == "RestartAllContainers" for each in containers for rule in each.restart_policy_rules):
+        yield _RESTART_ALL_CONTAINERS
+    if spec.host_network and spec.host_users is False:
+        yield _USER_NAMESPACE_ON_HOST_NETWORK

@@ -1,0 +1,77 @@
+"""NodePorts: a node can give a host port away only once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    EventResource,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    PodInfo,
+    Skip,
+    Status,
+    hookimpl,
+    unschedulable,
+)
+from kframework.events import QueueingHint
+from kframework.objects.ports import HostPort, any_conflict
+from kframework.plugin import Rows, Scores
+
+__all__ = ["REASON", "NodePorts"]
+
+REASON = "node(s) didn't have free ports for the requested pod ports"
+
+_TAKEN = unschedulable(REASON)
+
+
+class NodePorts(Plugin):
+    """Reject nodes where another pod holds a host port that the pod wants."""
+
+    name = "NodePorts"
+    reads = "pods"
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> frozenset[HostPort]:
+        return pod.template.once(NodePorts, lambda spec: frozenset(pod.template.host_ports))
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+        return None if pod.template.host_ports else Skip
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        row, taken = node.row, node.table.host_ports
+        collides = any(row in rows for wanted in pod.template.host_ports for rows in taken.against(wanted))
+        return _TAKEN if collides else None
+
+    @hookimpl
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        bits = np.zeros(nodes.capacity, dtype=np.int64)
+        for wanted in pod.template.host_ports:
+            for taken in nodes.host_ports.against(wanted):
+                bits[np.fromiter(taken, dtype=np.int64, count=len(taken))] = 1
+        return bits[rows]
+
+    @hookimpl
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        return _TAKEN
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        return [
+            ClusterEvent(EventResource.POD, ActionType.DELETE, after_pod_is_gone),
+            ClusterEvent(EventResource.NODE, ActionType.ADD),
+        ]
+
+
+def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
+    """Queue the pod when one that held, or was to hold, a port that it wants has left its node."""
+    held = bool(old.node_name or old.nominated_node_name)
+    frees = held and any_conflict(pod.template.host_ports, old.template.host_ports)
+    return QueueingHint.QUEUE if frees else QueueingHint.SKIP

@@ -1,0 +1,131 @@
+"""NodeResourcesBalancedAllocation: prefer the node whose resources the pod would leave in more even use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import sqrt
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Skip, Status, hookimpl
+from kframework.config.args import NodeResourcesBalancedAllocationArgs
+from kframework.cycle_state import StateKey
+from kframework.objects.requests import is_scalar
+from kframework.plugin import MAX_SCORE, Rows, Scores
+from kframework.state.columns import Column
+from kframework.state.pods import Requests
+
+__all__ = ["NodeResourcesBalancedAllocation"]
+
+_NATIVE = ("cpu", "memory", "ephemeral-storage")
+
+#: What is weighed: the columns of what a node offers and of what is taken, and how much the pod adds.
+_WEIGHED = StateKey[tuple[tuple[Column, Column, int], ...]]("NodeResourcesBalancedAllocation")
+
+
+class NodeResourcesBalancedAllocation(Plugin):
+    """Score by how much evener, or less even, the pod makes the use of a node's resources; 75 = as even as before."""
+
+    name = "NodeResourcesBalancedAllocation"
+    Args = NodeResourcesBalancedAllocationArgs
+    reads = "pods"
+
+    args: NodeResourcesBalancedAllocationArgs
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> Requests:
+        return pod.on_node
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
+        amounts = dict(pod.on_node)
+        wanted = {resource.name: amounts.get(resource.name, 0) for resource in self.args.resources}
+        if not any(wanted.values()):
+            return Skip
+        weighed = [name for name in wanted if name in _NATIVE or (is_scalar(name) and wanted[name])]
+        for name in weighed:
+            nodes.allocatable(name)  # makes the columns if no node has offered any yet
+        state[_WEIGHED] = tuple((nodes.allocatables[name], nodes.requesteds[name], wanted[name]) for name in weighed)
+        return None
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        row, before, after = node.row, [], []
+        for offered, requested, amount in state[_WEIGHED]:
+            room, taken = offered.cells[row], requested.cells[row]
+            if room:
+                before.append(min(float(taken) / float(room), 1.0))
+                after.append(min(float(taken + amount) / float(room), 1.0))
+        return _score(_evenness(before), _evenness(after))
+
+    @hookimpl
+    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        before, after, there = [], [], []
+        for offered, requested, amount in state[_WEIGHED]:
+            room, taken = offered.values[rows], requested.values[rows]
+            there.append(room > 0)
+            divisor = np.maximum(room, 1).astype(np.float64)
+            before.append(np.minimum(taken / divisor, 1.0))
+            after.append(np.minimum((taken + amount) / divisor, 1.0))
+        return _score(_evenness_of_rows(before, there), _evenness_of_rows(after, there))
+
+
+# -- evenness: 100 less the deviation of the fractions in use, in the floating point steps that kube-scheduler takes --
+
+Evenness = TypeVar("Evenness", int, NDArray[np.int64])
+Fractions = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+def _score(before: Evenness, after: Evenness) -> Evenness:
+    half = MAX_SCORE // 2
+    return half + (half + after - before) // 2
+
+
+def _evenness(fractions: Sequence[float]) -> int:
+    number, deviation = len(fractions), 0.0
+    if number == 2:
+        deviation = abs(fractions[0] - fractions[1]) / 2
+    elif number > 2:
+        mean = _sum(fractions) / number
+        deviation = sqrt(_sum([(fraction - mean) * (fraction - mean) for fraction in fractions]) / number)
+    return int((1 - deviation) * MAX_SCORE)
+
+
+def _sum(terms: Iterable[float]) -> float:
+    """Add from left to right; sum() may be more exact, and then it differs from the columns."""
+    total = 0.0
+    for term in terms:
+        total += term
+    return total
+
+
+def _evenness_of_rows(fractions: Sequence[Fractions], offered: Sequence[Mask]) -> Scores:
+    """Do the same for many rows, on each of which only what the node offers counts."""
+    if len(fractions) == 2:
+        deviation = np.absolute(fractions[0] - fractions[1]) / 2 * (offered[0] & offered[1])
+    else:
+        number = np.add.reduce(offered, dtype=np.int64)
+        several = np.where(number > 2, _standard_deviation(fractions, offered, np.maximum(number, 1)), 0.0)
+        deviation = np.where(number == 2, _half_distance(fractions, offered), several)
+    return ((1 - deviation) * MAX_SCORE).astype(np.int64)
+
+
+def _half_distance(fractions: Sequence[Fractions], offered: Sequence[Mask]) -> Fractions:
+    both = list(zip(fractions, offered, strict=True))
+    high: Fractions = np.maximum.reduce([np.where(there, each, 0.0) for each, there in both])
+    low: Fractions = np.minimum.reduce([np.where(there, each, 1.0) for each, there in both])
+    return (high - low) / 2
+
+
+def _standard_deviation(fractions: Sequence[Fractions], offered: Sequence[Mask], number: Scores) -> Fractions:
+    total = squares = np.zeros(len(number))
+    for each, there in zip(fractions, offered, strict=True):
+        total = total + np.where(there, each, 0.0)
+    mean = total / number
+    for each, there in zip(fractions, offered, strict=True):
+        squares = squares + np.where(there, (each - mean) * (each - mean), 0.0)
+    variance: Fractions = squares / number
+    return np.sqrt(variance)

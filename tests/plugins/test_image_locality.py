@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kframework.objects import ContainerImage, ImageSource, Node, NodeStatus, ObjectMeta, Pod, Volume
+from kframework.plugins.image_locality import ImageLocality
+from kframework.testing import check_plugin, make_container, make_node, make_pod
+from tests.plugins.asking import cluster_of, made, pending, scored
+
+MEBI = 1 << 20
+
+
+def running(*images: str, init: Sequence[str] = (), mounted: Sequence[str] = ()) -> Pod:
+    return make_pod(
+        containers=[make_container(image=image) for image in images],
+        init_containers=[make_container(image=image) for image in init],
+        volumes=[Volume(name="v", image=ImageSource(reference=reference)) for reference in mounted],
+    )
+
+
+# -- the rule, slow and obvious ----------------------------------------------------------------------------------------
+
+
+def canonical(name: str) -> str:
+    path, slash, last = name.rpartition("/")
+    return name if ":" in last else f"{path}{slash}{last}:latest"
+
+
+def grade(node: Node, nodes: Sequence[Node], pod: Pod) -> int:
+    containers = [*pod.spec.init_containers, *pod.spec.containers]
+    names = [container.image for container in containers]
+    names += [volume.image.reference for volume in pod.spec.volumes if volume.image is not None]
+    saved = 0
+    for name in map(canonical, names):
+        having = [other for other in nodes if name in images_of(other)]
+        if node in having:
+            share = len(having) / len(nodes)
+            saved += int(images_of(having[0])[name] * share)
+    most = 1000 * MEBI * len(containers)
+    saved = min(max(saved, 23 * MEBI), most)
+    return int(Fraction(100 * (saved - 23 * MEBI), most - 23 * MEBI))
+
+
+def images_of(node: Node) -> Mapping[str, int]:
+    return {name: image.size_bytes for image in node.status.images for name in image.names}
+
+
+NAMES = ("web", "web:1", "registry:5000/web", "registry:5000/db:2", "db@sha256:abc")
+STORED = (*map(canonical, NAMES), "web")
+HELD = st.dictionaries(st.sampled_from(STORED), st.integers(0, 2000 * MEBI), max_size=4)
+IMAGES = st.lists(st.sampled_from(NAMES), max_size=2)
+
+
+@settings(max_examples=500)
+@given(st.lists(HELD, max_size=5), IMAGES, IMAGES, IMAGES)
+def test_what_need_not_be_pulled_counts_by_its_share_of_the_nodes(
+    held: list[dict[str, int]], images: list[str], init: list[str], mounted: list[str]
+) -> None:
+    nodes = [make_node(f"n{place}", images=each) for place, each in enumerate(held)]
+    pod = running("web", *images, init=init, mounted=mounted)
+    expected = {node.metadata.name: grade(node, nodes, pod) for node in nodes}
+    assert scored(made(ImageLocality), cluster_of(nodes), pod) == expected
+
+
+# -- single cases ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pod", "score"),
+    [
+        (running("a:1"), (500 - 23) * 100 // (1000 - 23)),
+        (running("a"), 0),
+        (running("a:1", "a:1"), (1000 - 23) * 100 // (2000 - 23)),
+        (running("b:1"), 100),
+        (running("c:1"), 0),
+        (running("d"), (250 - 23) * 100 // (1000 - 23)),
+        (running("none:1", init=["a:1"]), (500 - 23) * 100 // (2000 - 23)),
+        (running("none:1", mounted=["a:1"]), (500 - 23) * 100 // (1000 - 23)),
+        (running("none:1"), 0),
+    ],
+)
+def test_a_node_with_four_images(pod: Pod, score: int) -> None:
+    images = {"a:1": 500 * MEBI, "b:1": 3000 * MEBI, "c:1": 23 * MEBI, "d:latest": 500 * MEBI}
+    nodes = [make_node("n", images=images), make_node("o", images={**images, "d:latest": 0})]
+    cluster = cluster_of([nodes[0]])
+    if "d" in [container.image for container in pod.spec.containers]:
+        cluster = cluster_of([nodes[0], make_node("empty")])  # half of the nodes have it, so half of it counts
+    assert scored(made(ImageLocality), cluster, pod)["n"] == score
+
+
+def test_all_names_of_an_image_are_known() -> None:
+    image = ContainerImage(names=("a:1", "a@sha256:abc"), size_bytes=3000 * MEBI)
+    cluster = cluster_of([Node(metadata=ObjectMeta(name="n"), status=NodeStatus(images=(image,)))])
+    assert scored(made(ImageLocality), cluster, running("a@sha256:abc")) == {"n": 100}
+
+
+def test_an_image_that_another_node_has_received_is_worth_more_here_too() -> None:
+    images = {"a:1": 600 * MEBI}
+    cluster = cluster_of([make_node("n", images=images), make_node("o")])
+    assert scored(made(ImageLocality), cluster, running("a:1")) == {"n": (300 - 23) * 100 // 977, "o": 0}
+    row, before = cluster.nodes.row("n"), cluster.nodes.node_log.end
+    cluster.put_node(make_node("o", images=images))
+    assert row in (cluster.nodes.node_log.since(before) or [])
+    assert scored(made(ImageLocality), cluster, running("a:1")) == dict.fromkeys("no", (600 - 23) * 100 // 977)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        (running("a", "b"), running("b:latest", "a"), True),
+        (running("a"), running("a:1"), False),
+        (running("a"), running("a", "a"), False),
+        (running("a", "b"), running("a", init=["b"]), True),
+        (running("a"), running("a", mounted=["b"]), False),
+    ],
+)
+def test_pods_with_the_same_images_share_their_answers(one: Pod, other: Pod, alike: bool) -> None:
+    assert (made(ImageLocality).sign(pending(one)) == made(ImageLocality).sign(pending(other))) is alike
+
+
+def test_the_contract_is_kept() -> None:
+    nodes = [make_node(f"n{place}", images={"a:1": 900 * MEBI, f"b:{place}": 50 * MEBI}) for place in range(3)]
+    pods = [running("a:1"), running("b:1", mounted=["b:2"])]
+    found = check_plugin(ImageLocality, nodes=nodes, pods=pods, examples=6)
+    assert found.scores[0] and len(found.scores) > 5

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kframework.config.args import NodeResourcesBalancedAllocationArgs
+from kframework.objects import Node, Pod, PodSpec, RawQuantity, Resources
+from kframework.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from kframework.testing import check_plugin, make_container, make_node, make_pod
+from tests.plugins.asking import cluster_of, made, pending, scored
+
+GPU = "example.com/gpu"
+RESOURCES = ("cpu", "memory", "ephemeral-storage", GPU)
+
+
+def over(*resources: str) -> NodeResourcesBalancedAllocationArgs:
+    return NodeResourcesBalancedAllocationArgs.model_validate({"resources": [{"name": name} for name in resources]})
+
+
+# -- the rule, slow and obvious, for pods of one container with plain numbers (milli-CPU for cpu) ----------------------
+
+
+def amount(raw: RawQuantity) -> int:
+    return int(str(raw).removesuffix("m"))
+
+
+def takes(pod: Pod, resource: str) -> int:
+    return amount(pod.spec.containers[0].resources.requests.get(resource, 0))
+
+
+def evenness(node: Node, pods: Sequence[Pod], resources: Sequence[str]) -> int:
+    fractions = []
+    for resource in resources:
+        offered = amount(node.status.allocatable.get(resource, 0))
+        if offered:
+            fractions.append(min(1.0, sum(takes(pod, resource) for pod in pods) / offered))
+    deviation = 0.0
+    if len(fractions) == 2:
+        deviation = abs((fractions[0] - fractions[1]) / 2)
+    if len(fractions) > 2:
+        total = squares = 0.0
+        for fraction in fractions:
+            total += fraction
+        mean = total / len(fractions)
+        for fraction in fractions:
+            squares += (fraction - mean) * (fraction - mean)
+        deviation = sqrt(squares / len(fractions))
+    return int((1 - deviation) * 100)
+
+
+def grade(node: Node, others: Sequence[Pod], pod: Pod, resources: Sequence[str]) -> int:
+    known = [resource for resource in resources if resource != GPU or takes(pod, GPU)]
+    return 50 + (50 + evenness(node, [*others, pod], known) - evenness(node, others, known)) // 2
+
+
+# -- compared on random clusters ---------------------------------------------------------------------------------------
+
+
+def amounts(cpu: int, size: int, few: int) -> st.SearchStrategy[dict[str, RawQuantity]]:
+    sizes = st.integers(0, size)
+    known: dict[str, st.SearchStrategy[RawQuantity]] = {
+        "cpu": st.integers(0, cpu).map("{}m".format),
+        "memory": sizes,
+        "ephemeral-storage": sizes,
+        GPU: st.integers(0, few),
+    }
+    return st.fixed_dictionaries({}, optional=known)
+
+
+REQUESTS = amounts(3000, 5 << 30, 3)
+NODES = st.tuples(amounts(8000, 16 << 30, 8), st.lists(REQUESTS, max_size=3))
+Drawn = Sequence[tuple[dict[str, RawQuantity], list[dict[str, RawQuantity]]]]
+
+
+def asking_for(requests: Mapping[str, RawQuantity], name: str = "pod", node_name: str = "") -> Pod:
+    return make_pod(name, containers=[make_container(requests=requests)], node_name=node_name)
+
+
+@settings(max_examples=500)
+@given(st.lists(NODES, max_size=5), REQUESTS, st.lists(st.sampled_from([*RESOURCES, "pods"]), unique=True, min_size=1))
+def test_a_pod_that_makes_the_use_of_a_node_more_even_likes_it(
+    drawn: Drawn, requests: dict[str, RawQuantity], resources: list[str]
+) -> None:
+    pod, nodes, others = asking_for(requests), [], {}
+    for place, (offered, held) in enumerate(drawn):
+        name = f"n{place}"
+        nodes.append(make_node(name, cpu=None, memory=None, allocatable=offered))
+        others[name] = [asking_for(each, f"{name}-{number}", name) for number, each in enumerate(held)]
+    cluster = cluster_of(nodes, (other for each in others.values() for other in each))
+    weighed = [resource for resource in resources if resource != "pods"]
+    expected = {node.metadata.name: grade(node, others[node.metadata.name], pod, weighed) for node in nodes}
+    skipped = not any(takes(pod, resource) for resource in weighed)
+    found = scored(made(NodeResourcesBalancedAllocation, over(*resources)), cluster, pod)
+    assert found == ({} if skipped else expected)
+
+
+# -- single cases ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("there", "requests", "score"),
+    [
+        ({}, {"cpu": 5, "memory": 50}, 75),
+        ({}, {"cpu": 5}, 50 + (50 + 75 - 100) // 2),
+        ({"cpu": 5}, {"memory": 50}, 50 + (50 + 100 - 75) // 2),
+        ({"cpu": 10}, {"memory": 100}, 50 + (50 + 100 - 50) // 2),
+        ({"cpu": 10}, {"cpu": 10}, 75),
+        ({}, {"cpu": 10}, 50 + (50 + 50 - 100) // 2),
+        ({}, {"cpu": 5, GPU: 1}, 50 + (50 + 75 - 100) // 2),
+    ],
+)
+def test_a_node_of_10_cpus_and_100_bytes(there: dict[str, int], requests: dict[str, int], score: int) -> None:
+    nodes = [make_node("n", cpu=10, memory=100, allocatable={GPU: 1})]
+    cluster = cluster_of(nodes, [asking_for(there, "there", "n")])
+    assert scored(made(NodeResourcesBalancedAllocation), cluster, asking_for(requests)) == {"n": score}
+
+
+def test_a_resource_that_the_pod_does_not_ask_for_counts_if_it_is_native() -> None:
+    cluster = cluster_of([make_node("n", cpu=10, memory=100, allocatable={GPU: 2, "ephemeral-storage": 100})])
+    pod = asking_for({"cpu": 10})
+    assert scored(made(NodeResourcesBalancedAllocation, over("cpu", GPU)), cluster, pod) == {"n": 75}
+    assert scored(made(NodeResourcesBalancedAllocation, over("cpu", "ephemeral-storage")), cluster, pod) == {"n": 50}
+
+
+def test_the_pod_level_resources_are_what_counts() -> None:
+    containers = (make_container(cpu=1, memory=100),)
+    pod = Pod(spec=PodSpec(containers=containers, resources=Resources(requests={"cpu": "10"})))
+    cluster = cluster_of([make_node("n", cpu=10, memory=100)])
+    assert scored(made(NodeResourcesBalancedAllocation), cluster, pod) == {"n": 75}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        (make_pod("a", labels={"x": "y"}), make_pod("b", tolerations=["t"]), True),
+        (make_pod(cpu="1"), make_pod(cpu="1000m"), True),
+        (make_pod(cpu="1"), make_pod(cpu="2"), False),
+        (make_pod(cpu=None), make_pod(cpu="100m"), False),
+    ],
+)
+def test_pods_with_the_same_requests_share_their_answers(one: Pod, other: Pod, alike: bool) -> None:
+    plugin = made(NodeResourcesBalancedAllocation)
+    assert (plugin.sign(pending(one)) == plugin.sign(pending(other))) is alike
+
+
+@pytest.mark.parametrize("resources", [["cpu", "memory"], ["cpu"], RESOURCES])
+def test_the_contract_is_kept(resources: Sequence[str]) -> None:
+    args = {"resources": [{"name": name} for name in resources]}
+    nothing = make_pod(cpu=None, memory=None)
+    found = check_plugin(NodeResourcesBalancedAllocation, args=args, pods=[nothing], examples=4)
+    assert found.skips["pre_score"]
+    assert found.scores[75]
+    assert (min(found.scores) < 75 < max(found.scores)) is (len(resources) > 1)
