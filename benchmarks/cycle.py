@@ -152,7 +152,7 @@ def case(
 
 def hopeless() -> list[int]:
     """Time the attempts of pods that fit nowhere, for two reasons."""
-    made, effects = engine()
+    made, _ = engine()
     times = []
     for index in range(300):
         made.offer(Changed(_pod(index, 99_000 + index % 10)))

@@ -1,7 +1,8 @@
 """Preemption: which pods must leave a node so that another fits, and on which node that costs least.
 
-The rules are those of kube-scheduler's DefaultPreemption. A dry run is a Statement on the live tables: the pods of lower priority are taken off the node, the Filter plugins are
-asked, and pods are put back one by one, the most important first, as long as the preemptor still fits.
+The rules are those of kube-scheduler's DefaultPreemption. A dry run is a Statement on the live tables: the pods of
+lower priority are taken off the node, the Filter plugins are asked, and pods are put back one by one, the most
+important first, as long as the preemptor still fits.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ FLOORS = {
         3: "hookspecs plugin handle",
         4: "config registry profile",
         5: """
-            objections points outcome profiles effects attempt queue decision layers cycle afresh preemption event_handlers
-            pod_engine plugin_handle
+            objections points outcome profiles effects attempt queue decision layers cycle afresh preemption
+            event_handlers pod_engine plugin_handle
         """,
         6: "tracing metrics recording",
         7: "cluster apiserver binding extenders outbox scheduler",
