@@ -45,6 +45,7 @@ __all__ = [
     "Plugin",
     "PluginArgs",
     "Preempt",
+    "Reads",
     "Rows",
     "Scores",
     "Watch",
@@ -58,6 +59,9 @@ hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker("kframework")
 
 #: The largest score of a node after normalising; the smallest is 0.
 MAX_SCORE = 100
+
+#: What a plugin looks at beside the pod: the Node object, or its pods too; None: outside data as well.
+Reads = Literal["node", "pods"] | None
 
 #: Rows of the NodeTable, as a slice or as row numbers (int64).
 Rows = slice | NDArray[np.int64]
@@ -111,7 +115,7 @@ class Plugin:
 
     name: ClassVar[str] = ""
     Args: ClassVar[type[PluginArgs]] = PluginArgs
-    reads: ClassVar[Literal["node", "pods"] | None] = None
+    reads: ClassVar[Reads] = None
     watches: ClassVar[tuple[Watch, ...]] = ()
     parallel_pre_bind: ClassVar[bool] = False
 

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from kframework.cli import config, plugins, simulate
+from kframework.cli import config, conformance, plugins, simulate
 from kframework.cli.logs import logging_to_stderr
 from kframework.cli.options import HELP_OPTIONS, help_alone
 from kframework.cli.printing import say
@@ -22,12 +22,12 @@ from kframework.errors import KFrameworkError
 
 __all__ = ["main"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: The exit codes beside 0: something is wrong with the input, or with the command line itself.
 _ERROR, _USAGE = 1, 2
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="kframework",
     help="Schedule pods as kube-scheduler does, with plugins written in Python.",
     context_settings=HELP_OPTIONS,
@@ -36,6 +36,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("simulate")(simulate.command)
+app.command("conformance")(conformance.command)
 app.add_typer(plugins.app, name="plugins")
 app.add_typer(config.app, name="config")
 
@@ -77,7 +78,7 @@ def _run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _ERROR
     except Exception as error:
-        log.debug("the error in full", exc_info=error)
+        _log.debug("the error in full", exc_info=error)
         for line in _lines(error):
             say("error", line)
         return _ERROR

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+import typer
+
 from kframework.cli.options import Output, OutputOption, Verbosity, group
 from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml, say
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = group("Look at the plugins that a configuration can name.")
+app: typer.Typer = group("Look at the plugins that a configuration can name.")
 
 _HEADERS = ("NAME", "SOURCE", "READS", "POINTS")
 _WIDE_HEADERS = ("NAME", "STATUS", "DISTRIBUTION", "TARGET", "READS", "POINTS")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from kframework import (
     ClusterEvent,
     CycleState,
@@ -18,7 +20,7 @@ from kframework import (
 )
 from kframework.config.args import DynamicResourcesArgs
 from kframework.cycle_state import StateKey, StateKeyError
-from kframework.plugin import Diagnosis, Rows
+from kframework.plugin import Diagnosis, PluginArgs, Reads, Rows
 
 __all__ = ["NOTHING_TO_DEALLOCATE", "REASON", "DynamicResources"]
 
@@ -38,8 +40,8 @@ class DynamicResources(Plugin):
     """
 
     name = "DynamicResources"
-    Args = DynamicResourcesArgs
-    reads = "node"
+    Args: ClassVar[type[PluginArgs]] = DynamicResourcesArgs
+    reads: ClassVar[Reads] = "node"
 
     @hookimpl
     def pre_enqueue(self, pod: PendingPod) -> Status | None:

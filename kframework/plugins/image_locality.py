@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, hookimpl
 from kframework.objects import PodSpec
-from kframework.plugin import MAX_SCORE, Rows, Scores
+from kframework.plugin import MAX_SCORE, Reads, Rows, Scores
 from kframework.state.images import ImageState
 
 __all__ = ["ImageLocality"]
@@ -21,7 +22,7 @@ class ImageLocality(Plugin):
     """Score by the bytes of the pod's images that need not be pulled, each image weighed by its share of the nodes."""
 
     name = "ImageLocality"
-    reads = "node"
+    reads: ClassVar[Reads] = "node"
 
     @hookimpl
     def sign(self, pod: PendingPod) -> tuple[int, tuple[str, ...]]:

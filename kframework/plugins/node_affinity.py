@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import cached_property
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -35,7 +36,7 @@ from kframework.objects.affinity import (
     pinned_nodes,
     required_node_affinity,
 )
-from kframework.plugin import NodeNames, Rows, Scores, default_normalize
+from kframework.plugin import NodeNames, PluginArgs, Reads, Rows, Scores, default_normalize
 from kframework.selectors import SelectorError, preferred_node_score
 from kframework.state import selection
 
@@ -59,8 +60,8 @@ class NodeAffinity(Plugin):
     """Reject nodes that the pod's nodeSelector or node affinity leaves out, and prefer those it would rather have."""
 
     name = "NodeAffinity"
-    Args = NodeAffinityArgs
-    reads = "node"
+    Args: ClassVar[type[PluginArgs]] = NodeAffinityArgs
+    reads: ClassVar[Reads] = "node"
 
     args: NodeAffinityArgs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from kframework import (
 )
 from kframework.events import QueueingHint
 from kframework.objects import Node, PodSpec
-from kframework.plugin import Rows, Scores
+from kframework.plugin import Reads, Rows, Scores
 
 __all__ = ["REASON", "NodeDeclaredFeatures"]
 
@@ -40,7 +41,7 @@ class NodeDeclaredFeatures(Plugin):
     """Reject nodes that do not declare every feature that the pod needs."""
 
     name = "NodeDeclaredFeatures"
-    reads = "node"
+    reads: ClassVar[Reads] = "node"
 
     @hookimpl
     def sign(self, pod: PendingPod) -> frozenset[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from kframework import (
@@ -17,7 +19,7 @@ from kframework import (
     hookimpl,
     unresolvable,
 )
-from kframework.plugin import Rows, Scores
+from kframework.plugin import Reads, Rows, Scores
 
 __all__ = ["REASON", "NodeName"]
 
@@ -30,7 +32,7 @@ class NodeName(Plugin):
     """Reject every node but the one in the pod's spec."""
 
     name = "NodeName"
-    reads = "node"
+    reads: ClassVar[Reads] = "node"
 
     @hookimpl
     def sign(self, pod: PendingPod) -> str:

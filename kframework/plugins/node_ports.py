@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from kframework import (
@@ -21,7 +23,7 @@ from kframework import (
 )
 from kframework.events import QueueingHint
 from kframework.objects.ports import HostPort, any_conflict
-from kframework.plugin import Rows, Scores
+from kframework.plugin import Reads, Rows, Scores
 
 __all__ = ["REASON", "NodePorts"]
 
@@ -34,7 +36,7 @@ class NodePorts(Plugin):
     """Reject nodes where another pod holds a host port that the pod wants."""
 
     name = "NodePorts"
-    reads = "pods"
+    reads: ClassVar[Reads] = "pods"
 
     @hookimpl
     def sign(self, pod: PendingPod) -> frozenset[HostPort]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import sqrt
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Skip
 from kframework.config.args import NodeResourcesBalancedAllocationArgs
 from kframework.cycle_state import StateKey
 from kframework.objects.requests import is_scalar
-from kframework.plugin import MAX_SCORE, Rows, Scores
+from kframework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores
 from kframework.state.columns import Column
 from kframework.state.pods import Requests
 
@@ -29,8 +29,8 @@ class NodeResourcesBalancedAllocation(Plugin):
     """Score by how much evener, or less even, the pod makes the use of a node's resources; 75 = as even as before."""
 
     name = "NodeResourcesBalancedAllocation"
-    Args = NodeResourcesBalancedAllocationArgs
-    reads = "pods"
+    Args: ClassVar[type[PluginArgs]] = NodeResourcesBalancedAllocationArgs
+    reads: ClassVar[Reads] = "pods"
 
     args: NodeResourcesBalancedAllocationArgs
 
@@ -108,8 +108,9 @@ def _evenness_of_rows(fractions: Sequence[Fractions], offered: Sequence[Mask]) -
         deviation = np.absolute(fractions[0] - fractions[1]) / 2 * (offered[0] & offered[1])
     else:
         number = np.add.reduce(offered, dtype=np.int64)
-        several = np.where(number > 2, _standard_deviation(fractions, offered, np.maximum(number, 1)), 0.0)
-        deviation = np.where(number == 2, _half_distance(fractions, offered), several)
+        deviation, pairs = _standard_deviation(fractions, offered, number), number == 2
+        if pairs.any():
+            deviation = np.where(pairs, _half_distance(fractions, offered), deviation)
     return ((1 - deviation) * MAX_SCORE).astype(np.int64)
 
 
@@ -122,6 +123,7 @@ def _half_distance(fractions: Sequence[Fractions], offered: Sequence[Mask]) -> F
 
 def _standard_deviation(fractions: Sequence[Fractions], offered: Sequence[Mask], number: Scores) -> Fractions:
     total = squares = np.zeros(len(number))
+    number = np.maximum(number, 1)
     for each, there in zip(fractions, offered, strict=True):
         total = total + np.where(there, each, 0.0)
     mean = total / number

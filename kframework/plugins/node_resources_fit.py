@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from kframework.cycle_state import StateKey
 from kframework.events import QueueingHint
 from kframework.objects import Node
 from kframework.objects.requests import allocatable, is_scalar
-from kframework.plugin import MAX_SCORE, Rows, Scores
+from kframework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores
 from kframework.state.columns import Column
 
 __all__ = ["INSUFFICIENT", "TOO_MANY_PODS", "NodeResourcesFit"]
@@ -57,8 +57,8 @@ class NodeResourcesFit(Plugin):
     """Reject nodes without room for the pod, and score the others by how much of them would be in use."""
 
     name = "NodeResourcesFit"
-    Args = NodeResourcesFitArgs
-    reads = "pods"
+    Args: ClassVar[type[PluginArgs]] = NodeResourcesFitArgs
+    reads: ClassVar[Reads] = "pods"
 
     args: NodeResourcesFitArgs
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from kframework import (
@@ -21,7 +23,7 @@ from kframework import (
 from kframework.events import QueueingHint
 from kframework.objects import Node, PodSpec, Taint
 from kframework.objects.taints import tolerates
-from kframework.plugin import Rows, Scores
+from kframework.plugin import Reads, Rows, Scores
 
 __all__ = ["REASON", "NodeUnschedulable"]
 
@@ -35,7 +37,7 @@ class NodeUnschedulable(Plugin):
     """Reject the nodes that are cordoned, unless the pod tolerates it."""
 
     name = "NodeUnschedulable"
-    reads = "node"
+    reads: ClassVar[Reads] = "node"
 
     @hookimpl
     def sign(self, pod: PendingPod) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from kframework.cycle_state import StateKey
 from kframework.events import QueueingHint
 from kframework.objects import Node, PodSpec, Taint, Toleration
 from kframework.objects.taints import first_untolerated, tolerates
-from kframework.plugin import Rows, Scores, default_normalize
+from kframework.plugin import Reads, Rows, Scores, default_normalize
 
 __all__ = ["REASON", "TaintToleration"]
 
@@ -41,7 +42,7 @@ class TaintToleration(Plugin):
     """Reject nodes with a taint that the pod does not tolerate, and prefer those with few soft ones."""
 
     name = "TaintToleration"
-    reads = "node"
+    reads: ClassVar[Reads] = "node"
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable:

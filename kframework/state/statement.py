@@ -42,6 +42,8 @@ class Statement:
         "touched",
     )
 
+    closed: bool
+
     def __init__(self, state: ClusterState, outer: Statement | None = None) -> None:
         self._state = state
         self._outer = outer
