@@ -1,6 +1,7 @@
 """What one question costs a built-in plugin: in the scalar form per row, in the columnar form per 5,000 rows, in us.
 
-Half of the nodes are tainted, one in ten is cordoned, and a third has no room, so that rejections are in the average.
+Half of the nodes are tainted, one in ten is cordoned, a third has no room, and on another the pod's port is taken, so
+that rejections are in the average.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+import msgspec
 import numpy as np
 
 from benchmarks.timing import microseconds, show
 from kframework.config.args import (
+    NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     RequestedToCapacityRatio,
     ResourceSpec,
@@ -20,8 +23,15 @@ from kframework.config.args import (
 )
 from kframework.cycle_state import CycleState
 from kframework.handle import Handle
+from kframework.objects import Affinity
 from kframework.plugin import Plugin, PluginArgs
+from kframework.plugins.dynamic_resources import DynamicResources
+from kframework.plugins.image_locality import ImageLocality
+from kframework.plugins.node_affinity import NodeAffinity
+from kframework.plugins.node_declared_features import NodeDeclaredFeatures
 from kframework.plugins.node_name import NodeName
+from kframework.plugins.node_ports import NodePorts
+from kframework.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.plugins.node_unschedulable import NodeUnschedulable
 from kframework.plugins.taint_toleration import TaintToleration
@@ -31,14 +41,45 @@ from kframework.testing import make_node, make_pod
 
 NODES = 5000
 
+#: Required: disk in (ssd, nvme) and cores > 4; preferred: zone-1, and no spot instance.
+AFFINITY = msgspec.convert(
+    {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": "disk", "operator": "In", "values": ["ssd", "nvme"]},
+                            {"key": "cores", "operator": "Gt", "values": ["4"]},
+                        ]
+                    }
+                ]
+            },
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 2, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["1"]}]}},
+                {"weight": 1, "preference": {"matchExpressions": [{"key": "spot", "operator": "DoesNotExist"}]}},
+            ],
+        }
+    },
+    Affinity,
+)
+
 
 def main() -> None:
     """Print the table."""
     cluster = _cluster()
-    pod = PendingPod(make_pod(cpu="500m", memory="512Mi", tolerations=["dedicated=a:NoSchedule"]), cluster.interned)
+    pod = make_pod(
+        cpu="500m",
+        memory="512Mi",
+        image="registry/web",
+        host_ports=[8080],
+        affinity=AFFINITY,
+        tolerations=["dedicated=a:NoSchedule"],
+    )
+    pending = PendingPod(pod, cluster.interned)
     show(
         ("PLUGIN", "SIGN", "FILTER", "FILTER 5000", "SCORE", "SCORE 5000", "NORMALIZE 5000"),
-        [_row(title, plugin, cluster, pod) for title, plugin in _plugins().items()],
+        [_row(title, plugin, cluster, pending) for title, plugin in _plugins().items()],
     )
 
 
@@ -53,15 +94,19 @@ def _plugins() -> dict[str, Plugin]:
         ),
         "three resources": ScoringStrategy(type="LeastAllocated", resources=three),
     }
-    plugins = {plugin.name: _made(plugin) for plugin in (NodeUnschedulable, NodeName, TaintToleration)}
+    by_node = (NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures, ImageLocality)
+    plugins = {plugin.name: _made(plugin) for plugin in (*by_node, NodePorts, DynamicResources)}
     for title, strategy in strategies.items():
         args = NodeResourcesFitArgs(scoring_strategy=strategy)
         plugins[f"NodeResourcesFit, {title}"] = _made(NodeResourcesFit, args)
+    for title, resources in {"two resources": three[:2], "three": three}.items():
+        balance = NodeResourcesBalancedAllocationArgs(resources=resources)
+        plugins[f"...BalancedAllocation, {title}"] = _made(NodeResourcesBalancedAllocation, balance)
     return plugins
 
 
 def _made(plugin: type[Plugin], args: PluginArgs | None = None) -> Plugin:
-    return plugin(args or PluginArgs(), cast("Handle", None))  # none of them asks its handle
+    return plugin(args or plugin.Args(), cast("Handle", None))  # none of them asks its handle
 
 
 def _cluster() -> ClusterState:
@@ -72,11 +117,15 @@ def _cluster() -> ClusterState:
             f"node-{number}",
             cpu=2 if number % 3 else 1,
             allocatable={"ephemeral-storage": "100Gi"},
+            labels={"disk": ("ssd", "hdd", "nvme")[number % 3], "cores": str(4 << number % 4), "zone": str(number % 2)},
             taints=[taints] if taints else [],
             unschedulable=number % 10 == 0,
+            images={"registry/web:latest": 500 << 20} if number % 2 else {},
         )
         cluster.put_node(node)
-        cluster.put_pod(make_pod(f"pod-{number}", cpu="700m", memory="1Gi", node_name=f"node-{number}"))
+        ports = [8080] if number % 3 == 1 else []
+        name, node_name = f"pod-{number}", node.metadata.name
+        cluster.put_pod(make_pod(name, cpu="700m", memory="1Gi", host_ports=ports, node_name=node_name))
     return cluster
 
 
