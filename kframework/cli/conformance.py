@@ -1,0 +1,175 @@
+"""`kframework conformance`: replay what kube-scheduler was recorded to answer, and compare."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kframework.cli.options import Verbosity
+from kframework.cli.printing import NONE, print_json, print_table, print_yaml
+
+if TYPE_CHECKING:
+    from kframework.conformance.cases import Case
+    from kframework.conformance.facts import Fact
+    from kframework.conformance.replay import Comparison
+    from kframework.conformance.summary import Suite, Summary, SummedUp
+
+__all__ = ["command"]
+
+#: So many differences of a suite are listed; JSON has them all.
+_LISTED = 5
+
+_HEADERS = ("SUITE", "PASSED")
+_DIFFERENCE_HEADERS = ("CASE", "FIELD", "EXPECTED", "GOT")
+_FACT_HEADERS = ("FIELD", "SAME", "EXPECTED", "GOT")
+
+
+class Form(StrEnum):
+    """The forms of the result, beside the plain one."""
+
+    JSON = "json"
+    YAML = "yaml"
+
+
+def command(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Files of recorded cases: JSON lines, plain or gzip.")
+    ],
+    output: Annotated[
+        Form | None, typer.Option("-o", "--output", help="Print JSON or YAML, with every difference, not a table.")
+    ] = None,
+    show: Annotated[str | None, typer.Option(metavar="ID", help="Print only this case, field by field.")] = None,
+    verbosity: Verbosity = 0,
+) -> None:
+    """Replay recorded answers of kube-scheduler and compare.
+
+    Every case is put to the installed plugins and to a whole scheduling cycle. Prints how many cases of each suite have
+    no difference, and what was left uncompared. Exits 1 if a compared field differs.
+    """
+    from kframework.conformance.replay import replay
+    from kframework.conformance.summary import Summary
+    from kframework.registry import Registry
+
+    registry = Registry.installed()
+    if show is not None:
+        comparison = replay(_case(show, files), registry)
+        _print_case(comparison, output)
+        raise typer.Exit(1 if comparison.differences else 0)
+    summary = Summary()
+    for case in _watched(_cases(files)):
+        summary.add(replay(case, registry))
+    _print(summary, output)
+    raise typer.Exit(0 if summary.passed == summary.total else 1)
+
+
+# -- the cases -----------------------------------------------------------------------------------------------------
+
+
+def _cases(files: Sequence[str]) -> Iterator[Case]:
+    from kframework.conformance.cases import read
+
+    for file in files:
+        yield from read(file)
+
+
+def _case(id: str, files: Sequence[str]) -> Case:
+    from kframework.errors import InputError
+
+    for case in _cases(files):
+        if case.id == id:
+            return case
+    raise InputError(f"there is no case {id!r}", file=", ".join(files))
+
+
+def _watched(cases: Iterator[Case]) -> Iterator[Case]:
+    """Say what goes on while the cases go by, if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield from cases
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.completed} cases"), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True, disable=console.is_dumb_terminal) as bar:
+        task = bar.add_task("", total=None)
+        for case in cases:
+            bar.update(task, description=case.suite)
+            yield case
+            bar.advance(task)
+
+
+# -- what came of them ---------------------------------------------------------------------------------------------
+
+
+def _print(summary: Summary, output: Form | None) -> None:
+    if output is not None:
+        _print_items([suite.as_item() for suite in summary], output)
+        return
+    print_table(_HEADERS, [(suite.name, f"{suite.passed}/{suite.total}") for suite in summary])
+    _print_differences(summary)
+    _print_uncompared(summary.uncompared)
+    typer.echo(f"\ntotal  {summary.passed}/{summary.total}")
+
+
+def _print_differences(summary: Summary) -> None:
+    rows = [row for suite in summary for row in _difference_rows(suite)]
+    if rows:
+        typer.echo()
+        print_table(_DIFFERENCE_HEADERS, rows)
+
+
+def _difference_rows(suite: Suite) -> Iterator[tuple[str, ...]]:
+    from kframework.objects.codec import spelled
+
+    differences = [(case, fact) for case, facts in suite.differences.items() for fact in facts]
+    for case, fact in differences[:_LISTED]:
+        yield case, spelled(fact.path), _text(fact.expected), _text(fact.got)
+    if len(differences) > _LISTED:
+        yield suite.name, f"and {len(differences) - _LISTED} more in {len(suite.differences)} cases", "", ""
+
+
+def _print_uncompared(parts: Sequence[SummedUp]) -> None:
+    if parts:
+        typer.echo("\nleft uncompared:")
+    for reason, same in groupby(parts, key=lambda part: part.reason):
+        typer.echo(f"  {reason}: {', '.join(f'{part.part} of {part.cases} cases' for part in same)}")
+
+
+def _print_case(comparison: Comparison, output: Form | None) -> None:
+    from kframework.conformance.summary import item
+    from kframework.objects.codec import spelled
+
+    if output is not None:
+        _print_items([{**item(fact), "same": not fact.differs} for fact in comparison.facts], output)
+        return
+    rows = [(spelled(fact.path), _same(fact), _text(fact.expected), _text(fact.got)) for fact in comparison.facts]
+    print_table(_FACT_HEADERS, rows)
+    if comparison.uncompared:
+        typer.echo("\nleft uncompared:")
+    for uncompared in comparison.uncompared:
+        typer.echo(f"  {uncompared.reason}: {uncompared.part}")
+
+
+def _same(fact: Fact) -> str:
+    return "NO" if fact.differs else "yes"
+
+
+def _print_items(items: Sequence[object], output: Form) -> None:
+    (print_json if output is Form.JSON else print_yaml)(items)
+
+
+def _text(value: object) -> str:
+    """Put a value into a cell of a table: verdicts in words, all else as JSON."""
+    import msgspec
+
+    from kframework.conformance.recorded import Verdict
+
+    if value is None:
+        return NONE
+    return str(value) if isinstance(value, Verdict | str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,90 @@
+"""Recorded cases: one JSON object a line, in plain files or in gzip."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import IO, TypeVar, cast
+
+import msgspec
+
+from kframework.errors import InputError
+from kframework.objects.codec import misfit, spelled, without_nulls
+
+__all__ = ["Case", "read"]
+
+T = TypeVar("T")
+
+_GZIP = b"\x1f\x8b"
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A question and kube-scheduler's answer to it, as they stand in the file; `line` counts from 1."""
+
+    id: str
+    kind: str
+    suite: str
+    input: dict[str, object]
+    expect: dict[str, object]
+    file: str = ""
+    line: int = 0
+
+    def input_as(self, struct: type[T]) -> T:
+        """Return the input as this struct; raises InputError."""
+        return self._convert("input", self.input, struct)
+
+    def expect_as(self, struct: type[T]) -> T:
+        """Return what is expected as this struct; raises InputError."""
+        return self._convert("expect", self.expect, struct)
+
+    def _convert(self, part: str, data: Mapping[str, object], struct: type[T]) -> T:
+        try:
+            return msgspec.convert(data, struct)
+        except msgspec.ValidationError:
+            plain = without_nulls(data)
+        try:
+            return msgspec.convert(plain, struct)
+        except msgspec.ValidationError as error:
+            path, message = misfit(error, plain)
+            raise self.error(message, spelled((part, *path))) from error
+
+    def error(self, message: str, path: str = "") -> InputError:
+        """Return the error that says what is wrong with the case, and where it stands."""
+        return InputError(message, file=self.file, line=self.line, subject=self.id, path=path)
+
+
+def read(file: str) -> Iterator[Case]:
+    """Read the cases of a file one after the other, decompressing it if it is gzip; raises InputError, OSError."""
+    number = 0
+    with ExitStack() as closing:
+        lines = _opened(file, closing)
+        try:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield _case(line, file, number)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise InputError(f"is no whole gzip file: {error}", file=file, line=number + 1) from error
+    if not number:
+        raise InputError("holds no cases", file=file, line=1)
+
+
+def _opened(file: str, closing: ExitStack) -> IO[bytes]:
+    stream = closing.enter_context(open(file, "rb"))
+    if stream.peek(len(_GZIP))[: len(_GZIP)] == _GZIP:
+        return cast("IO[bytes]", closing.enter_context(gzip.open(stream)))
+    if file.endswith(".gz"):
+        raise InputError("is named .gz but is no gzip file", file=file, line=1)
+    return stream
+
+
+def _case(line: bytes, file: str, number: int) -> Case:
+    try:
+        case = msgspec.json.decode(line, type=Case)
+    except msgspec.ValidationError as error:
+        raise InputError(f"is no recorded case: {error}", file=file, line=number) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        reason = str(error).removeprefix("JSON is malformed: ")
+        raise InputError(f"is no JSON: {reason}", file=file, line=number) from error
+    return msgspec.structs.replace(case, file=file, line=number)

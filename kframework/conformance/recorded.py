@@ -1,0 +1,122 @@
+"""What a case records of one pod's scheduling cycle, and which plugins have a say in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+
+import msgspec
+
+from kframework.objects import ApiStruct
+from kframework.status import Status
+
+__all__ = ["PASSES", "Candidate", "PostFilter", "Recorded", "Scored", "Verdict"]
+
+
+class Verdict(ApiStruct, frozen=True, kw_only=True):
+    """A status, with its reasons sorted, and the nodes that a PreFilter leaves; `plugin` only where it tells who."""
+
+    code: str
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+    node_names: tuple[str, ...] = ()
+    no_nodes: bool = False
+
+    @classmethod
+    def of(cls, status: Status | None, plugin: str = "") -> Verdict:
+        """Return a Status as it is recorded; None is Success."""
+        if status is None:
+            return PASSES
+        return cls(code=status.code.title, reasons=tuple(sorted(status.reasons)), plugin=plugin)
+
+    @property
+    def rejects(self) -> bool:
+        """Whether this is neither consent nor abstention."""
+        return self.code not in ("Success", "Skip")
+
+    def __str__(self) -> str:
+        head = " ".join((self.plugin, self.code)).strip()
+        nodes = f"nodes {', '.join(self.node_names) or 'none'}" if self.node_names or self.no_nodes else ""
+        return ": ".join(filter(None, (head, ", ".join(self.reasons), nodes)))
+
+
+#: The verdict that is left out wherever verdicts are recorded.
+PASSES = Verdict(code="Success")
+
+
+class Scored(ApiStruct, frozen=True, kw_only=True):
+    """What a plugin gave the feasible nodes."""
+
+    weight: int
+    raw: dict[str, int] = msgspec.field(default_factory=dict)
+    normalized: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class Candidate(ApiStruct, frozen=True, kw_only=True):
+    """A node on which preemption would help."""
+
+    victims: tuple[str, ...] = ()
+    pdb_violations: int = 0
+
+
+class PostFilter(ApiStruct, frozen=True, kw_only=True):
+    """What PostFilter came to; `preemption` is the status of DefaultPreemption alone."""
+
+    code: str = ""
+    message: str = ""
+    preemption: Verdict | None = None
+    nominated_node: str = ""
+    nominated_any_of: tuple[str, ...] = ()
+    victims: tuple[str, ...] = ()
+    candidates: dict[str, Candidate] = msgspec.field(default_factory=dict)
+    fit_error_after_post_filter: str = ""
+
+
+class Recorded(ApiStruct, frozen=True, kw_only=True):
+    """All that is recorded of a cycle; what is empty was left out."""
+
+    config_error: str = ""
+    pre_enqueue: dict[str, Verdict] = msgspec.field(default_factory=dict)
+    pre_filter: dict[str, Verdict] = msgspec.field(default_factory=dict)
+    filter_skipped: tuple[str, ...] = ()
+    filter_not_run: tuple[str, ...] = ()
+    filter: dict[str, dict[str, Verdict]] = msgspec.field(default_factory=dict)
+    nodes: dict[str, Verdict] = msgspec.field(default_factory=dict)
+    feasible: tuple[str, ...] = ()
+    score_skipped: tuple[str, ...] = ()
+    scores: dict[str, Scored] = msgspec.field(default_factory=dict)
+    totals: dict[str, int] = msgspec.field(default_factory=dict)
+    best: tuple[str, ...] = ()
+    fit_error: str = ""
+    error: str = ""
+    score_error: str = ""
+    post_filter: PostFilter | None = None
+
+    @property
+    def plugins(self) -> Set[str]:
+        """The plugins of which some answer is recorded."""
+        named: set[str] = {*self.pre_enqueue, *self.pre_filter, *self.scores}
+        named.update(self.filter_skipped, self.filter_not_run, self.score_skipped)
+        return named.union(*self.filter.values())
+
+    @property
+    def filter_voices(self) -> Set[str]:
+        """The plugins that have a say in which nodes are feasible: those that reject or narrow somewhere."""
+        return {*_rejecting(self.pre_filter), *self._rejecting_somewhere(), *self._blamed()}
+
+    @property
+    def score_voices(self) -> Set[str]:
+        """The plugins that have a say in the totals: those that give some node more than 0."""
+        return {name for name, scored in self.scores.items() if any(scored.normalized.values())}
+
+    def _rejecting_somewhere(self) -> Iterator[str]:
+        for verdicts in self.filter.values():
+            yield from _rejecting(verdicts)
+
+    def _blamed(self) -> Iterable[str]:
+        return {verdict.plugin for verdict in self.nodes.values() if verdict.plugin}
+
+
+def _rejecting(verdicts: Mapping[str, Verdict]) -> Iterator[str]:
+    for name, verdict in verdicts.items():
+        if verdict.rejects or verdict.node_names or verdict.no_nodes:
+            yield name

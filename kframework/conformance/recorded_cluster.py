@@ -1,0 +1,125 @@
+"""The cluster of a case, under a real engine that schedules nothing by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator, Sequence
+from functools import lru_cache
+from typing import cast
+
+import msgspec
+
+from kframework.clock import VIRTUAL_EPOCH
+from kframework.config import Configuration, parse
+from kframework.config.models import API_VERSION, KIND
+from kframework.errors import ConfigError
+from kframework.handle import Api
+from kframework.objects import (
+    ApiObject,
+    ApiStruct,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+    StorageClass,
+    VolumeAttachment,
+)
+from kframework.plugin_handle import PluginHandle
+from kframework.pod_engine import PodEngine
+from kframework.profiles import compile_profiles
+from kframework.registry import Registry
+from kframework.state.cluster import ClusterState
+from kframework.state.inbox import Changed
+
+__all__ = ["PROFILE", "RecordedCluster"]
+
+#: The only profile of a case.
+PROFILE = "default-scheduler"
+
+
+class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
+    """The objects of a case beside the pods to be scheduled, and the profile block as it stands in a configuration."""
+
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    nominated_pods: tuple[Pod, ...] = ()
+    namespaces: tuple[Namespace, ...] = ()
+    persistent_volumes: tuple[PersistentVolume, ...] = ()
+    persistent_volume_claims: tuple[PersistentVolumeClaim, ...] = ()
+    storage_classes: tuple[StorageClass, ...] = ()
+    csi_nodes: tuple[CSINode, ...] = ()
+    csi_drivers: tuple[CSIDriver, ...] = ()
+    csi_storage_capacities: tuple[CSIStorageCapacity, ...] = ()
+    volume_attachments: tuple[VolumeAttachment, ...] = ()
+    pod_disruption_budgets: tuple[PodDisruptionBudget, ...] = ()
+    services: tuple[Service, ...] = ()
+    replication_controllers: tuple[ReplicationController, ...] = ()
+    replica_sets: tuple[ReplicaSet, ...] = ()
+    stateful_sets: tuple[StatefulSet, ...] = ()
+    profile: dict[str, object] = msgspec.field(default_factory=dict)
+
+    def configuration(self) -> Configuration:
+        """Return the configuration of this profile alone, every node looked at; raises ConfigError."""
+        return _configuration(msgspec.json.encode(self.profile, order="deterministic"))
+
+    def engine(self, registry: Registry) -> PodEngine:
+        """Set the cluster up under an engine of this profile; raises ConfigError."""
+        outside = _Nowhere()
+        engine = PodEngine(ClusterState(), _StoppedClock(), outside, verifying=False)
+        engine.use(
+            compile_profiles(
+                self.configuration(), registry, lambda profile, name: PluginHandle(engine, outside, profile, name)
+            )
+        )
+        for subject in self._objects():
+            engine.offer(Changed(subject))
+        engine.step()  # takes them in; an engine that was not told that it is in sync schedules nothing
+        return engine
+
+    def missing(self, registry: Registry) -> Sequence[str]:
+        """Name the plugins that the profile enables and nobody offers; raises ConfigError."""
+        (profile,) = self.configuration().profiles
+        return [name for name in profile.plugins.enabled_names() if name not in registry]
+
+    def _objects(self) -> Iterator[ApiObject]:
+        """List the objects, those first that others are about."""
+        for field in RecordedCluster.__struct_fields__:
+            if field != "profile":
+                yield from cast("tuple[ApiObject, ...]", getattr(self, field))
+
+
+@lru_cache(maxsize=64)
+def _configuration(profile: bytes) -> Configuration:
+    block = {"schedulerName": PROFILE, **msgspec.json.decode(profile)}
+    document = {"apiVersion": API_VERSION, "kind": KIND, "percentageOfNodesToScore": 100, "profiles": [block]}
+    return parse(msgspec.json.encode(document).decode())
+
+
+class _StoppedClock:
+    """A clock that stands still: nothing recorded depends on the time."""
+
+    def now(self) -> float:
+        return VIRTUAL_EPOCH
+
+
+class _Nowhere:
+    """The outside of an engine that has none."""
+
+    @property
+    def api(self) -> Api:
+        raise ConfigError("a recorded cluster has no API")
+
+    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+        coroutine.close()
+
+    def nothing(self, *arguments: object, **named: object) -> None: ...
+
+    bind = patch_status = record = evict = decided = nothing

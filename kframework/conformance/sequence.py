@@ -1,0 +1,84 @@
+"""Kind `sequence`: pods scheduled one after another, each placed before the next has its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kframework.config import in_tree_points, known_in_tree
+from kframework.conformance.facts import Fact, Uncompared, beside, not_built
+from kframework.conformance.recorded_cluster import RecordedCluster
+from kframework.conformance.whole_cycle import WholeCycle
+from kframework.objects import ApiStruct, Pod
+from kframework.registry import Registry
+from kframework.state.pods import PendingPod
+from kframework.status import Status
+
+__all__ = ["Given", "Recorded", "compare"]
+
+#: Plugins of the default set that no recorded case gives anything to say: none uses claims or declared features.
+_SILENT = {"DynamicResources", "NodeDeclaredFeatures"}
+
+
+class Given(RecordedCluster, frozen=True, kw_only=True):
+    """A cluster and the pods to be scheduled, in order."""
+
+    pending_pods: tuple[Pod, ...]
+
+
+class Step(ApiStruct, frozen=True, kw_only=True):
+    """What became of one pod."""
+
+    pod: str
+    totals: dict[str, int] = msgspec.field(default_factory=dict)
+    best: tuple[str, ...] = ()
+    host: str = ""
+    fit_error: str = ""
+    error: str = ""
+
+
+class Recorded(ApiStruct, frozen=True, kw_only=True):
+    """What became of the pods, in order."""
+
+    steps: tuple[Step, ...]
+
+
+def compare(given: Given, recorded: Recorded, registry: Registry) -> Iterator[Fact | Uncompared]:
+    """Schedule the pods in turn; each is placed where kube-scheduler placed it, so that steps are compared singly.
+
+    A step does not tell which plugins had a say in it. While one of the profile's is missing, all that is compared is
+    that the nodes which are recorded as feasible are so for the others.
+    """
+    engine = given.engine(registry)
+    silenced = [name for name in given.missing(registry) if _chooses(name)]
+    yield from (not_built("steps", name) for name in silenced)
+    yield Fact(("steps",), len(recorded.steps), len(given.pending_pods))
+    for number, (step, unscheduled) in enumerate(zip(recorded.steps, given.pending_pods, strict=False)):
+        pod = PendingPod(unscheduled, engine.cluster.interned)
+        cycle = WholeCycle(engine, pod)
+        yield Fact(("steps", number, "pod"), step.pod, pod.key)
+        yield from cycle.doubts()
+        if silenced:
+            feasible = [name for name in step.totals if name in cycle.feasible]
+            yield Fact(("steps", number, "feasible"), list(step.totals), feasible)
+        else:
+            yield from _compare_step(number, step, cycle)
+        if step.host:
+            engine.cluster.assume(pod, step.host)
+
+
+def _compare_step(number: int, step: Step, cycle: WholeCycle) -> Iterator[Fact]:
+    totals = cycle.totals
+    yield from beside(step.totals, totals if not isinstance(totals, Status) else {}, "steps", number, "totals")
+    best = cycle.best
+    yield Fact(("steps", number, "best"), list(step.best), best)
+    yield Fact(("steps", number, "host"), step.host, best[0] if best else "")
+    yield Fact(("steps", number, "fitError"), step.fit_error, cycle.fit_error)
+    yield Fact(("steps", number, "error"), bool(step.error), cycle.failed or isinstance(totals, Status))
+
+
+def _chooses(plugin: str) -> bool:
+    """Tell whether a plugin may have a say in where pods go."""
+    points = in_tree_points(plugin) if plugin in known_in_tree else frozenset({"filter"})
+    return plugin not in _SILENT and not points.isdisjoint(("pre_filter", "filter", "score"))

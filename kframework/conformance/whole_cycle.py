@@ -1,0 +1,129 @@
+"""One pod's whole scheduling cycle in the engine: what it makes of every node, the totals, and the messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from kframework.afresh import Afresh, VerificationError, verify
+from kframework.conformance.facts import Fact
+from kframework.conformance.recorded import Verdict
+from kframework.conformance.recorded_cluster import PROFILE
+from kframework.cycle import Search
+from kframework.decision import fit_error
+from kframework.objections import PASS
+from kframework.outcome import Failed, Found, Unfit
+from kframework.pod_engine import PodEngine
+from kframework.points import narrow
+from kframework.profile import Profile
+from kframework.state.nodes import NodeTable
+from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
+from kframework.status import Status
+
+__all__ = ["WholeCycle"]
+
+
+class WholeCycle:
+    """The search for a node, with remembered answers, and the same asked afresh where the search did not look."""
+
+    def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
+        self.profile: Profile = engine.profiles[PROFILE]
+        self.nodes: NodeTable = engine.cluster.nodes
+        self._start = engine.rotation.start
+        self.search: Search = engine.search(self.profile, QueuedPod(pod, 0.0))
+        self.outcome: Found | Unfit | Failed = self.search.run()
+        self._afresh = Afresh(engine.cluster, self.profile, pod)
+
+    def doubts(self) -> Iterator[Fact]:
+        """Compare every remembered answer with the one asked afresh."""
+        try:
+            verify(self.search, self.outcome, self._start)
+        except VerificationError as error:
+            yield Fact(("remembered", error.what), str(error.afresh), str(error.remembered))
+
+    # -- which nodes -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def verdicts(self) -> Mapping[str, Verdict]:
+        """The verdict on each node, by name."""
+        return {node.name: self._verdict(node.row, node.name) for node in self.nodes}
+
+    @cached_property
+    def _known(self) -> Mapping[int, int]:
+        """What the search found out about rows: all that it looked at, but only their passing where it stops short.
+
+        Plugins that it asks along the rotation are not asked about what others reject, as long as some node passes.
+        """
+        looked_at = slice(self.search.evaluated)
+        rows, objections = self.search.ring[looked_at].tolist(), self.search.objections[looked_at].tolist()
+        known = zip(rows, objections, strict=True)
+        return {row: objection for row, objection in known if objection == PASS or not self.search.along}
+
+    def _verdict(self, row: int, name: str) -> Verdict:
+        narrowing = self._afresh.narrowing
+        status: Status | None
+        if isinstance(self.outcome, Unfit):
+            status = self.outcome.diagnosis[row]
+        elif narrowing.status is not None:
+            status = narrowing.status
+        elif narrowing.nodes is not None and name not in narrowing.nodes:
+            status = narrow(narrowing)
+        elif row in self._known:
+            status = None if self._known[row] == PASS else self.search.status(self._known[row])
+        else:
+            status = self._afresh.objection(row)
+        return Verdict.of(status, status.plugin if status is not None else "")
+
+    @property
+    def feasible(self) -> list[str]:
+        """The names of the nodes that go on to scoring: the nominated one alone if it passes."""
+        if isinstance(self.outcome, Found) and not len(self.search.ring):
+            return [self.outcome.node]
+        return sorted(name for name, verdict in self.verdicts.items() if verdict.code == "Success")
+
+    # -- how good they are -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def totals(self) -> Mapping[str, int] | Status:
+        """The total of each feasible node, or what went wrong; a single node is scored too, though no search does."""
+        if isinstance(self.outcome, Failed):
+            return self.outcome.status
+        if len(self.search.totals) and self.profile.scores:
+            rows = self.search.candidates.tolist()
+            return {self.nodes[row].name: total for row, total in zip(rows, self.search.totals.tolist(), strict=True)}
+        rows = [row for row in map(self.nodes.row, self.feasible) if row is not None]
+        totals = self._afresh.totals(rows) if rows else {}
+        return totals if isinstance(totals, Status) else {self.nodes[row].name: n for row, n in totals.items()}
+
+    @property
+    def best(self) -> list[str]:
+        """The names of the nodes with the highest total."""
+        if isinstance(self.totals, Status) or not self.totals:
+            return []
+        highest = max(self.totals.values())
+        return sorted(name for name, total in self.totals.items() if total == highest)
+
+    # -- what is said of it ----------------------------------------------------------------------------------------
+
+    @property
+    def failed(self) -> bool:
+        """Whether the cycle ended with an error."""
+        return isinstance(self.outcome, Failed)
+
+    @property
+    def fit_error(self) -> str:
+        """The message when no node is feasible, before PostFilter; empty otherwise."""
+        return self.fit_error_after("")
+
+    def fit_error_after(self, post_filter_message: str) -> str:
+        """The message when no node is feasible, with what PostFilter adds."""
+        unfit = self.outcome
+        if not isinstance(unfit, Unfit):
+            return ""
+        return fit_error(
+            len(self.nodes),
+            unfit.reasons,
+            pre_filter_message=unfit.diagnosis.pre_filter_message,
+            post_filter_message=post_filter_message,
+        )
