@@ -9,7 +9,7 @@ PYPROJECTS := pyproject.toml $(DISTRIBUTIONS:%=%/pyproject.toml)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint conformance bench clean
 
 demo: $(VENV)/.demo-installed
 	$(BIN)/kframework simulate -f examples/clusters/demo.yaml --config examples/configs/demo.yaml
@@ -23,6 +23,10 @@ lint: $(VENV)/.dev-installed
 	$(BIN)/mypy
 	@# With --verifytypes pyright asks the python on PATH, not --pythonpath, where packages are.
 	PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes kframework --ignoreexternal
+
+conformance: $(VENV)/.dev-installed
+	@# All recorded cases; the tests replay a sample of the larger suites.
+	$(BIN)/kframework conformance tests/conformance/vectors/*.jsonl.gz
 
 bench: $(VENV)/.dev-installed
 	$(BIN)/python -m benchmarks

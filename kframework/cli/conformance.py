@@ -131,14 +131,18 @@ def _difference_rows(suite: Suite) -> Iterator[tuple[str, ...]]:
     for case, fact in differences[:_LISTED]:
         yield case, spelled(fact.path), _text(fact.expected), _text(fact.got)
     if len(differences) > _LISTED:
-        yield suite.name, f"and {len(differences) - _LISTED} more in {len(suite.differences)} cases", "", ""
+        yield suite.name, f"and {len(differences) - _LISTED} more in {_cases_of(len(suite.differences))}", "", ""
 
 
 def _print_uncompared(parts: Sequence[SummedUp]) -> None:
     if parts:
         typer.echo("\nleft uncompared:")
     for reason, same in groupby(parts, key=lambda part: part.reason):
-        typer.echo(f"  {reason}: {', '.join(f'{part.part} of {part.cases} cases' for part in same)}")
+        typer.echo(f"  {reason}: {', '.join(f'{part.part} of {_cases_of(part.cases)}' for part in same)}")
+
+
+def _cases_of(number: int) -> str:
+    return "1 case" if number == 1 else f"{number} cases"
 
 
 def _print_case(comparison: Comparison, output: Form | None) -> None:

@@ -1,0 +1,73 @@
+"""Files of recorded cases."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from kframework.conformance.cases import Case, read
+from kframework.conformance.sequence import Given
+from kframework.errors import InputError
+
+CASE = {"id": "q-1", "kind": "quantity", "suite": "q", "input": {"op": "quantity"}, "expect": {"error": "x"}}
+LINE = json.dumps(CASE).encode()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The place of a file."""
+    return tmp_path / "cases.jsonl"
+
+
+def test_plain_lines_and_gzip_are_told_apart_by_content(file: Path) -> None:
+    file.write_bytes(LINE + b"\n\n" + LINE)
+    plain = list(read(str(file)))
+    assert [(case.id, case.line) for case in plain] == [("q-1", 1), ("q-1", 3)]
+    assert plain[0].expect == {"error": "x"}
+    file.write_bytes(gzip.compress(LINE + b"\n\n" + LINE))
+    assert list(read(str(file))) == plain
+
+
+def test_a_file_is_read_as_far_as_it_is_used(file: Path) -> None:
+    file.write_bytes(LINE + b"\nbroken")
+    assert next(read(str(file))).id == "q-1"
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (LINE + b"\n{]", ":2: is no JSON: object keys must be strings (byte 1)"),
+        (LINE + b"\n\xff\xfe", ":2: is no JSON: invalid character (byte 0)"),
+        (b'{"id": "q-1"}', ":1: is no recorded case: Object missing required field `kind`"),
+        (b"[]", ":1: is no recorded case: Expected `object`, got `array`"),
+        (b"", ":1: holds no cases"),
+        (gzip.compress(LINE + b"\n" + LINE)[:-20], ":1: is no whole gzip file: Compressed file ended before"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_its_line(file: Path, content: bytes, complaint: str) -> None:
+    file.write_bytes(content)
+    with pytest.raises(InputError) as error:
+        list(read(str(file)))
+    assert str(error.value).startswith(f"{file}{complaint}")
+
+
+def test_a_file_named_gz_must_be_gzip(tmp_path: Path) -> None:
+    file = tmp_path / "cases.jsonl.gz"
+    file.write_bytes(LINE)
+    with pytest.raises(InputError, match=r"cases\.jsonl\.gz:1: is named \.gz but is no gzip file"):
+        list(read(str(file)))
+
+
+def test_null_is_absent() -> None:
+    case = Case("s-1", "sequence", "s", {"pendingPods": [], "nodes": None}, {})
+    assert case.input_as(Given) == Given(pending_pods=())
+
+
+def test_a_field_that_does_not_fit_is_named() -> None:
+    case = Case("s-1", "sequence", "s", {"pendingPods": [], "nodes": [{"spec": 1}]}, {}, "s.jsonl", 7)
+    with pytest.raises(InputError) as error:
+        case.input_as(Given)
+    assert str(error.value) == "s.jsonl:7: s-1: input.nodes[0].spec: expected a mapping, got an integer"

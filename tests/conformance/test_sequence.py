@@ -1,0 +1,97 @@
+"""Pods scheduled one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kframework.conformance.facts import Uncompared
+from tests.conformance.planted import PLUGINS, Json, Part, differing, node, pod, replayed, with_plugins
+
+
+def sequence() -> Part:
+    """Write a case: two nodes, of which the fuller one is liked less; the third pod fits nowhere."""
+    large = [{"name": "main", "resources": {"requests": {"cpu": "5"}}}]
+    return {
+        "id": "sequence-1",
+        "kind": "sequence",
+        "suite": "planted",
+        "input": {
+            "nodes": [node("a"), node("b")],
+            "pods": [],
+            "pendingPods": [pod("p0"), pod("p1"), pod("p2", containers=large)],
+            "profile": with_plugins(*PLUGINS),
+        },
+        "expect": {
+            "steps": [
+                {"pod": "default/p0", "totals": {"a": 397, "b": 397}, "best": ["a", "b"], "host": "a"},
+                {"pod": "default/p1", "totals": {"a": 395, "b": 397}, "best": ["b"], "host": "b"},
+                {"pod": "default/p2", "fitError": "0/2 nodes are available: 2 Insufficient cpu."},
+            ]
+        },
+    }
+
+
+def step(number: int, **fields: Json) -> Callable[[Part], None]:
+    """Return a change of one step."""
+
+    def change(case: Part) -> None:
+        case["expect"]["steps"][number].update(fields)
+
+    return change
+
+
+def test_each_pod_is_placed_before_the_next() -> None:
+    comparison = replayed(sequence())
+    assert comparison.differences == []
+    assert comparison.uncompared == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        (step(0, totals={"a": 397, "b": 396}), {"steps[0].totals.b"}),
+        (step(1, best=["a"]), {"steps[1].best"}),
+        (step(1, host="a"), {"steps[1].host"}),
+        (step(1, pod="default/other"), {"steps[1].pod"}),
+        (step(2, fitError="0/2 nodes are available."), {"steps[2].fitError"}),
+        (step(2, error="no"), {"steps[2].error"}),
+        (lambda case: case["expect"]["steps"].pop(), {"steps"}),
+    ],
+)
+def test_a_planted_difference_is_found(change: Callable[[Part], object], fields: set[str]) -> None:
+    assert differing(sequence(), change).keys() == fields
+
+
+def test_a_pod_goes_where_it_is_recorded_to_have_gone() -> None:
+    found = differing(sequence(), step(0, host="b"))
+    assert {"steps[0].host", "steps[1].totals.a", "steps[1].totals.b"} <= found.keys()
+
+
+def missing(case: Part) -> None:
+    """Enable a plugin that does not exist, and let the totals be its."""
+    case["input"]["profile"] = with_plugins(*PLUGINS, "GangScheduling")
+    case["expect"]["steps"][0]["totals"]["a"] += 100
+
+
+def test_without_a_plugin_that_has_a_say_only_feasibility_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kframework.conformance.sequence.in_tree_points", lambda name: frozenset({"filter"}))
+    case = sequence()
+    missing(case)
+    comparison = replayed(case)
+    assert comparison.differences == []
+    assert comparison.uncompared == (Uncompared("steps", "GangScheduling is not built yet"),)
+
+    def feasible_for_nobody(case: Part) -> None:
+        missing(case)
+        step(2, totals={"a": 1}, host="a")(case)
+
+    assert differing(sequence(), feasible_for_nobody).keys() == {"steps[2].feasible"}
+
+
+def test_a_missing_plugin_without_a_say_is_no_matter() -> None:
+    case = sequence()
+    case["input"]["profile"] = with_plugins(*PLUGINS, "GangScheduling")
+    assert replayed(case).differences == []
+    assert replayed(case).uncompared == ()

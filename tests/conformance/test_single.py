@@ -1,0 +1,189 @@
+"""One pod in a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, error, hookimpl
+from kframework.conformance.facts import Uncompared
+from kframework.registry import Registry
+from tests.conformance.planted import PLUGINS, TAINT, Part, differing, node, replayed, single, with_plugins
+
+
+def expect(**fields: object) -> Callable[[Part], None]:
+    """Return a change of what is expected; None leaves a field out."""
+
+    def change(case: Part) -> None:
+        kept = {**case["expect"], **fields}
+        case["expect"] = {name: value for name, value in kept.items() if value is not None}
+
+    return change
+
+
+def test_the_planted_case_has_no_difference() -> None:
+    assert replayed(single()).differences == []
+
+
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        (
+            expect(nodes={"plain": {"code": "Success"}, "soft": {"code": "Success"}}),
+            {"nodes.hard"},
+        ),
+        (expect(totals={"plain": 397, "soft": 98}), {"totals.soft"}),
+        (expect(totals={"plain": 397}), {"totals.soft"}),
+        (expect(best=["soft"]), {"best"}),
+        (expect(fitError="0/3 nodes are available."), {"fitError"}),
+        (expect(scoreError="no"), {"scoreError"}),
+        (expect(configError="no such thing"), {"configError"}),
+        (expect(preEnqueue={"SchedulingGates": {"code": "Error"}}), {"preEnqueue.SchedulingGates"}),
+    ],
+)
+def test_a_planted_difference_is_found(change: Callable[[Part], None], fields: set[str]) -> None:
+    assert differing(single(), change).keys() == fields
+
+
+def test_a_node_that_is_not_feasible_is_found() -> None:
+    assert "feasible" in differing(single(), expect(feasible=["plain"]))
+
+
+def test_the_plugin_of_a_verdict_is_compared() -> None:
+    def blame(case: Part) -> None:
+        case["expect"]["nodes"]["hard"]["plugin"] = "NodeUnschedulable"
+
+    found = differing(single(), blame)
+    assert found.keys() == {"nodes.hard"}
+    assert str(found["nodes.hard"].got) == f"TaintToleration UnschedulableAndUnresolvable: {TAINT}"
+
+
+def test_of_a_config_error_only_the_fact_counts() -> None:
+    case = single()
+    case["input"]["profile"] = with_plugins("NoSuchPlugin")
+    case["expect"] = {"configError": "in other words", "feasible": []}
+    assert replayed(case).differences == []
+
+
+def test_a_config_error_that_is_not_recorded_is_found() -> None:
+    case = single()
+    case["input"]["profile"] = with_plugins("NoSuchPlugin")
+    (fact,) = replayed(case).differences
+    assert (fact.path, fact.expected) == (("configError",), None)
+    assert "NoSuchPlugin" in str(fact.got)
+
+
+def nothing_fits(case: Part) -> None:
+    tainted = {"code": "UnschedulableAndUnresolvable", "reasons": [TAINT]}
+    case["input"]["nodes"] = [node("hard", key="dedicated", effect="NoSchedule")]
+    case["expect"] = {
+        "filter": {"hard": {"TaintToleration": tainted}},
+        "nodes": {"hard": {**tainted, "plugin": "TaintToleration"}},
+        "feasible": [],
+        "fitError": f"0/1 nodes are available: 1 {TAINT}.",
+    }
+
+
+def test_messages_are_compared_word_for_word() -> None:
+    assert differing(single(), nothing_fits) == {}
+
+    def reworded(case: Part) -> None:
+        nothing_fits(case)
+        case["expect"]["fitError"] += " "
+
+    assert differing(single(), reworded).keys() == {"fitError"}
+
+
+# -- plugins that are missing --------------------------------------------------------------------------------------
+
+
+def test_answers_of_a_missing_plugin_are_left_uncompared() -> None:
+    case = single()
+    case["expect"]["preFilter"]["GangScheduling"] = {"code": "Skip"}
+    case["expect"]["scores"]["PodGroupPodsCount"] = {
+        "weight": 1,
+        "raw": {"plain": 0, "soft": 0},
+        "normalized": {"plain": 0, "soft": 0},
+    }
+    comparison = replayed(case)
+    assert comparison.differences == []
+    assert comparison.uncompared == (
+        Uncompared("answers", "GangScheduling is not built yet"),
+        Uncompared("answers", "PodGroupPodsCount is not built yet"),
+    )
+
+
+def test_without_a_score_that_counts_totals_are_left_uncompared() -> None:
+    case = single()
+    case["expect"]["scores"]["PodGroupPodsCount"] = {"weight": 1, "normalized": {"plain": 0, "soft": 1}}
+    case["expect"]["totals"] = {"plain": 397, "soft": 98}
+    comparison = replayed(case)
+    assert comparison.differences == []
+    assert Uncompared("totals", "PodGroupPodsCount is not built yet") in comparison.uncompared
+
+
+def test_without_a_filter_that_rejects_the_whole_cycle_is_left_uncompared() -> None:
+    case = single()
+    case["expect"]["filter"]["plain"] = {"GangScheduling": {"code": "Unschedulable"}}
+    case["expect"]["nodes"]["plain"] = {"code": "Unschedulable", "plugin": "GangScheduling"}
+    case["expect"]["feasible"] = ["soft"]
+    for scored in case["expect"]["scores"].values():
+        del scored["raw"]["plain"], scored["normalized"]["plain"]
+    comparison = replayed(case)
+    assert comparison.differences == []
+    assert Uncompared("verdicts, totals and messages", "GangScheduling is not built yet") in comparison.uncompared
+
+
+def test_an_error_waits_for_the_plugin_that_it_names() -> None:
+    def fails(case: Part) -> None:
+        case["expect"]["error"] = 'running PreScore plugin "GangScheduling": no'
+
+    case = single()
+    fails(case)
+    comparison = replayed(case)
+    assert comparison.differences == []
+    assert Uncompared("verdicts, totals and messages", "GangScheduling is not built yet") in comparison.uncompared
+
+
+# -- errors --------------------------------------------------------------------------------------------------------
+
+
+class Moody(Plugin):
+    """Cannot score."""
+
+    name = "Moody"
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PendingPod, nodes: object, rows: object) -> Status | None:
+        return error("no mood")
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        return 0
+
+
+def moody(case: Part) -> None:
+    case["input"]["profile"] = with_plugins(*PLUGINS, "Moody")
+    for field in ("scores", "totals", "best"):
+        del case["expect"][field]
+
+
+def test_an_error_that_is_recorded_is_no_difference() -> None:
+    def change(case: Part) -> None:
+        moody(case)
+        case["expect"]["error"] = "in other words"
+
+    assert differing(single(), change, Registry.of(Moody)) == {}
+    assert "error" in differing(single(), moody, Registry.of(Moody))
+
+
+def test_a_single_node_is_scored_for_its_error() -> None:
+    def change(case: Part) -> None:
+        moody(case)
+        case["input"]["nodes"] = case["input"]["nodes"][:2]
+        del case["expect"]["nodes"]["soft"]
+        case["expect"]["feasible"] = ["plain"]
+        case["expect"]["scoreError"] = "in other words"
+
+    assert differing(single(), change, Registry.of(Moody)) == {}

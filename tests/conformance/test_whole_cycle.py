@@ -1,0 +1,170 @@
+"""Whole cycles, as they are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from kframework import CycleState, NodeInfo, PendingPod, Plugin, Skip, Status, hookimpl, unschedulable
+from kframework.conformance.recorded import PASSES, Verdict
+from kframework.conformance.single import Given
+from kframework.conformance.whole_cycle import WholeCycle
+from kframework.plugin import NodeNames
+from kframework.registry import Registry
+from tests.conformance.planted import PLUGINS, TAINT, Part, node, pod, single, with_plugins
+
+UNTOLERATED = Verdict(code="UnschedulableAndUnresolvable", reasons=(TAINT,), plugin="TaintToleration")
+
+
+class Pinning(Plugin):
+    """Leaves the nodes `hard` and `soft`."""
+
+    name = "Pinning"
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: object) -> NodeNames:
+        return {"hard", "soft"}
+
+
+class Refusing(Plugin):
+    """Refuses every pod."""
+
+    name = "Refusing"
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: object) -> Status:
+        return unschedulable("never")
+
+
+class Stranger(Plugin):
+    """Does not sign, and rejects `hard` before others do."""
+
+    name = "Stranger"
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return unschedulable("strange") if node.name == "hard" else None
+
+
+class Silent(Plugin):
+    """Has nothing to score by."""
+
+    name = "Silent"
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PendingPod, nodes: object, rows: object) -> Status:
+        return Skip
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        return 0
+
+
+def cycle(changes: Part | None = None, *plugins: type[Plugin]) -> WholeCycle:
+    """Put a changed planted case through a cycle, these plugins standing before its own."""
+    profile = with_plugins(*(plugin.name for plugin in plugins), *PLUGINS)
+    given = msgspec.convert({**single()["input"], "profile": profile, **(changes or {})}, Given)
+    engine = given.engine(Registry.of(*plugins))
+    return WholeCycle(engine, PendingPod(given.pod, engine.cluster.interned))
+
+
+def test_the_verdicts_are_those_of_the_search() -> None:
+    made = cycle()
+    assert made.verdicts == {"plain": PASSES, "hard": UNTOLERATED, "soft": PASSES}
+    assert made.feasible == ["plain", "soft"]
+    assert made.totals == {"plain": 397, "soft": 97}
+    assert made.best == ["plain"]
+    assert (made.fit_error, made.failed) == ("", False)
+
+
+def test_equals_are_all_best() -> None:
+    assert cycle({"nodes": [node("b"), node("a")]}).best == ["a", "b"]
+
+
+def test_a_single_node_is_scored() -> None:
+    made = cycle({"nodes": [node("only")]})
+    assert (made.totals, made.best) == ({"only": 397}, ["only"])
+
+
+def test_no_node_at_all_leaves_nothing_to_score() -> None:
+    made = cycle({"nodes": [node("hard", key="x", effect="NoSchedule")]})
+    assert (made.feasible, made.totals, made.best) == ([], {}, [])
+    assert made.fit_error == f"0/1 nodes are available: 1 {TAINT}."
+    assert made.fit_error_after("no way out.") == f"0/1 nodes are available: 1 {TAINT}. no way out."
+
+
+def test_a_node_that_a_set_leaves_out_says_so() -> None:
+    made = cycle(None, Pinning)
+    left_out = Verdict(code="UnschedulableAndUnresolvable", reasons=("node(s) didn't satisfy plugin(s) [Pinning]",))
+    assert made.verdicts == {"plain": left_out, "hard": UNTOLERATED, "soft": PASSES}
+    assert made.feasible == ["soft"]
+
+
+def test_a_pre_filter_rejects_every_node() -> None:
+    made = cycle(None, Refusing)
+    never = Verdict(code="Unschedulable", reasons=("never",), plugin="Refusing")
+    assert made.verdicts == dict.fromkeys(("plain", "hard", "soft"), never)
+    assert made.fit_error == "0/3 nodes are available: never."
+
+
+def test_a_nominated_node_that_passes_is_the_only_feasible_one() -> None:
+    made = cycle({"pod": pod("pending", nominatedNodeName="soft")})
+    assert made.feasible == ["soft"]
+    assert made.totals == {"soft": 97}
+    assert made.verdicts == {"plain": PASSES, "hard": UNTOLERATED, "soft": PASSES}
+
+
+def test_nominated_pods_are_taken_into_account() -> None:
+    requests = {"resources": {"requests": {"cpu": "4"}}}
+    rival = pod("rival", nominatedNodeName="plain", priority=10, containers=[{"name": "main", **requests}])
+    wanting = pod("pending", containers=[{"name": "main", **requests}])
+    made = cycle({"nominatedPods": [rival], "pod": wanting})
+    assert str(made.verdicts["plain"]) == "NodeResourcesFit Unschedulable: Insufficient cpu"
+    assert made.feasible == ["soft"]
+
+
+def test_the_first_objection_is_told_even_where_the_search_does_not_ask() -> None:
+    made = cycle(None, Stranger)
+    assert str(made.verdicts["hard"]) == "Stranger Unschedulable: strange"
+    assert made.feasible == ["plain", "soft"]
+
+
+def test_every_node_is_feasible_that_passes_though_nobody_scores() -> None:
+    profile = with_plugins("PrioritySort", "DefaultBinder", "NodeName")
+    given = msgspec.convert({**single()["input"], "profile": profile}, Given)
+    engine = given.engine(Registry.installed())
+    made = WholeCycle(engine, PendingPod(given.pod, engine.cluster.interned))
+    assert made.feasible == ["hard", "plain", "soft"]
+    assert made.totals == {"hard": 0, "plain": 0, "soft": 0}
+    assert made.best == ["hard", "plain", "soft"]
+
+
+def test_scores_that_are_all_skipped_add_up_to_nothing() -> None:
+    made = cycle(None, Silent)
+    assert made.totals == {"plain": 397, "soft": 97}
+
+
+@pytest.fixture
+def lying() -> Iterator[type[Plugin]]:
+    """A plugin whose remembered answers are not those it gives when it is asked again."""
+
+    class Lying(Plugin):
+        name = "Lying"
+        reads = "node"
+        asked = 0
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            type(self).asked += 1
+            return unschedulable("lie") if type(self).asked <= 3 else None
+
+    yield Lying
+
+
+def test_remembered_answers_are_checked(lying: type[Plugin]) -> None:
+    (doubt,) = cycle(None, lying).doubts()
+    assert doubt.differs
+    assert "lie" in str(doubt.got)
+    assert list(cycle().doubts()) == []
