@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,14 @@ total  1/9
 
 def test_a_run_without_differences(run: Command, same: Path) -> None:
     assert run("conformance", same) == (0, SAME, "")
+
+
+def test_a_terminal_is_shown_how_far_it_got(run: Command, same: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    code, out, err = run("conformance", same)
+    assert (code, out) == (0, SAME)
+    assert "cases" in err
 
 
 def test_a_run_with_differences(run: Command, different: Path) -> None:
