@@ -165,6 +165,9 @@ class Search:
 
     def _pre_filter(self) -> Narrowing:
         narrowing = self.profile.wrapped("pre_filter", self._narrowing, self.state, self.pod, self.nodes)
+        if narrowing.ended_by in self.plan.before:
+            # The signing plugins behind it were not asked in kube-scheduler: PostFilter must not find their state.
+            self.state = self.state.on(self.plan.before[narrowing.ended_by])
         if narrowing.skipped:
             self.filters = tuple(step for step in self.filters if step.name not in narrowing.skipped)
             self.ahead = tuple(step for step in self.ahead if step.name not in narrowing.skipped)
@@ -241,9 +244,8 @@ class Search:
         if narrowing.nodes is None:
             start = self.rotation.start % len(self.nodes)
             return self.nodes.twice[start : start + len(self.nodes)]
-        order = self.nodes.order
-        rows = {self.nodes.row(name) for name in narrowing.nodes}
-        order = order[np.isin(order, [row for row in rows if row is not None])]
+        rows = [row for name in narrowing.nodes if (row := self.nodes.row(name)) is not None]
+        order = self.nodes.order[np.sort(self.nodes.places[rows])] if rows else _NONE
         start = self.rotation.start % len(order) if len(order) else 0
         return np.concatenate((order[start:], order[:start]))
 
@@ -477,14 +479,15 @@ class Search:
 
     def _top(self, candidates: NDArray[np.int64], totals: Scores, ties: Places) -> tuple[tuple[str, int], ...]:
         """Name the three best nodes."""
-        if len(ties) >= 3:
-            best: Places = ties[:3]
-        elif len(totals) <= 3:
-            best = np.argsort(-totals, kind="stable")
-        else:
-            largest = np.argpartition(totals, len(totals) - 3)[-3:]
-            best = largest[np.argsort(-totals[largest], kind="stable")]
-        return tuple((self.nodes[int(candidates[place])].name, int(totals[place])) for place in best.tolist())
+        places = ties[:3].tolist()
+        if len(places) < 3:
+            rest = totals.copy()
+            rest[places] = -1
+            while len(places) < min(3, len(rest)):
+                place = int(rest.argmax())
+                places.append(place)
+                rest[place] = -1
+        return tuple((self.nodes[int(candidates[place])].name, int(totals[place])) for place in places)
 
 
 def _in_turn(places: Places, ring: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -77,6 +77,12 @@ class CycleState:
         """Return what is stored under the key, or None."""
         return self[key] if key in self else None
 
+    def on(self, below: CycleState) -> CycleState:
+        """Return the state with the same writes on top of another one."""
+        moved = CycleState(below)
+        moved._values = self._values
+        return moved
+
     def clone(self) -> CycleState:
         """Copy the state for a what-if: values that can clone themselves are copied, all others shared."""
         copy = CycleState()

@@ -287,15 +287,24 @@ class Plan:
         signed = {
             plugin.name for plugin, value in zip(profile.placement, signature.values, strict=True) if value is not None
         }
-        self.pre_filter: dict[str, PreFilterAnswer] = {
-            step.name: ask_pre_filter(profile, step, self.state, pod, nodes)
-            for step in profile.pre_filter
-            if step.name in signed
-        }
-        all_sign = len(self.pre_filter) == len(profile.pre_filter)
-        self.narrowing: Narrowing | None = (
-            run_pre_filter(profile, profile.pre_filter, lambda step: self.pre_filter[step.name]) if all_sign else None
-        )
+        self.pre_filter: dict[str, PreFilterAnswer] = {}
+        #: The state as it was before a plugin that does not sign: what there is if that plugin ends PreFilter.
+        self.before: dict[str, CycleState] = {}
+
+        def ask(step: Step) -> PreFilterAnswer:
+            answer = self.pre_filter[step.name] = ask_pre_filter(profile, step, self.state, pod, nodes)
+            return answer
+
+        self.narrowing: Narrowing | None = None
+        if all(step.name in signed for step in profile.pre_filter):
+            # Plugins behind the one that ends it store nothing, as in kube-scheduler: PostFilter may tell the difference.
+            self.narrowing = run_pre_filter(profile, profile.pre_filter, ask)
+        else:
+            for step in profile.pre_filter:
+                if step.name in signed:
+                    ask(step)
+                else:
+                    self.before[step.name] = self.state.clone()
         # A pod that is rejected as a whole is never scored, and its plugins need not have stored what scoring wants.
         rejected = any(isinstance(answer, Status) and not _skips(answer) for answer in self.pre_filter.values())
         self.pre_score: dict[str, Status | None] = {

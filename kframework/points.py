@@ -111,13 +111,15 @@ class Narrowing(msgspec.Struct, frozen=True):
     """What PreFilter made of a pod as a whole.
 
     `status`: the rejection or error that ends the attempt, None to go on. `nodes`: the names worth looking at, None =
-    all; `narrowed_by` who narrowed them. `skipped`: plugins whose Filter has nothing to say.
+    all; `narrowed_by` who narrowed them. `skipped`: plugins whose Filter has nothing to say. `ended_by`: the plugin
+    behind which none was asked any more.
     """
 
     status: Status | None = None
     nodes: frozenset[str] | None = None
     narrowed_by: tuple[str, ...] = ()
     skipped: frozenset[str] = frozenset()
+    ended_by: str = ""
 
 
 def ask_pre_filter(
@@ -156,18 +158,18 @@ def run_pre_filter(profile: Profile, steps: Iterable[Step], ask: Callable[[Step]
             nodes = frozenset(answer) if nodes is None else nodes & answer
             if not nodes:
                 none_left = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (unsatisfied(narrowed_by),))
-                return Narrowing(none_left, nodes, tuple(narrowed_by), frozenset(skipped))
+                return Narrowing(none_left, nodes, tuple(narrowed_by), frozenset(skipped), step.name)
         elif answer.code == Code.SKIP:
             skipped.add(step.name)
         elif answer.code == Code.UNSCHEDULABLE:
             rejection = answer.by(step.name)
         elif answer.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            return Narrowing(answer.by(step.name), nodes, (), frozenset(skipped))
+            return Narrowing(answer.by(step.name), nodes, (), frozenset(skipped), step.name)
         elif answer.code == Code.ERROR and answer.plugin:
-            return Narrowing(answer, nodes, (), frozenset(skipped))
+            return Narrowing(answer, nodes, (), frozenset(skipped), step.name)
         else:
             failed = _failure(f'running PreFilter plugin "{step.name}"', answer, step.name)
-            return Narrowing(failed, nodes, (), frozenset(skipped))
+            return Narrowing(failed, nodes, (), frozenset(skipped), step.name)
     return Narrowing(rejection, nodes, tuple(narrowed_by), frozenset(skipped))
 
 

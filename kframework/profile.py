@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from typing import TypeVar, cast
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 import pluggy
@@ -40,6 +40,7 @@ OnNode = Callable[[CycleState, PendingPod, str], object]
 
 #: Points that run once per cycle, synchronously, and so may be wrapped.
 _WRAPPABLE = frozenset({"pre_enqueue", "pre_filter", "post_filter", "pre_score", "reserve", "unreserve", "permit"})
+_HOLDING = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
 _PLACEMENT = ("pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes")
 
 
@@ -188,9 +189,10 @@ class Profile:
         self.bind: tuple[Step, ...] = self._steps("bind")
         self.post_bind: tuple[Step, ...] = self._steps("post_bind")
 
-        enabled = {name for names in self.points.values() for name in names}
+        # Only these can hold a pod back, so only their events can set it free.
+        holding = {name for point in _HOLDING for name in self.points.get(point, ())}
         self.events: dict[str, tuple[ClusterEvent, ...]] = {
-            name: self._events(self.plugins[name]) for name in sorted(enabled)
+            name: self._events(self.plugins[name]) for name in sorted(holding)
         }
         self.placement: tuple[Plugin, ...] = tuple(
             plugin for name, plugin in self.plugins.items() if hooks_of(type(plugin)).keys() & set(_PLACEMENT)
@@ -287,11 +289,14 @@ class Profile:
         return events
 
     def _validate(self) -> None:
-        """Let pluggy check every hook against the contract, and check what pluggy does not know."""
+        """Let pluggy check every hook against the contract, and check what pluggy does not know; once per class."""
+        new = {name: plugin for name, plugin in self.plugins.items() if type(plugin) not in _SOUND}
+        if not new:
+            return
         manager = pluggy.PluginManager("kframework")
         for protocol in SPECIFICATIONS:
             manager.add_hookspecs(protocol)
-        for name, plugin in self.plugins.items():
+        for name, plugin in new.items():
             try:
                 manager.register(plugin, name)
                 manager.check_pending()
@@ -301,6 +306,7 @@ class Profile:
             manager.unregister(plugin)
             for hook, options in hooks_of(type(plugin)).items():
                 self._check_hook(name, plugin, hook, options)
+            _SOUND.add(type(plugin))
 
     def _wrappers_of(self, hook: str) -> tuple[Step, ...]:
         """List the wrappers of a hook by the plugins that are enabled at its point, in order."""
@@ -328,6 +334,9 @@ class Profile:
     def __repr__(self) -> str:
         return f"<Profile {self.name}: {', '.join(self.plugins)}>"
 
+
+#: The plugin classes that were found to keep the contract: checking one costs a millisecond.
+_SOUND: WeakSet[type[Plugin]] = WeakSet()
 
 #: The specification of every hook, by name.
 _SPECIFIED: dict[str, Callable[..., object]] = {

@@ -102,3 +102,14 @@ def test_a_state_shows_its_keys() -> None:
     state[NUMBERS] = []
     state[NUMBER] = 1
     assert repr(state) == "<CycleState number, numbers>"
+
+
+def test_writes_can_be_moved_onto_another_state() -> None:
+    key, other = StateKey[int]("key"), StateKey[int]("other")
+    first, second = CycleState(), CycleState()
+    first[other] = 1
+    top = CycleState(first)
+    top[key] = 2
+    moved = top.on(second)
+    assert moved[key] == 2
+    assert other in top and other not in moved

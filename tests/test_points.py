@@ -126,11 +126,13 @@ def test_an_unreserve_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> 
         ([unschedulable("x"), {"a"}], Narrowing(Status(Code.UNSCHEDULABLE, ("x",), "P0"), frozenset("a"), ("P1",))),
         (
             [{"a"}, unresolvable("x"), Status(Code.SKIP)],
-            Narrowing(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("x",), "P1"), frozenset("a")),
+            Narrowing(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("x",), "P1"), frozenset("a"), ended_by="P1"),
         ),
         (
             [Status(Code.SKIP), error("x")],
-            Narrowing(Status(Code.ERROR, ('running PreFilter plugin "P1": x',), "P1"), skipped=frozenset({"P0"})),
+            Narrowing(
+                Status(Code.ERROR, ('running PreFilter plugin "P1": x',), "P1"), None, (), frozenset({"P0"}), "P1"
+            ),
         ),
     ],
 )

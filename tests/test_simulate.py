@@ -19,9 +19,10 @@ from tests.extension_points.scripted import alone, plugin
 def test_every_pod_has_an_outcome_in_the_order_of_creation() -> None:
     pods = [make_pod("fits"), make_pod("big", cpu=99), make_pod("runs", node_name="a"), make_pod("x", namespace="team")]
     simulation = simulate([make_node("a"), *pods])
+    why = "0/1 nodes are available: 1 Insufficient cpu."
     assert simulation.outcomes == (
         Outcome("default/fits", "a", "", 1, "default-scheduler", "Running"),
-        Outcome("default/big", None, "0/1 nodes are available: 1 Insufficient cpu.", 1, "default-scheduler", "Pending"),
+        Outcome("default/big", None, f"{why} no new claims to deallocate", 1, "default-scheduler", "Pending"),
         Outcome("default/runs", "a", "", 0, "default-scheduler", "Running"),
         Outcome("team/x", "a", "", 1, "default-scheduler", "Running"),
     )

@@ -40,7 +40,10 @@ def effective_options(configuration: Configuration) -> dict[str, Json] | None:
 def effective_yaml(configuration: Configuration) -> str:
     """Return the effective configuration as YAML: the scheduler's document, and ours if it says anything."""
     documents = [effective(configuration), effective_options(configuration)]
-    return yaml.safe_dump_all([document for document in documents if document is not None], allow_unicode=True)
+    # libyaml's emitter, as PyYAML's own writes a NEL (U+0085) as it is, which reads back as a space.
+    return yaml.dump_all(
+        [document for document in documents if document is not None], Dumper=yaml.CSafeDumper, allow_unicode=True
+    )
 
 
 def _profile(profile: Profile) -> Json:

@@ -114,6 +114,7 @@ class NodeTable:
         self._order = NodeOrder()
         self._listed: NDArray[np.int64] | None = None
         self._twice: NDArray[np.int64] | None = None
+        self._places: NDArray[np.int64] | None = None
         #: Columns by resource name; `pods` is the number of pods. Prefer the methods of the same name.
         self.allocatables: dict[str, Column] = {}
         self.requesteds: dict[str, Column] = {}
@@ -187,6 +188,14 @@ class NodeTable:
         if self._listed is None:
             self._listed = np.fromiter(self._order, dtype=np.int64, count=len(self._row_of))
         return self._listed
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """The place of each row in `order`, by row."""
+        if self._places is None:
+            self._places = np.zeros(self._capacity, dtype=np.int64)
+            self._places[self.order] = np.arange(len(self))
+        return self._places
 
     @property
     def twice(self) -> NDArray[np.int64]:
@@ -334,7 +343,7 @@ class NodeTable:
         return row
 
     def _set_changed(self) -> None:
-        self._listed = self._twice = None
+        self._listed = self._twice = self._places = None
         self.generation += 1
 
     def _grow(self) -> None:

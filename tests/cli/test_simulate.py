@@ -41,7 +41,7 @@ metadata: {name: gated}
 spec: {schedulingGates: [{name: example.com/wait}], containers: [{name: c}]}
 """
 
-HUGE = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+HUGE = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. no new claims to deallocate"
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 
 TABLE = f"""\

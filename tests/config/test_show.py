@@ -6,7 +6,7 @@ from typing import Any  # what a loaded YAML document is
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kframework.config import (
@@ -163,6 +163,16 @@ OPTIONS = st.fixed_dictionaries({}, optional={"seed": st.integers(0, 99), "layer
 
 
 @given(st.lists(PROFILES, max_size=3), OPTIONS, st.booleans())
+@example(
+    [
+        {
+            "plugins": {"multiPoint": {"enabled": [{"name": "Mine"}]}},
+            "pluginConfig": [{"name": "Mine", "args": {"\x85": 1}}],
+        }
+    ],
+    {},
+    False,
+)
 def test_the_effective_configuration_loads_as_the_same(
     profiles: list[dict[str, object]], options: dict[str, object], elect: bool
 ) -> None:

@@ -58,7 +58,7 @@ def test_a_plugin_makes_room_for_a_pod_of_high_priority() -> None:
 def test_without_victims_the_message_says_why() -> None:
     scenario = Scenario(nodes=[make_node("a", cpu=2)], plugins=[MakeRoom])
     result = created(scenario, 0.0, make_pod("huge", cpu=3, priority=10)).run()
-    why = "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    why = "no new claims to deallocate, 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     assert result.message_of("huge") == f"0/1 nodes are available: 1 Insufficient cpu. {why}"
 
 

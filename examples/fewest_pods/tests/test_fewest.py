@@ -23,7 +23,7 @@ def test_a_full_node_is_out_and_says_why() -> None:
     result = Scenario(
         nodes=[make_node("a")], pods=pods, plugins=[FewestPods], args={"FewestPods": {"maxPodsPerNode": 2}}
     ).run()
-    assert result.message_of("web-2") == "0/1 nodes are available: 1 node(s) ran 2 pods already."
+    assert "1 node(s) ran 2 pods already." in result.message_of("web-2")
 
 
 def test_a_pod_that_leaves_makes_room() -> None:

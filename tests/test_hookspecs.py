@@ -1,0 +1,67 @@
+"""The contract as a document: every hook is specified once, explained, and belongs to a point."""
+
+from __future__ import annotations
+
+import inspect
+from itertools import chain
+
+import pluggy
+import pytest
+
+from kframework import hookspecs
+from kframework.hookspecs import SPECIFICATIONS, FilterPlugin, PostBindPlugin
+from kframework.registry import POINTS
+
+HOOKS = {
+    name: member
+    for protocol in SPECIFICATIONS
+    for name, member in vars(protocol).items()
+    if hasattr(member, "kframework_spec")
+}
+#: Hooks that go with a point without making a plugin part of it.
+BESIDE = {
+    "add_pod",
+    "events_to_register",
+    "filter_status",
+    "normalize_score",
+    "pre_bind_pre_flight",
+    "remove_pod",
+    "sign",
+}
+
+
+def test_every_hook_belongs_to_a_point_or_goes_with_one() -> None:
+    assert HOOKS.keys() == set(chain(*POINTS.values())) | BESIDE
+
+
+def test_every_protocol_is_listed_and_public() -> None:
+    protocols = {name for name, value in vars(hookspecs).items() if getattr(value, "_is_protocol", False)}
+    protocols.discard("Protocol")
+    assert protocols == {protocol.__name__ for protocol in SPECIFICATIONS}
+    assert protocols <= set(hookspecs.__all__)
+
+
+@pytest.mark.parametrize("hook", sorted(HOOKS))
+def test_every_hook_is_explained_and_typed(hook: str) -> None:
+    signature = inspect.signature(HOOKS[hook])
+    assert inspect.getdoc(HOOKS[hook])
+    assert all(parameter.annotation for name, parameter in signature.parameters.items() if name != "self")
+    assert signature.return_annotation is not inspect.Signature.empty
+
+
+def test_pluggy_takes_every_protocol_as_a_specification() -> None:
+    manager = pluggy.PluginManager("kframework")
+    for protocol in SPECIFICATIONS:
+        manager.add_hookspecs(protocol)
+    assert all(getattr(manager.hook, hook).has_spec() for hook in HOOKS)
+
+
+def test_a_class_with_the_hooks_is_an_instance_of_the_protocol() -> None:
+    class Mine:
+        """Only what PostBind asks for."""
+
+        def post_bind(self, state: object, pod: object, node_name: str) -> None:
+            """Take notice."""
+
+    assert isinstance(Mine(), PostBindPlugin)
+    assert not isinstance(Mine(), FilterPlugin)

@@ -1,0 +1,74 @@
+"""What plugins are made of: their Args, their name, and the two ways to bring scores to 0..100."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from kframework import Code, Diagnosis, Plugin, PluginArgs, Status, unresolvable, unschedulable
+from kframework.plugin import default_normalize, min_max
+from kframework.state.cluster import ClusterState
+from kframework.testing import make_node
+
+columns = st.lists(st.integers(0, 10**6), min_size=1, max_size=30).map(lambda scores: np.array(scores, dtype=np.int64))
+
+
+class RackArgs(PluginArgs):
+    """Args as an author writes them."""
+
+    racks_per_row: int = 4
+
+
+def test_args_are_camel_case_in_the_file_and_closed() -> None:
+    assert RackArgs.model_validate({"racksPerRow": 7}).racks_per_row == 7
+    assert RackArgs(racks_per_row=7) == RackArgs.model_validate({"racksPerRow": 7})
+    with pytest.raises(ValidationError, match="racksPerColumn"):
+        RackArgs.model_validate({"racksPerColumn": 7})
+
+
+def test_args_do_not_change() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        RackArgs().racks_per_row = 1  # type: ignore[misc]  # frozen
+
+
+def test_a_plugin_shows_its_name() -> None:
+    class Named(Plugin):
+        name = "Rack"
+
+    class Nameless(Plugin):
+        """Forgot its name."""
+
+    assert repr(Named.__new__(Named)) == "<Rack>"
+    assert repr(Nameless.__new__(Nameless)) == "<Nameless>"
+
+
+@given(columns)
+def test_min_max_stretches_to_the_whole_range(scores: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+    normalized = np.broadcast_to(min_max(scores), scores.shape)
+    low, high = min(scores.tolist()), max(scores.tolist())
+    slow = [0 if low == high else (score - low) * 100 // (high - low) for score in scores.tolist()]
+    assert normalized.tolist() == slow
+
+
+@given(columns, st.booleans())
+def test_the_default_normaliser_scales_by_the_maximum(
+    scores: np.ndarray[tuple[int], np.dtype[np.int64]], reverse: bool
+) -> None:
+    normalized = np.broadcast_to(default_normalize(scores, reverse=reverse), scores.shape)
+    high = max(scores.tolist())
+    scaled = [score * 100 // high if high else 0 for score in scores.tolist()]
+    assert normalized.tolist() == [100 - score if reverse else score for score in scaled]
+
+
+def test_a_diagnosis_lists_rows_by_code_in_the_order_of_the_nodes() -> None:
+    cluster = ClusterState()
+    for name in ("a", "b", "c"):
+        cluster.put_node(make_node(name))
+    answers: list[Status] = [unschedulable("x"), unresolvable("y"), unschedulable("z")]
+    diagnosis = Diagnosis(cluster.nodes, lambda row: answers[row], ("P",))
+    assert list(diagnosis.rows(Code.UNSCHEDULABLE)) == [0, 2]
+    assert list(diagnosis.rows(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)) == [1]
+    assert diagnosis[1].reasons == ("y",)
