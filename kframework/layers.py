@@ -297,7 +297,7 @@ class Plan:
 
         self.narrowing: Narrowing | None = None
         if all(step.name in signed for step in profile.pre_filter):
-            # Plugins behind the one that ends it store nothing, as in kube-scheduler: PostFilter may tell the difference.
+            # Plugins behind the one that ends it store nothing, as in kube-scheduler: PostFilter may notice.
             self.narrowing = run_pre_filter(profile, profile.pre_filter, ask)
         else:
             for step in profile.pre_filter:
