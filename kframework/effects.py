@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Protocol
 
 from kframework.cycle_state import CycleState
 from kframework.decision import Decision
+from kframework.handle import Api
 from kframework.objects import PodCondition
 from kframework.profile import Profile
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 
-__all__ = ["Effects", "Reservation"]
+__all__ = ["Effects", "Nowhere", "Reservation"]
 
 
 class Reservation:
@@ -72,3 +74,21 @@ class Effects(Protocol):
     def decided(self, decision: Decision) -> None:
         """Take notice of an attempt."""
         ...
+
+
+class Nowhere:
+    """The outside of an engine that has none: nothing that it asks for is done."""
+
+    @property
+    def api(self) -> Api:
+        """Refuse: without a cluster there is no API."""
+        raise RuntimeError("there is no API: a plugin may ask it from the hooks that bind, and from spawned coroutines")
+
+    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+        """Drop a plugin's coroutine."""
+        coroutine.close()
+
+    def nothing(self, *arguments: object, **named: object) -> None:
+        """Do nothing."""
+
+    bind = patch_status = record = evict = decided = nothing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import cast
 
@@ -11,8 +11,7 @@ import msgspec
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config import Configuration, parse
 from kframework.config.models import API_VERSION, KIND
-from kframework.errors import ConfigError
-from kframework.handle import Api
+from kframework.effects import Nowhere
 from kframework.objects import (
     ApiObject,
     ApiStruct,
@@ -72,7 +71,7 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
 
     def engine(self, registry: Registry) -> PodEngine:
         """Set the cluster up under an engine of this profile; raises ConfigError."""
-        outside = _Nowhere()
+        outside = Nowhere()
         engine = PodEngine(ClusterState(), _StoppedClock(), outside, verifying=False)
         engine.use(
             compile_profiles(
@@ -108,18 +107,3 @@ class _StoppedClock:
 
     def now(self) -> float:
         return VIRTUAL_EPOCH
-
-
-class _Nowhere:
-    """The outside of an engine that has none."""
-
-    @property
-    def api(self) -> Api:
-        raise ConfigError("a recorded cluster has no API")
-
-    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
-        coroutine.close()
-
-    def nothing(self, *arguments: object, **named: object) -> None: ...
-
-    bind = patch_status = record = evict = decided = nothing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
 import yaml
@@ -10,7 +10,7 @@ import yaml
 from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.config.models import API_VERSION, KIND
-from kframework.handle import Api
+from kframework.effects import Nowhere
 from kframework.plugin import Plugin
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
@@ -31,7 +31,7 @@ def profile_of(plugin: type[Plugin], args: Mapping[str, object], cluster: Cluste
 
     Its handle shows the cluster; what the plugin asks for through it is not done. Raises ConfigError.
     """
-    outside = _Nowhere()
+    outside = Nowhere()
     engine = PodEngine(cluster, SystemClock(), outside, verifying=False)
     profiles = compile_profiles(
         parse(_configuration(plugin, args), "args"),
@@ -51,18 +51,3 @@ def _configuration(plugin: type[Plugin], args: Mapping[str, object]) -> str:
         "pluginConfig": [{"name": plugin.name, "args": dict(args)}] if args else [],
     }
     return yaml.safe_dump({"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]})
-
-
-class _Nowhere:
-    """The outside of an engine that has none."""
-
-    @property
-    def api(self) -> Api:
-        raise RuntimeError("there is no API: a plugin may ask it from the hooks that bind, and from spawned coroutines")
-
-    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
-        coroutine.close()
-
-    def nothing(self, *arguments: object, **named: object) -> None: ...
-
-    bind = patch_status = record = evict = decided = nothing
