@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 from kframework.events import ActionType, EventResource, Occurrence, node_updates, pod_updates
@@ -52,9 +53,8 @@ class EventHandlers:
             self._other_gone(obj)
 
     def happened(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
-        """Tell the queue of an event, if any plugin registered it."""
-        if self.profiles.registered(event):
-            self.queue.move(event, only)
+        """Tell the queue of an event."""
+        self.queue.move(event, only)
 
     # -- pods on nodes ---------------------------------------------------------------------------------------------
 
@@ -130,10 +130,10 @@ class EventHandlers:
     def _assumed_gone(self, uid: str) -> None:
         """An assumed pod is deleted or starts to be: end its wait, or take it off its node at once."""
         reserved = self.cluster.waiting.get(uid)
-        pod = self.cluster.pods[uid]
+        was = copy.copy(self.cluster.pods[uid])
         if reserved is None or not reserved.reject("", "removed"):
             self.cluster.forget(uid)
-        self._freed(pod)
+        self._freed(was)
 
     def _freed(self, pod: PodInfo, only: Callable[[PendingPod], bool] | None = None) -> None:
         self.happened(Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, pod, None), only)

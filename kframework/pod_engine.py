@@ -286,8 +286,8 @@ class PodEngine:
         """Undo a reservation and put the pod back, in kube-scheduler's order (04 4.4)."""
         pod, queued = reservation.pod, reservation.queued
         run_unreserve(reservation.profile, reservation.state, pod, reservation.node_name)
-        self.cluster.forget(pod.uid)
-        freed = Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, pod, None)
+        was = self.cluster.forget(pod.uid) or pod
+        freed = Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, was, None)
         rejectors = frozenset((rejector,)) if rejector is not None else frozenset()
         queued.unschedulable_plugins, queued.pending_plugins = rejectors, frozenset()
         if rejector is not None:

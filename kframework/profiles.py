@@ -14,11 +14,12 @@ from kframework.config.document import Place
 from kframework.config.models import POINTS, camel
 from kframework.config.problems import Problem
 from kframework.errors import ConfigError, PluginError
-from kframework.events import ClusterEvent, Occurrence
+from kframework.events import ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
 from kframework.handle import Handle
 from kframework.plugin import Plugin
 from kframework.points import fault, run_pre_enqueue
 from kframework.profile import Profile, Signature
+from kframework.queue.pool import Holder
 from kframework.registry import Registry, points_of
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
@@ -36,9 +37,8 @@ class Profiles(Mapping[str, Profile]):
     def __init__(self, profiles: Mapping[str, Profile], notices: tuple[str, ...] = ()) -> None:
         self._profiles = dict(profiles)
         self._first = next(iter(self._profiles.values()))
-        self._registered = tuple(
-            {event: None for profile in self._profiles.values() for event in chain(*profile.events.values())}
-        )
+        #: Who registered an event, by its resource and action: worked out when such an event first happens.
+        self._interested: dict[tuple[str, ActionType], frozenset[Holder]] = {}
         self.notices = notices
 
     def __getitem__(self, name: str) -> Profile:
@@ -75,20 +75,49 @@ class Profiles(Mapping[str, Profile]):
         """Ask the PreEnqueue plugins of the pod's profile."""
         return run_pre_enqueue(self._profiles[pod.scheduler_name], pod)
 
-    def registered(self, event: Occurrence) -> bool:
-        """Tell whether any plugin of any profile registered the event."""
-        return event.wildcard or any(registration.matches(event) for registration in self._registered)
+    def interested(self, event: Occurrence) -> frozenset[Holder]:
+        """Return the plugins of all profiles that registered the event."""
+        kind = (event.resource, event.action)
+        found = self._interested.get(kind)
+        if found is None:
+            found = self._interested[kind] = frozenset(
+                (profile.name, plugin)
+                for profile in self._profiles.values()
+                for plugin, registrations in profile.events.items()
+                if any(registration.matches(event) for registration in registrations)
+            )
+        return found
 
     def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
-        """Tell whether this plugin of the pod's profile registered the event."""
-        registrations: tuple[ClusterEvent, ...] = self._profiles[pod.scheduler_name].events.get(plugin, ())
-        return any(registration.matches(event) for registration in registrations)
+        """Ask the hints that this plugin of the pod's profile registered for the event; one Queue is enough.
+
+        No hint means Queue, and so does one that fails: better an attempt in vain than a pod that sleeps.
+        """
+        profile = self._profiles[pod.scheduler_name]
+        registrations: tuple[ClusterEvent, ...] = profile.events.get(plugin, ())
+        return any(
+            registration.hint is None or _says_queue(profile, plugin, registration.hint, event, pod)
+            for registration in registrations
+            if registration.matches(event)
+        )
 
     def plugins(self) -> Iterator[tuple[Profile, Plugin]]:
         """List every plugin instance with its profile."""
         for profile in self._profiles.values():
             for plugin in profile.plugins.values():
                 yield profile, plugin
+
+
+def _says_queue(profile: Profile, plugin: str, hint: Hint, event: Occurrence, pod: PendingPod) -> bool:
+    try:
+        answer = hint(pod, event.old, event.new)
+    except Exception as error:
+        fault(profile, plugin, "queueing hint", error)
+        return True
+    if not isinstance(answer, QueueingHint):
+        fault(profile, plugin, "queueing hint", f"answered {answer!r}, which is no QueueingHint")
+        return True
+    return answer is QueueingHint.QUEUE
 
 
 def compile_profiles(

@@ -115,7 +115,7 @@ Gone = tuple[str, ApiObject]
             [StorageClass(metadata=ObjectMeta(name="s")), ("gone", StorageClass(metadata=ObjectMeta(name="s")))],
             ["storage.k8s.io/StorageClassDelete"],
         ),
-        ([Namespace(metadata=ObjectMeta(name="n"))], []),
+        ([Namespace(metadata=ObjectMeta(name="n"))], ["NamespaceAdd"]),
     ],
 )
 def test_events(history: list[ApiObject | Gone], told: list[str]) -> None:

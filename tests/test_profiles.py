@@ -8,7 +8,7 @@ import pytest
 
 from kframework import ActionType, ConfigError, Handle, Plugin, PluginArgs, unschedulable
 from kframework.config import parse
-from kframework.events import ClusterEvent, Occurrence
+from kframework.events import ClusterEvent, Hint, Occurrence, QueueingHint
 from kframework.profiles import Profiles, compile_profiles
 from kframework.registry import Offer, Registry
 from kframework.state.pods import Interned, PendingPod
@@ -170,10 +170,43 @@ def test_events_wake_the_pods_of_the_profile_that_registered_them(two: Profiles)
     added = Occurrence("Node", ActionType.ADD)
     removed = Occurrence("Node", ActionType.DELETE)
     everything = Occurrence("*", ActionType.ALL)
-    assert two.registered(added) and two.registered(everything)
+    assert two.interested(added) >= {("one", "Gate")} and ("one", "Gate") not in two.interested(removed)
+    assert not two.interested(everything)
     assert two.wakes(added, pending("one"), "Gate")
     assert not two.wakes(removed, pending("one"), "Gate")
     assert not two.wakes(added, pending("two"), "Gate")
+
+
+def only_node_b(pod: PendingPod, old: object, new: object) -> QueueingHint:
+    assert pod.name == "pod" and old is None
+    return QueueingHint.QUEUE if new == "b" else QueueingHint.SKIP
+
+
+def raising(pod: PendingPod, old: object, new: object) -> QueueingHint:
+    raise LookupError("no such thing")
+
+
+@pytest.mark.parametrize(
+    ("hints", "wakes", "logged"),
+    [
+        ([None], True, ""),
+        ([only_node_b], False, ""),
+        ([only_node_b, None], True, ""),
+        ([lambda pod, old, new: QueueingHint.QUEUE], True, ""),
+        ([lambda pod, old, new: True], True, "answered True, which is no QueueingHint"),
+        ([raising], True, "LookupError: no such thing"),
+    ],
+)
+def test_a_hint_has_its_say(
+    hints: list[Hint | None], wakes: bool, logged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    events = [ClusterEvent("Node", ActionType.ADD, hint) for hint in hints]
+    profiles = compiled(enabling("Gate"), plugin("Gate", pre_enqueue=unschedulable("closed"), events=events))
+    added = Occurrence("Node", ActionType.ADD, None, "a")
+    assert profiles.wakes(added, pending("default-scheduler"), "Gate") is wakes
+    assert profiles.wakes(Occurrence("Node", ActionType.ADD, None, "b"), pending("default-scheduler"), "Gate")
+    assert not profiles.wakes(Occurrence("Node", ActionType.DELETE, "a"), pending("default-scheduler"), "Gate")
+    assert logged in caplog.text and bool(logged) == bool(caplog.records)
 
 
 def test_the_first_profile_orders_the_queue(two: Profiles) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Protocol
 
 from kframework.events import ActionType, EventResource, Occurrence, pod_updates
 from kframework.queue.backoff import Backoff
 from kframework.queue.heap import Heap
 from kframework.queue.in_flight import InFlight
+from kframework.queue.pool import Holder, Pool
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
 from kframework.status import Status
@@ -48,8 +49,12 @@ class QueueRules(Protocol):
         """Ask PreEnqueue; None lets the pod in."""
         ...
 
+    def interested(self, event: Occurrence) -> Collection[Holder]:
+        """Return the plugins that registered the event; asked for every event, so it had better be remembered."""
+        ...
+
     def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
-        """Tell whether this plugin, which holds the pod back, registered the event."""
+        """Ask this plugin, which holds the pod back, whether the event makes another attempt worthwhile."""
         ...
 
 
@@ -67,8 +72,8 @@ class SchedulingQueue:
         self._active = Heap(rules.unsortable)
         self._backing_off = Heap(rules.unsortable)
         self._backing_off_after_error = Heap(rules.unsortable)
-        self._unschedulable: dict[str, QueuedPod] = {}
-        self._gated: dict[str, QueuedPod] = {}
+        self._unschedulable = Pool()
+        self._gated = Pool()
         self._in_flight = InFlight()
         #: How many pods entered which queue because of which event.
         self.incoming: Counter[tuple[str, str]] = Counter()
@@ -147,8 +152,8 @@ class SchedulingQueue:
         """Drop a pod wherever it waits."""
         for heap in (self._active, self._backing_off, self._backing_off_after_error):
             heap.remove(uid)
-        self._unschedulable.pop(uid, None)
-        self._gated.pop(uid, None)
+        self._unschedulable.pop(uid)
+        self._gated.pop(uid)
 
     def get(self, uid: str) -> QueuedPod | None:
         """Return the queued pod of this uid; None if it is in no queue (in flight, or unknown)."""
@@ -163,15 +168,18 @@ class SchedulingQueue:
     # -- events ----------------------------------------------------------------------------------------------------
 
     def move(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
-        """Let an event wake the pods it may help: those of whose rejectors one registered it."""
-        gated = [queued for queued in self._gated.values() if self._ungates(event, queued)]
-        for queued in (*gated, *self._unschedulable.values()):
+        """Let an event wake the pods it may help: those that an interested plugin holds back, if its hint agrees.
+
+        A gated pod is looked at only if its gating plugin is interested.
+        """
+        interested = self._rules.interested(event)
+        if not interested and not event.wildcard:
+            return
+        concerned = tuple(self._unschedulable) if event.wildcard else self._unschedulable.held_by(interested)
+        for queued in (*self._gated.held_by(interested), *concerned):
             if only is None or only(queued.pod):
                 self._consider(event, queued)
         self._in_flight.happened(event)
-
-    def _ungates(self, event: Occurrence, queued: QueuedPod) -> bool:
-        return self._rules.wakes(event, queued.pod, queued.gating_plugin)
 
     def _consider(self, event: Occurrence, queued: QueuedPod) -> bool:
         """Requeue an unschedulable or gated pod if the event makes that worthwhile; tell whether it did."""
@@ -198,15 +206,13 @@ class SchedulingQueue:
         elif any(verdicts):
             self._requeue(queued, "ScheduleAttemptFailure")
         else:
-            self._unschedulable[queued.pod.uid] = queued
+            self._unschedulable.put(queued, queued.rejectors)
             self.incoming["unschedulable", "ScheduleAttemptFailure"] += 1
 
     def _worth(self, event: Occurrence, queued: QueuedPod) -> str:
         """Say whether an event makes another attempt worthwhile: "" no, "later" after backoff, "now" without."""
         if not queued.rejectors:
             return "later"
-        if event.resource == EventResource.UNSCHEDULABLE_POD and not _is(event.new, queued.pod):
-            return ""
         if event.wildcard:
             return "later" if event.new is None or event.new == queued.pod.uid else ""
         if any(self._rules.wakes(event, queued.pod, plugin) for plugin in sorted(queued.pending_plugins)):
@@ -226,7 +232,7 @@ class SchedulingQueue:
     @property
     def flush_deadline(self) -> float | None:
         """When the first unschedulable pod has waited too long, in seconds since 1970."""
-        oldest = next(iter(self._unschedulable.values()), None)
+        oldest = next(iter(self._unschedulable), None)
         return self._flush_time(oldest) if oldest is not None else None
 
     def _flush_time(self, queued: QueuedPod) -> float:
@@ -246,8 +252,8 @@ class SchedulingQueue:
             self._flush(now)
 
     def _flush(self, now: float) -> None:
-        for queued in [queued for queued in self._unschedulable.values() if self._flush_time(queued) <= now]:
-            del self._unschedulable[queued.pod.uid]
+        for queued in [queued for queued in self._unschedulable if self._flush_time(queued) <= now]:
+            self._unschedulable.pop(queued.pod.uid)
             self._requeue(queued, _TIMEOUT.label)
         self._in_flight.happened(_TIMEOUT)
 
@@ -294,7 +300,7 @@ class SchedulingQueue:
             return True
         queued.gating_plugin = status.plugin
         queued.unschedulable_plugins |= {status.plugin}
-        self._gated[queued.pod.uid] = queued
+        self._gated.put(queued, (status.plugin,))
         self.incoming["unschedulable", reason] += 1
         return False
 
@@ -321,8 +327,8 @@ class SchedulingQueue:
     def __iter__(self) -> Iterator[QueuedPod]:
         for place in (self._active, self._backing_off, self._backing_off_after_error):
             yield from place
-        yield from self._unschedulable.values()
-        yield from self._gated.values()
+        yield from self._unschedulable
+        yield from self._gated
 
     def __len__(self) -> int:
         return sum(self.pending().values())
@@ -336,7 +342,3 @@ def own_updates(old: PendingPod, new: PendingPod) -> Iterator[Occurrence]:
     """List the events that the update of a pending pod amounts to."""
     for action in pod_updates(old, new):
         yield Occurrence(EventResource.UNSCHEDULABLE_POD, action, old, new)
-
-
-def _is(subject: object, pod: PendingPod) -> bool:
-    return isinstance(subject, PendingPod) and subject.uid == pod.uid

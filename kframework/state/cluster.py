@@ -5,6 +5,7 @@ Only the inbox and the cycle change it, so between two changes the tables *are* 
 
 from __future__ import annotations
 
+import copy
 from typing import TypeVar, cast
 
 from kframework.errors import KFrameworkError
@@ -92,13 +93,17 @@ class ClusterState:
         self._place(pod)
 
     def forget(self, uid: str) -> PodInfo | None:
-        """Take an assumed pod back; None if it is not assumed (any more)."""
+        """Take an assumed pod back; None if it is not assumed (any more).
+
+        Returns a copy of the pod that still names its node, for those who ask later what was freed.
+        """
         if uid not in self.assumed:
             return None
         pod = self.remove_pod(uid)
         assert pod is not None
+        was = copy.copy(pod)
         pod.node_name = ""
-        return pod
+        return was
 
     def put_pod(self, pod: Pod) -> PodInfo | None:
         """Take in a pod that the API says is assigned: confirm it if assumed, else add or replace it.

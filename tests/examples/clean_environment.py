@@ -25,6 +25,10 @@ exec "{python}" -m pip --python "{target}" "$command" --no-deps --no-index --no-
 """
 
 
+#: Variables that would let the tests' own surroundings shine through; make sets its own for every command it runs.
+_OTHERS = ("PYTHON", "KFRAMEWORK", "MAKE", "MFLAGS")
+
+
 class CleanEnvironment:
     """A virtual environment in a folder; `pip` in it installs offline."""
 
@@ -46,7 +50,7 @@ class CleanEnvironment:
 
     def variables(self) -> dict[str, str]:
         """Return the variables of a shell in which the environment is active."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KFRAMEWORK"))}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OTHERS)}
         builders = str(Path(sys.executable).parent)
         path = os.pathsep.join([str(self.bin), inherited.get("PATH", os.defpath), builders])
         return inherited | {"PATH": path, "VIRTUAL_ENV": str(self.folder), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}

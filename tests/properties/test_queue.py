@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 from hypothesis import settings
@@ -14,6 +14,7 @@ from kframework.events import Occurrence
 from kframework.queue.backoff import Backoff
 from kframework.queue.heap import Heap
 from kframework.queue.in_flight import InFlight
+from kframework.queue.pool import Holder, Pool
 from kframework.queue.scheduling_queue import SchedulingQueue, own_updates
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
@@ -267,8 +268,15 @@ def stay_where_it_was(heap: Heap, uid: str) -> QueuedPod | None:
     return heap.get(uid)
 
 
-def release_by_any_event(queue: SchedulingQueue, event: Occurrence, queued: QueuedPod) -> bool:
-    return True
+def look_at_everybody(pool: Pool, holders: Collection[Holder]) -> list[QueuedPod]:
+    return list(pool)
+
+
+_held_by = Pool.held_by
+
+
+def lose_the_index(pool: Pool, holders: Collection[Holder]) -> list[QueuedPod]:
+    return _held_by(pool, sorted(holders)[:1])
 
 
 def flush_a_little_early(queue: SchedulingQueue, queued: QueuedPod) -> float:
@@ -288,7 +296,8 @@ def wake_up_late(queue: SchedulingQueue) -> float | None:
         (InFlight, "done", keep_the_events),
         (SchedulingQueue, "_take", pop_after_errors_too),
         (Heap, "remove", stay_where_it_was),
-        (SchedulingQueue, "_ungates", release_by_any_event),
+        (Pool, "held_by", look_at_everybody),
+        (Pool, "held_by", lose_the_index),
         (SchedulingQueue, "_flush_time", flush_a_little_early),
         (SchedulingQueue, "retry_deadline", property(wake_up_late)),
     ],

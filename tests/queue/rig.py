@@ -8,6 +8,7 @@ from functools import cache
 from kframework.events import ActionType, ClusterEvent, EventResource, Occurrence
 from kframework.queue import SchedulingQueue
 from kframework.queue.backoff import Backoff
+from kframework.queue.pool import Holder
 from kframework.queue.scheduling_queue import own_updates
 from kframework.state.pods import Interned, PendingPod
 from kframework.state.queued_pod import QueuedPod
@@ -52,6 +53,11 @@ REGISTERED: Mapping[str, tuple[ClusterEvent, ...]] = {
 }
 
 _interned = Interned()
+
+
+def registered(event: Occurrence, plugin: str) -> bool:
+    """Tell whether a plugin registered an event."""
+    return any(registration.matches(event) for registration in REGISTERED.get(plugin, ()))
 
 
 @cache
@@ -110,8 +116,13 @@ class Rig:
         plugin = self.gates.get(pod.name)
         return Status(Code.UNSCHEDULABLE, ("held back",), plugin) if plugin else None
 
+    def interested(self, event: Occurrence) -> set[Holder]:
+        return {("default-scheduler", plugin) for plugin in REGISTERED if registered(event, plugin)}
+
     def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
-        return any(registration.matches(event) for registration in REGISTERED.get(plugin, ()))
+        """Answer as hints do that tell the update of this pod from that of another."""
+        about_another = isinstance(event.new, PendingPod) and event.new.uid != pod.uid
+        return registered(event, plugin) and not about_another
 
     # -- what the engine does with the queue -----------------------------------------------------------------------
 

@@ -1,0 +1,88 @@
+"""What events cost a scheduler with 10,000 unschedulable pods: the share of a core at 1,000 events a second.
+
+Run with `python -m benchmarks.queue`. The pods ask for more cpu than any node has; the events come to a running engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+import msgspec
+
+from benchmarks.cycle import NODES, _node, engine
+from kframework.objects import Container, Node, NodeCondition, ObjectMeta, Pod, PodSpec, Resources
+from kframework.pod_engine import PodEngine
+from kframework.state.inbox import Changed, Message
+
+PODS = 10_000
+EVENTS = 2_000
+RATE = 1_000
+
+
+def _greedy(index: int) -> Pod:
+    requests: dict[str, str | int | float] = {"cpu": f"{200 + index % 10}"}
+    return Pod(
+        metadata=ObjectMeta(name=f"greedy-{index}", namespace="default", uid=f"greedy-{index}"),
+        spec=PodSpec(containers=(Container(name="main", resources=Resources(requests=requests)),)),
+    )
+
+
+def _crowded() -> PodEngine:
+    made, _ = engine()
+    for index in range(PODS):
+        made.offer(Changed(_greedy(index)))
+    while made.step():
+        pass
+    assert made.queue.pending()["unschedulable"] == PODS, made.queue
+    return made
+
+
+def _heartbeat(index: int) -> Message:
+    node = _node(index % NODES)
+    beat = NodeCondition(type="Ready", status="True", last_heartbeat_time=f"2026-01-01T00:00:{index % 60:02}Z")
+    return Changed(msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, conditions=(beat,))))
+
+
+def _annotation(index: int) -> Message:
+    node = _node(index % NODES)
+    return Changed(_replaced(node, annotations={"seen": str(index)}))
+
+
+def _label(index: int) -> Message:
+    node = _node(index % NODES)
+    return Changed(_replaced(node, labels={**node.metadata.labels, "round": str(index)}))
+
+
+def _replaced(node: Node, **metadata: dict[str, str]) -> Node:
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, **metadata))
+
+
+def measure(title: str, event: Callable[[int], Message]) -> None:
+    """Print what one event costs, and what share of a core 1,000 of them a second take."""
+    made = _crowded()
+    for index in range(NODES):
+        made.offer(_heartbeat(index))
+    made.step()
+    messages = [event(index) for index in range(EVENTS)]
+    tried = made.attempts
+    began = perf_counter()
+    for message in messages:
+        made.offer(message)
+        made.step()
+    seconds = (perf_counter() - began) / EVENTS
+    attempts = made.attempts - tried
+    print(f"{title:<52}{seconds * 1e6:>9.1f}{seconds * RATE:>9.1%}{attempts:>10}")
+
+
+def main() -> None:
+    """Run every case."""
+    header = f"{PODS:,} unschedulable pods, {NODES:,} nodes"
+    print(f"{header:<52}{'us/event':>9}{'of a core':>9}{'attempts':>10}")
+    measure("node heartbeat", _heartbeat)
+    measure("node annotation: nobody is interested", _annotation)
+    measure("node label: interested plugins hold no pod", _label)
+
+
+if __name__ == "__main__":
+    main()

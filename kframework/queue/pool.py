@@ -1,0 +1,69 @@
+"""Pods that wait for an event, found by the plugin that holds them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kframework.state.queued_pod import QueuedPod
+
+__all__ = ["Holder", "Pool"]
+
+#: A profile and one of its plugins, both by name.
+Holder = tuple[str, str]
+
+
+class Pool:
+    """Pods in the order of their arrival, indexed by the plugins that hold them.
+
+    So an event costs what the pods cost that an interested plugin holds, however many others wait.
+    """
+
+    def __init__(self) -> None:
+        self._pods: dict[str, tuple[int, QueuedPod, tuple[Holder, ...]]] = {}
+        self._held: dict[Holder, dict[str, None]] = {}
+        self._arrivals = 0
+
+    def put(self, queued: QueuedPod, plugins: Iterable[str]) -> None:
+        """Take a pod in that these plugins of its profile hold back; it must not be in."""
+        self._arrivals += 1
+        uid, profile = queued.pod.uid, queued.pod.scheduler_name
+        holders = tuple((profile, plugin) for plugin in plugins)
+        self._pods[uid] = (self._arrivals, queued, holders)
+        for holder in holders:
+            self._held.setdefault(holder, {})[uid] = None
+
+    def pop(self, uid: str) -> QueuedPod | None:
+        """Take a pod out; None if it is not in."""
+        found = self._pods.pop(uid, None)
+        if found is None:
+            return None
+        _, queued, holders = found
+        for holder in holders:
+            held = self._held[holder]
+            del held[uid]
+            if not held:
+                del self._held[holder]
+        return queued
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """Return a pod without taking it out."""
+        found = self._pods.get(uid)
+        return found[1] if found is not None else None
+
+    def held_by(self, holders: Iterable[Holder]) -> list[QueuedPod]:
+        """List the pods that one of these plugins holds back, in the order of their arrival."""
+        uids = {uid for holder in holders for uid in self._held.get(holder, ())}
+        found = sorted((self._pods[uid][:2] for uid in uids), key=lambda entry: entry[0])
+        return [queued for _, queued in found]
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._pods
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return (queued for _, queued, _ in self._pods.values())
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __repr__(self) -> str:
+        return f"<Pool of {len(self)} held by {len(self._held)} plugins>"

@@ -1,0 +1,66 @@
+"""The pool of pods that wait for an event, and its index by the plugins that hold them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kframework.queue.pool import Pool
+from tests.queue.rig import queued
+
+PROFILE = "default-scheduler"
+
+
+def names(pool: Pool, *plugins: str) -> list[str]:
+    return [found.pod.name for found in pool.held_by((PROFILE, plugin) for plugin in plugins)]
+
+
+def test_pods_are_found_by_those_who_hold_them() -> None:
+    pool = Pool()
+    pool.put(queued("a"), ("Fit", "Taints"))
+    pool.put(queued("b"), ("Taints",))
+    assert names(pool, "Fit") == ["a"]
+    assert names(pool, "Taints") == ["a", "b"]
+    assert names(pool, "Taints", "Fit", "Other") == ["a", "b"]
+    assert pool.held_by([("other-scheduler", "Fit")]) == []
+    assert repr(pool) == "<Pool of 2 held by 2 plugins>"
+
+
+def test_a_pod_that_left_is_found_no_more() -> None:
+    pool = Pool()
+    pod = queued("a")
+    pool.put(pod, ("Fit",))
+    assert pool.pop(pod.pod.uid) is pod
+    assert pool.pop(pod.pod.uid) is None
+    assert pod.pod.uid not in pool and pool.get(pod.pod.uid) is None
+    assert names(pool, "Fit") == [] and len(pool) == 0
+    assert repr(pool) == "<Pool of 0 held by 0 plugins>"
+
+
+@pytest.mark.parametrize("holders", [(), ("Fit",), ("Fit", "Taints")])
+def test_it_lists_all_in_the_order_of_their_arrival(holders: tuple[str, ...]) -> None:
+    pool = Pool()
+    for name in ("c", "a", "b"):
+        pool.put(queued(name), holders)
+    assert [found.pod.name for found in pool] == ["c", "a", "b"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 8), st.frozensets(st.sampled_from("ABCD")), st.frozensets(st.sampled_from("ABCD")))
+    )
+)
+def test_the_index_finds_what_a_look_at_all_pods_finds(
+    steps: list[tuple[int, frozenset[str], frozenset[str]]],
+) -> None:
+    pool = Pool()
+    held: dict[str, frozenset[str]] = {}
+    for number, holders, asked in steps:
+        pod = queued(f"pod-{number}")
+        if pool.pop(pod.pod.uid) is None:
+            pool.put(pod, sorted(holders))
+            held[pod.pod.name] = holders
+        else:
+            del held[pod.pod.name]
+        assert names(pool, *sorted(asked)) == [name for name, by in held.items() if by & asked]
