@@ -151,12 +151,12 @@ class NodeAffinity(Plugin):
         return [ClusterEvent(EventResource.NODE, change, self.after_node_change)]
 
     def after_node_change(self, pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
-        """Queue the pod for a node that it has come to match; where only the added affinity stood against it, not."""
-        required = _required(pod)
-        if not (_matches(self._enforced, new) and _matches(required, new)):
-            return QueueingHint.SKIP
-        matched = old is not None and _matches(required, old)
-        return QueueingHint.SKIP if matched else QueueingHint.QUEUE
+        """Queue the pod for a node that has come to match its affinity and the added one."""
+        matched = old is not None and self._fits(pod, old)
+        return QueueingHint.QUEUE if self._fits(pod, new) and not matched else QueueingHint.SKIP
+
+    def _fits(self, pod: PendingPod, node: Node) -> bool:
+        return _matches(self._enforced, node) and _matches(_required(pod), node)
 
 
 def _matches(predicate: NodePredicate | None, node: Node) -> bool:

@@ -166,8 +166,20 @@ class NodeResourcesFit(Plugin):
     def events_to_register(self) -> list[ClusterEvent]:
         return [
             ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, after_pod_change),
-            ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, after_node_change),
+            ClusterEvent(
+                EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, self.after_node_change
+            ),
         ]
+
+    def after_node_change(self, pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
+        """Queue the pod for a node that could hold it if it were empty, and is new or offers more of what it wants."""
+        wanted = {"pods": 1} | {resource: amount for resource, amount, _ in self._checked(pod)}
+        after = allocatable(new)
+        if any(amount > after.get(resource, 0) for resource, amount in wanted.items()):
+            return QueueingHint.SKIP
+        before = allocatable(old) if old is not None else {}
+        grown = old is None or any(after[resource] > before.get(resource, 0) for resource in wanted)
+        return QueueingHint.QUEUE if grown else QueueingHint.SKIP
 
 
 def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo | None) -> QueueingHint:
@@ -181,17 +193,6 @@ def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo | None) -> Queu
         wanted = (resource for resource, amount in pod.template.fit if amount)
         frees = bool(new.node_name) and any(after.get(name, 0) < before.get(name, 0) for name in wanted)
     return QueueingHint.QUEUE if frees else QueueingHint.SKIP
-
-
-def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
-    """Queue the pod for a node that could hold it if it were empty, and is new or offers more of what the pod wants."""
-    wanted = {"pods": 1} | {resource: amount for resource, amount in pod.template.fit if amount}
-    after = allocatable(new)
-    if any(amount > after.get(resource, 0) for resource, amount in wanted.items()):
-        return QueueingHint.SKIP
-    before = allocatable(old) if old is not None else {}
-    grown = old is None or any(after[resource] > before.get(resource, 0) for resource in wanted)
-    return QueueingHint.QUEUE if grown else QueueingHint.SKIP
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------

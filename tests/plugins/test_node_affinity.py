@@ -331,7 +331,9 @@ MINE = adding(affinity([labelled(condition("pool", "In", "mine"))]))
         (None, {"disk": "ssd"}, {}, False),
         (MINE, None, {"disk": "ssd"}, False),
         (MINE, {"pool": "mine"}, {"disk": "ssd", "pool": "mine"}, True),
-        (MINE, {"disk": "ssd"}, {"disk": "ssd", "pool": "mine"}, False),
+        (MINE, {"disk": "ssd"}, {"disk": "ssd", "pool": "mine"}, True),  # not so in kube-scheduler
+        (MINE, {"disk": "ssd", "pool": "mine"}, {"disk": "ssd", "pool": "mine", "a": "x"}, False),
+        (MINE, {"pool": "mine"}, {"disk": "ssd"}, False),
     ],
 )
 @pytest.mark.parametrize("pod", [pod_of(SSD), pod_of(affinity([*SSD[REQUIRED]["nodeSelectorTerms"], named("other")]))])
