@@ -1,8 +1,8 @@
-"""One plugin in a profile of its own, on tables without a scheduler: what its contract is checked with."""
+"""One plugin in a profile of its own, on tables without a cluster behind them: what its contract is checked with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import yaml
@@ -15,15 +15,16 @@ from kframework.plugin import Plugin
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profile import Profile
-from kframework.profiles import compile_profiles
+from kframework.profiles import Profiles, compile_profiles
 from kframework.registry import Registry, points_of
 from kframework.state.cluster import ClusterState
 
-__all__ = ["profile_of"]
+__all__ = ["PROFILE", "profile_of", "profiles_of"]
 
 T = TypeVar("T")
 
-_PROFILE = "default-scheduler"
+#: The name of the profile.
+PROFILE = "default-scheduler"
 
 
 def profile_of(plugin: type[Plugin], args: Mapping[str, object], cluster: ClusterState) -> Profile:
@@ -31,22 +32,32 @@ def profile_of(plugin: type[Plugin], args: Mapping[str, object], cluster: Cluste
 
     Its handle shows the cluster; what the plugin asks for through it is not done. Raises ConfigError.
     """
-    outside = Nowhere()
-    engine = PodEngine(cluster, SystemClock(), outside, verifying=False)
-    profiles = compile_profiles(
-        parse(_configuration(plugin, args), "args"),
-        Registry.of(plugin),
-        lambda profile, name: PluginHandle(engine, outside, profile, name),
-    )
+    engine = PodEngine(cluster, SystemClock(), Nowhere(), verifying=False)
+    profiles = profiles_of(plugin, args, engine)
     engine.use(profiles)
-    return profiles[_PROFILE]
+    return profiles[PROFILE]
 
 
-def _configuration(plugin: type[Plugin], args: Mapping[str, object]) -> str:
+def profiles_of(
+    plugin: type[Plugin], args: Mapping[str, object], engine: PodEngine, beside: Sequence[str] = ()
+) -> Profiles:
+    """Compile a profile that has this plugin, those `beside` it and what every profile must have; raises ConfigError.
+
+    Through its handle the plugin sees and asks the engine; no API is behind it.
+    """
+    return compile_profiles(
+        parse(_configuration(plugin, args, beside), "args"),
+        Registry.of(plugin),
+        lambda profile, name: PluginHandle(engine, Nowhere(), profile, name),
+    )
+
+
+def _configuration(plugin: type[Plugin], args: Mapping[str, object], beside: Sequence[str]) -> str:
     needed = {"queue_sort": "PrioritySort", "bind": "DefaultBinder"}
-    names = [name for point, name in needed.items() if point not in points_of(plugin)] + [plugin.name]
+    names = [name for point, name in needed.items() if point not in points_of(plugin)]
+    names += [name for name in beside if name not in (*names, plugin.name)] + [plugin.name]
     profile = {
-        "schedulerName": _PROFILE,
+        "schedulerName": PROFILE,
         "plugins": {"multiPoint": {"enabled": [{"name": name} for name in names], "disabled": [{"name": "*"}]}},
         "pluginConfig": [{"name": plugin.name, "args": dict(args)}] if args else [],
     }

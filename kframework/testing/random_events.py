@@ -1,0 +1,230 @@
+"""What happens to a cluster, at random and one thing at a time, as an API server would tell of it.
+
+Nothing happens that an API server would refuse: a pod on its way keeps its constraints, tolerations are only added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from random import Random
+from typing import TypeVar
+
+import msgspec
+
+from kframework.objects import (
+    ApiObject,
+    Namespace,
+    Node,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodSchedulingGate,
+    Service,
+    StorageClass,
+)
+from kframework.objects.kinds import reference
+from kframework.state.inbox import Changed, Gone
+from kframework.testing.clusters import random_node, random_pod
+
+__all__ = ["GATE", "RandomEvents"]
+
+#: The scheduling gate that some pods are created with.
+GATE = "example.com/hold"
+
+T = TypeVar("T", bound=ApiObject)
+
+_MOST_NODES, _MOST_PODS = 3, 12
+
+_HOSTNAME = "kubernetes.io/hostname"
+#: What may change of a node: the part of the object, and the field in it.
+_OF_A_NODE = (
+    ("metadata", "labels"),
+    ("metadata", "annotations"),
+    ("spec", "taints"),
+    ("spec", "unschedulable"),
+    ("status", "allocatable"),
+    ("status", "images"),
+    ("status", "declared_features"),
+)
+_OTHERS: Sequence[ApiObject] = (
+    Namespace(metadata=ObjectMeta(name="default")),
+    Namespace(metadata=ObjectMeta(name="other")),
+    Service(metadata=ObjectMeta(name="web", namespace="default")),
+    StorageClass(metadata=ObjectMeta(name="fast")),
+    PersistentVolume(metadata=ObjectMeta(name="disk")),
+    PersistentVolumeClaim(metadata=ObjectMeta(name="data", namespace="default")),
+)
+
+
+class RandomEvents:
+    """The objects of a cluster, and what happens to them.
+
+    `nodes`, `pods` and `objects` are mixed in: these nodes come, go and lend what they have to others, copies of these
+    pods run and wait, these objects come, go and get labels. There are few nodes and pods at a time: where any pod
+    finds a place, none waits for anything.
+    """
+
+    def __init__(
+        self,
+        random: Random,
+        *,
+        nodes: Iterable[Node] = (),
+        pods: Iterable[Pod] = (),
+        objects: Iterable[ApiObject] = (),
+    ) -> None:
+        self.random = random
+        self._given_nodes = tuple(nodes)
+        self._given_pods = tuple(pods)
+        self._possible = (*_OTHERS, *objects)
+        self._nodes: dict[str, Node] = {}
+        self._pods: dict[str, Pod] = {}
+        self._others: dict[str, ApiObject] = {}
+        self._made = 0
+
+    def opening(self) -> Iterator[Changed | Gone]:
+        """List what is there from the start."""
+        for node in self._given_nodes:
+            yield self._put_node(node)
+        yield self._put_node(random_node(self.random, self._name("node")))
+        for _ in range(self.random.randint(2, 6)):
+            yield self._create_pod()
+
+    def draw(self) -> Changed | Gone:
+        """Let something happen."""
+        happenings = (
+            *[self._change_node] * 4,
+            *[self._change_pod] * 4,
+            *[self._create_pod] * 2,
+            *[self._remove_pod] * 2,
+            self._add_node,
+            self._remove_node,
+            self._start_pod,
+            self._change_other,
+        )
+        return self.random.choice(happenings)()
+
+    # -- what a scheduler does -------------------------------------------------------------------------------------
+
+    def bound(self, uid: str, node_name: str) -> Iterator[Changed]:
+        """A pod is bound, if it still exists."""
+        if uid in self._pods:
+            yield self._put_pod(_with(self._pods[uid], "spec", node_name=node_name))
+
+    def nominated(self, uid: str, node_name: str) -> Iterator[Changed]:
+        """A pod is nominated to a node, or to none ("") any more, if it still exists."""
+        pod = self._pods.get(uid)
+        if pod is not None and pod.status.nominated_node_name != node_name:
+            yield self._put_pod(_with(pod, "status", nominated_node_name=node_name))
+
+    def evicted(self, uid: str) -> Iterator[Gone]:
+        """A pod is evicted, if it still exists."""
+        if uid in self._pods:
+            yield Gone(self._pods.pop(uid))
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def _add_node(self) -> Changed | Gone:
+        if len(self._nodes) >= _MOST_NODES:
+            return self._remove_node()
+        away = [node for node in self._given_nodes if node.metadata.name not in self._nodes]
+        return self._put_node(self.random.choice(away) if away else random_node(self.random, self._name("node")))
+
+    def _change_node(self) -> Changed:
+        node = self._nodes[self.random.choice(list(self._nodes))]
+        for part, field in self.random.sample(_OF_A_NODE, self.random.choice([1, 1, 1, 2])):
+            node = _with(node, part, **{field: getattr(getattr(self._other_node(node.metadata.name), part), field)})
+        return self._put_node(node)
+
+    def _other_node(self, name: str) -> Node:
+        if self._given_nodes and self.random.random() < 0.5:
+            other = self.random.choice(self._given_nodes)
+            return _with(other, "metadata", labels=other.metadata.labels | {_HOSTNAME: name})
+        return random_node(self.random, name)
+
+    def _remove_node(self) -> Changed | Gone:
+        if len(self._nodes) == 1:
+            return self._add_node()
+        return Gone(self._nodes.pop(self.random.choice(list(self._nodes))))
+
+    def _put_node(self, node: Node) -> Changed:
+        self._nodes[node.metadata.name] = node
+        return Changed(node)
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
+    def _start_pod(self) -> Changed | Gone:
+        if len(self._pods) >= _MOST_PODS:
+            return self._remove_pod()
+        return self._put_pod(_with(self._new_pod(), "spec", node_name=self.random.choice(list(self._nodes))))
+
+    def _create_pod(self) -> Changed | Gone:
+        if len(self._pods) >= _MOST_PODS:
+            return self._remove_pod()
+        pod, luck = self._new_pod(), self.random.random()
+        if luck < 0.15:
+            pod = _with(pod, "spec", scheduling_gates=(PodSchedulingGate(name=GATE),))
+        elif luck < 0.3:
+            pod = _with(pod, "status", nominated_node_name=self.random.choice(list(self._nodes)))
+        return self._put_pod(pod)
+
+    def _new_pod(self) -> Pod:
+        name = self._name("pod")
+        if self._given_pods and self.random.random() < 0.5:
+            return _with(self.random.choice(self._given_pods), "metadata", name=name, uid=name)
+        return random_pod(self.random, name)
+
+    def _change_pod(self) -> Changed | Gone:
+        """Change a pod as an API server allows it; every other time one that waits."""
+        if not self._pods:
+            return self._create_pod()
+        waiting = [pod for pod in self._pods.values() if not pod.spec.node_name]
+        some = waiting if waiting and self.random.random() < 0.5 else list(self._pods.values())
+        pod = self.random.choice(some)
+        other = self._new_pod()
+        change = self.random.choice(["labels", "size", "tolerations", "gates", "nomination"])
+        if change == "labels":
+            pod = _with(pod, "metadata", labels=other.metadata.labels)
+        elif change == "size":
+            size = other.spec.containers[0].resources
+            resized = tuple(msgspec.structs.replace(each, resources=size) for each in pod.spec.containers)
+            pod = _with(pod, "spec", containers=resized)
+        elif change == "tolerations":
+            pod = _with(pod, "spec", tolerations=pod.spec.tolerations + other.spec.tolerations)
+        elif change == "gates":
+            pod = _with(pod, "spec", scheduling_gates=())
+        else:
+            pod = _with(pod, "status", nominated_node_name="")
+        return self._put_pod(pod)
+
+    def _remove_pod(self) -> Changed | Gone:
+        if not self._pods:
+            return self._create_pod()
+        return Gone(self._pods.pop(self.random.choice(list(self._pods))))
+
+    def _put_pod(self, pod: Pod) -> Changed:
+        self._pods[pod.metadata.uid] = pod
+        return Changed(pod)
+
+    # -- all else --------------------------------------------------------------------------------------------------
+
+    def _change_other(self) -> Changed | Gone:
+        possible = self.random.choice(self._possible)
+        key = reference(possible)
+        if key in self._others and self.random.random() < 0.5:
+            return Gone(self._others.pop(key))
+        labels = possible.metadata.labels | self._labels()
+        self._others[key] = _with(possible, "metadata", labels=labels)
+        return Changed(self._others[key])
+
+    def _labels(self) -> dict[str, str]:
+        return {"team": self.random.choice("ab")} if self.random.random() < 0.5 else {}
+
+    def _name(self, kind: str) -> str:
+        self._made += 1
+        return f"{kind}-{self._made}"
+
+
+def _with(obj: T, part: str, **values: object) -> T:
+    """Return the object with other values in its metadata, spec or status."""
+    return msgspec.structs.replace(obj, **{part: msgspec.structs.replace(getattr(obj, part), **values)})

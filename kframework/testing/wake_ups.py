@@ -1,0 +1,238 @@
+"""Whether every pod that a plugin holds back is woken by what lets it go: no wake-up is lost.
+
+    def test_no_wake_up_is_lost():
+        assert check_wake_ups(FewestPods, args={"maxPodsPerNode": 3}).needless < 0.5
+
+A real engine schedules random pods on a random cluster. After each of many events every pod that sleeps on is tried
+again, as a what-if: if it could go now, and could not before, a hint or a registration is missing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from random import Random
+
+import msgspec
+
+from kframework.afresh import Afresh
+from kframework.clock import VIRTUAL_EPOCH
+from kframework.decision import Decision
+from kframework.effects import Reservation
+from kframework.events import Occurrence
+from kframework.objects import ApiObject, Node, Pod, PodCondition
+from kframework.objects.kinds import reference
+from kframework.plugin import Plugin
+from kframework.pod_engine import PodEngine
+from kframework.profile import Profile
+from kframework.profiles import Profiles
+from kframework.state.cluster import ClusterState
+from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, Synced
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.queued_pod import QueuedPod
+from kframework.status import Code
+from kframework.testing.alone import PROFILE, profiles_of
+from kframework.testing.random_events import RandomEvents
+
+__all__ = ["LostWakeUp", "WakeUps", "check_wake_ups"]
+
+#: So many events happen to a cluster, and so many attempts follow on one at most.
+_EVENTS, _ATTEMPTS = 100, 50
+
+
+class LostWakeUp(AssertionError):
+    """Raised when a pod sleeps through the event that lets it go; says which pod and event, and who was asked."""
+
+
+class WakeUps(msgspec.Struct):
+    """What came of the events.
+
+    `queue` and `skip` count the answers of the hints, as `Plugin NodeAdd`; a registration without a hint says Queue.
+    `woken` pods were woken by an event of the cluster, `in_vain` so many of them.
+    """
+
+    queue: Counter[str] = msgspec.field(default_factory=Counter)
+    skip: Counter[str] = msgspec.field(default_factory=Counter)
+    woken: int = 0
+    in_vain: int = 0
+
+    @property
+    def needless(self) -> float:
+        """The share of the woken pods that could not go all the same."""
+        return self.in_vain / self.woken if self.woken else 0.0
+
+
+def check_wake_ups(
+    plugin: type[Plugin],
+    *,
+    args: Mapping[str, object] | None = None,
+    beside: Sequence[str] = (),
+    nodes: Iterable[Node] = (),
+    pods: Iterable[Pod] = (),
+    objects: Iterable[ApiObject] = (),
+    examples: int = 20,
+    seed: int = 0,
+) -> WakeUps:
+    """Let much happen to `examples` random clusters; raise LostWakeUp when a pod should have been woken and was not.
+
+    `args` are spelled as in YAML; `beside` names other plugins of the profile. `nodes`, `pods` and `objects` (of all
+    other kinds) are mixed into what happens: give some that the plugin is about. See from the answer that the hints
+    said both Queue and Skip. Pods that Reserve or Permit sends back are not judged: only an attempt can tell whether
+    they could go. The same seed asks the same questions. Raises ConfigError for a plugin that cannot be loaded.
+    """
+    nodes, pods, objects, wake_ups = list(nodes), list(pods), list(objects), WakeUps()
+    for example in range(examples):
+        events = RandomEvents(Random(f"{seed}/{example}"), nodes=nodes, pods=pods, objects=objects)
+        course = _Course(plugin.name, events, wake_ups, f"example {example} of seed {seed}")
+        course.engine.use(course.overhear(profiles_of(plugin, args or {}, course.engine, beside)))
+        course.run()
+    return wake_ups
+
+
+class _Overheard(Profiles):
+    """Profiles that note what was asked of the hints about each pod since the notes were last cleared."""
+
+    def __init__(self, profiles: Mapping[str, Profile], wake_ups: WakeUps) -> None:
+        super().__init__(profiles)
+        self._wake_ups = wake_ups
+        self.notes: dict[str, dict[str, list[str]]] = {}
+
+    def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
+        woken = super().wakes(event, pod, plugin)
+        if any(registration.matches(event) for registration in self[pod.scheduler_name].events.get(plugin, ())):
+            (self._wake_ups.queue if woken else self._wake_ups.skip)[f"{plugin} {event.label}"] += 1
+            if not woken:
+                self.notes.setdefault(pod.uid, {}).setdefault(plugin, []).append(event.label)
+        return woken
+
+    def said(self, queued: QueuedPod) -> str:
+        """Say what those that hold a pod back had to say of what happened."""
+        skipped = self.notes.get(queued.pod.uid, {})
+        return "; ".join(
+            f"the hint of {plugin} said Skip to {' and '.join(skipped[plugin])}"
+            if plugin in skipped
+            else f"{plugin} registered no such event"
+            for plugin in sorted(queued.rejectors)
+        )
+
+
+class _Course:
+    """The course of one cluster: what happens, and what its engine makes of it; it is the engine's outside too."""
+
+    def __init__(self, name: str, events: RandomEvents, wake_ups: WakeUps, source: str) -> None:
+        self.name = name
+        self.events = events
+        self.wake_ups = wake_ups
+        self.source = source
+        self.engine: PodEngine = PodEngine(ClusterState(), self, self, verifying=False)
+        #: The pods that sleep and that nothing but an event can help.
+        self.stuck: set[str] = set()
+        self._told: list[Changed | Gone] = []
+
+    def overhear(self, profiles: Profiles) -> Profiles:
+        """Return the profiles such that what the hints say is noted."""
+        self.profiles: _Overheard = _Overheard(profiles, self.wake_ups)
+        return self.profiles
+
+    def run(self) -> None:
+        """Let one thing after the other happen, and see after each who sleeps on."""
+        for message in self.events.opening():
+            self.engine.offer(message)
+        self.engine.offer(Synced())
+        self._settle()
+        for _ in range(_EVENTS):
+            message = self.events.draw()
+            change = "is new or has changed" if isinstance(message, Changed) else "is gone"
+            self._happen(f"{reference(message.obj)} {change}", [message])
+            self._settle()
+
+    def _settle(self) -> None:
+        """Give the pods their turns, until there is none left to try; note who cannot go."""
+        for _ in range(_ATTEMPTS):
+            tried = self.engine.step()
+            self.stuck.update(
+                queued.pod.uid
+                for queued in self._asleep()
+                if queued.pod.uid not in self.stuck and self._way(queued) is None
+            )
+            if not tried and not self._told:
+                break
+            told, self._told = self._told, []
+            self._happen("an attempt" if tried else "the end of a binding", told)
+
+    def _happen(self, title: str, messages: Iterable[Changed | Gone]) -> None:
+        """Let something happen, and look at every pod that was stuck."""
+        self.profiles.notes.clear()
+        for message in messages:
+            if isinstance(message, Changed):
+                self.engine.handlers.changed(message.obj)
+            else:
+                self.engine.handlers.gone(message.obj)
+        asleep = {queued.pod.uid for queued in self._asleep()}
+        for queued in list(self.engine.queue):
+            if queued.pod.uid in self.stuck:
+                self._judge(title, queued, woken=queued.pod.uid not in asleep)
+        self.stuck &= asleep
+
+    def _judge(self, title: str, queued: QueuedPod, *, woken: bool) -> None:
+        way = self._way(queued)
+        if woken:
+            self.wake_ups.woken += 1
+            self.wake_ups.in_vain += way is None
+        elif way is not None:
+            held = "held" if queued.gating_plugin else "rejected"
+            raise LostWakeUp(
+                f"{self.name}: pod {queued.pod.key} sleeps on though it could {way} ({self.source}, after: {title}); "
+                f"it was {held} by {', '.join(sorted(queued.rejectors))}: {self.profiles.said(queued)}"
+            )
+
+    def _asleep(self) -> Iterator[QueuedPod]:
+        queue = self.engine.queue
+        return (queued for queued in queue if queue.dormant(queued.pod.uid))
+
+    def _way(self, queued: QueuedPod) -> str | None:
+        """Say where a pod could go if it were tried now; None: nowhere."""
+        if self.profiles.gate(queued.pod) is not None:
+            return None
+        if queued.gating_plugin:
+            return "pass PreEnqueue"
+        afresh = Afresh(self.engine.cluster, self.profiles[PROFILE], queued.pod)
+        if afresh.narrowing.status is not None:
+            return None
+        row = next((row for row in afresh.rows(0) if afresh.objection(row) is None), None)
+        return f"go to node {afresh.nodes[row].name}" if row is not None else None
+
+    # -- the outside -----------------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Time stands still: no flush wakes a pod, and no rest keeps one from its turn."""
+        return VIRTUAL_EPOCH
+
+    def bind(self, reservation: Reservation) -> None:
+        """Bind a pod as soon as Permit lets it."""
+        reservation.reserved.on_verdict(lambda: self._permitted(reservation))
+
+    def _permitted(self, reservation: Reservation) -> None:
+        uid, attempt, verdict = reservation.pod.uid, reservation.attempt, reservation.reserved.verdict
+        assert verdict is not None
+        if verdict.code == Code.SUCCESS:
+            self.engine.offer(BindingStarted(uid, attempt))
+            self.engine.offer(BindingEnded(uid, attempt, None))
+            self._told += self.events.bound(uid, reservation.node_name)
+        else:
+            self.engine.offer(BindingEnded(uid, attempt, verdict, verdict.plugin if verdict.rejected else None))
+
+    def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
+        """Write a nomination; conditions change nothing."""
+        if nominated_node_name is not None:
+            self._told += self.events.nominated(pod.uid, nominated_node_name)
+
+    def evict(self, victim: PodInfo, preemptor: PendingPod, profile: str) -> None:
+        """Take the victim away at once."""
+        self._told += self.events.evicted(victim.uid)
+
+    def record(self, profile: str, pod: PodInfo, **event: object) -> None:
+        """Nobody reads it."""
+
+    def decided(self, decision: Decision) -> None:
+        """Nobody reads it."""
