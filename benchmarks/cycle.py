@@ -68,10 +68,10 @@ class _Noting(Nowhere):
         self.decisions: list[Decision] = []
         self.reservations: list[Reservation] = []
 
-    def bind(self, reservation: Reservation) -> None:  # type: ignore[override]  # more exact than "anything"
+    def bind(self, reservation: Reservation) -> None:
         self.reservations.append(reservation)
 
-    def decided(self, decision: Decision) -> None:  # type: ignore[override]  # more exact than "anything"
+    def decided(self, decision: Decision) -> None:
         self.decisions.append(decision)
 
 

@@ -88,7 +88,17 @@ class Nowhere:
         """Drop a plugin's coroutine."""
         coroutine.close()
 
-    def nothing(self, *arguments: object, **named: object) -> None:
-        """Do nothing."""
+    def bind(self, reservation: Reservation) -> None:
+        """Start no binding."""
 
-    bind = patch_status = record = evict = decided = nothing
+    def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
+        """Write nothing."""
+
+    def record(self, profile: str, pod: PodInfo, **event: object) -> None:
+        """Record nothing."""
+
+    def evict(self, victim: PodInfo, preemptor: PendingPod, profile: str) -> None:
+        """Evict nobody."""
+
+    def decided(self, decision: Decision) -> None:
+        """Take no notice."""
