@@ -97,10 +97,10 @@ class RandomEvents:
             *[self._change_pod] * 4,
             *[self._create_pod] * 2,
             *[self._remove_pod] * 2,
+            *[self._change_other] * 3,
             self._add_node,
             self._remove_node,
             self._start_pod,
-            self._change_other,
         )
         return self.random.choice(happenings)()
 

@@ -24,7 +24,7 @@ from tests.contract.test_plugins import ARGS, NODES, PODS
 INSTALLED = Registry.installed()
 
 #: So many clusters for each plugin and its Args.
-EXAMPLES = int(os.environ.get("KFRAMEWORK_EXAMPLES", "15"))
+EXAMPLES = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25"))
 #: A planted fault is found in so many clusters at the latest.
 PATIENCE = 200
 
@@ -40,10 +40,13 @@ MORE_ARGS: Mapping[str, list[dict[str, Any]]] = {"FewestPods": [{"maxPodsPerNode
 HELD: Mapping[str, list[Pod]] = {
     "NodePorts": [make_pod("port-8080", host_ports=[8080]), make_pod("ports", host_ports=[80, 8080])],
     "NodeUnschedulable": [make_pod("plain"), make_pod("tolerant", tolerations=["node.kubernetes.io/unschedulable"])],
-    "TaintToleration": [make_pod("plain")],
+    "TaintToleration": [make_pod("plain"), make_pod("tolerant", tolerations=["dedicated"])],
 }
 #: Nodes that keep them out.
-KEEPING: Mapping[str, list[Node]] = {"NodeUnschedulable": [make_node(name, unschedulable=True) for name in "ab"]}
+KEEPING: Mapping[str, list[Node]] = {
+    "NodeUnschedulable": [make_node(name, unschedulable=True) for name in "ab"],
+    "TaintToleration": [make_node(name, taints=["dedicated=a:NoSchedule"]) for name in "ab"],
+}
 #: Registrations that no course of events can show to be needed.
 UNNEEDED = {
     ("NodeName", "Node", ActionType.ADD): "a pod that names its node is on it, and never waits",

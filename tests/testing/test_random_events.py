@@ -1,0 +1,125 @@
+"""Everything happens to a cluster sooner or later, as an API server would allow it; one seed tells one story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import msgspec
+
+from kframework.events import node_updates, pod_updates
+from kframework.objects import ApiObject, Node, ObjectMeta, Pod, PriorityClass, Service
+from kframework.objects.kinds import reference
+from kframework.state.inbox import Changed, Gone
+from kframework.state.pods import Interned, PendingPod
+from kframework.testing import make_node, make_pod
+from kframework.testing.random_events import GATE, RandomEvents
+
+GIVEN = make_node("given", labels={"disk": "tape"})
+WEB = make_pod("web", labels={"app": "given"}, tolerations=["given"])
+URGENT = PriorityClass(metadata=ObjectMeta(name="urgent"))
+
+
+def story(seed: int, events: int = 300) -> list[Changed | Gone]:
+    """List what happens to one cluster."""
+    course = RandomEvents(Random(seed), nodes=[GIVEN], pods=[WEB], objects=[URGENT])
+    return [*course.opening(), *(course.draw() for _ in range(events))]
+
+
+def changes(seed: int) -> Iterator[tuple[ApiObject | None, ApiObject | None]]:
+    """List each object that changed as it was before and is after."""
+    there: dict[str, ApiObject] = {}
+    for message in story(seed):
+        key = reference(message.obj)
+        old = there.pop(key, None)
+        if isinstance(message, Changed):
+            there[key] = message.obj
+            yield old, message.obj
+        else:
+            yield old, None
+
+
+def test_the_same_seed_tells_the_same_story() -> None:
+    assert story(1) == story(1) != story(2)
+
+
+def test_only_what_exists_changes_or_goes_and_there_is_always_a_node() -> None:
+    nodes: set[str] = set()
+    for old, new in (change for seed in range(5) for change in changes(seed)):
+        assert old is not None or new is not None
+        for obj, there in ((old, False), (new, True)):
+            if isinstance(obj, Node):
+                (nodes.add if there else nodes.discard)(obj.metadata.name)
+    assert nodes
+
+
+def test_every_kind_comes_changes_and_goes() -> None:
+    met = {
+        (type(old or new).__name__, old is not None, new is not None)
+        for seed in range(20)
+        for old, new in changes(seed)
+    }
+    kinds = ("Node", "Pod", "Namespace", "Service", "StorageClass", "PersistentVolume", "PersistentVolumeClaim")
+    for kind in (*kinds, "PriorityClass"):
+        assert {(kind, False, True), (kind, True, True), (kind, True, False)} <= met
+
+
+def test_nodes_and_pods_change_in_every_way() -> None:
+    interned, happened = Interned(), set()
+    for old, new in (change for seed in range(20) for change in changes(seed)):
+        if isinstance(old, Node) and isinstance(new, Node):
+            happened |= {update.name for update in node_updates(old, new)}
+        elif isinstance(old, Pod) and isinstance(new, Pod):
+            updates = pod_updates(PendingPod(old, interned), PendingPod(new, interned))
+            place = "assigned" if new.spec.node_name else "waiting"
+            happened |= {f"{place} {update.name}" for update in updates}
+    of_a_node = {"ALLOCATABLE", "LABEL", "TAINT", "ANNOTATION"}
+    of_a_pod = {"LABEL", "SCALE_DOWN", "TOLERATION"}
+    assert {f"UPDATE_NODE_{each}" for each in of_a_node} <= happened
+    assert {f"{place} UPDATE_POD_{each}" for place in ("assigned", "waiting") for each in of_a_pod} <= happened
+    assert "waiting UPDATE_POD_SCHEDULING_GATES_ELIMINATED" in happened
+
+
+def test_a_pod_keeps_what_an_api_server_would_not_let_change() -> None:
+    for old, new in (change for seed in range(10) for change in changes(seed)):
+        if isinstance(old, Pod) and isinstance(new, Pod):
+            assert fixed(old) == fixed(new)
+            assert new.spec.tolerations[: len(old.spec.tolerations)] == old.spec.tolerations
+            assert new.spec.scheduling_gates in (old.spec.scheduling_gates, ())
+
+
+def fixed(pod: Pod) -> Pod:
+    """Return of a pod only what never changes."""
+    containers = tuple(msgspec.structs.replace(each, resources=None) for each in pod.spec.containers)
+    spec = msgspec.structs.replace(pod.spec, containers=containers, tolerations=(), scheduling_gates=())
+    metadata = msgspec.structs.replace(pod.metadata, labels={})
+    return msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=None)
+
+
+def test_what_is_given_is_mixed_in() -> None:
+    objects = [message.obj for message in story(0)]
+    assert objects[0] == GIVEN
+    assert any(isinstance(obj, Pod) and obj.metadata.labels == {"app": "given"} for obj in objects)
+    others = [obj for obj in objects if isinstance(obj, Node) and obj.metadata.name != "given"]
+    lent = [obj for obj in others if obj.metadata.labels.get("disk") == "tape"]
+    assert all(obj.metadata.labels["kubernetes.io/hostname"] == obj.metadata.name for obj in lent) and lent
+    assert any(pod.spec.scheduling_gates and pod.spec.scheduling_gates[0].name == GATE for pod in pods_in(objects))
+    assert any(pod.status.nominated_node_name for pod in pods_in(objects))
+    assert any(isinstance(obj, Service) for obj in objects)
+
+
+def pods_in(objects: list[ApiObject]) -> list[Pod]:
+    return [obj for obj in objects if isinstance(obj, Pod)]
+
+
+def test_what_a_scheduler_does_becomes_part_of_the_story() -> None:
+    course = RandomEvents(Random(0))
+    waiting = next(pod for pod in pods_in([message.obj for message in course.opening()]) if not pod.spec.node_name)
+    uid = waiting.metadata.uid
+    (nominated,) = course.nominated(uid, "a")
+    assert isinstance(nominated.obj, Pod) and nominated.obj.status.nominated_node_name == "a"
+    assert not list(course.nominated(uid, "a")), "nothing new"
+    (bound,) = course.bound(uid, "b")
+    assert isinstance(bound.obj, Pod) and bound.obj.spec.node_name == "b"
+    assert list(course.evicted(uid)) == [Gone(bound.obj)]
+    assert not [*course.bound(uid, "b"), *course.nominated(uid, "b"), *course.evicted(uid)], "it is gone"

@@ -1,0 +1,247 @@
+"""A plugin that says what can cure its rejections passes; one that forgets something is told which pod sleeps on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    Code,
+    ConfigError,
+    EventResource,
+    Plugin,
+    QueueingHint,
+    Status,
+    Wait,
+    hookimpl,
+    unschedulable,
+)
+from kframework.objects import (
+    ApiObject,
+    Namespace,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Service,
+    StorageClass,
+)
+from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.plugins.taint_toleration import TaintToleration
+from kframework.testing import LostWakeUp, WakeUps, check_wake_ups, make_node
+
+# The plugins are written as briefly as a newcomer would.
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, no-any-return"
+
+QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
+
+
+class Odd(Plugin):
+    """Let only an odd number of pods onto a node: woken by all that changes their number."""
+
+    name = "Odd"
+    reads = "pods"
+    events: tuple[ClusterEvent, ...] = (
+        ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD | ActionType.DELETE),
+        ClusterEvent(EventResource.NODE, ActionType.ADD),
+    )
+
+    @hookimpl
+    def filter(self, state, pod, node):
+        return unschedulable("even") if len(node.pods) % 2 else None
+
+    @hookimpl
+    def events_to_register(self):
+        return list(self.events)
+
+
+def test_what_happened_is_counted() -> None:
+    found = check_wake_ups(Odd)
+    assert found.queue.keys() >= {"Odd AssignedPodAdd", "Odd AssignedPodDelete", "Odd NodeAdd"}
+    assert not found.skip
+    assert found.woken > 100
+    assert found.needless == found.in_vain / found.woken
+
+
+def test_the_same_seed_asks_the_same_questions() -> None:
+    def found(seed: int) -> WakeUps:
+        return check_wake_ups(Odd, examples=3, seed=seed)
+
+    assert found(1) == found(1) != found(2)
+
+
+def test_nothing_woken_means_nothing_in_vain() -> None:
+    assert WakeUps().needless == 0.0
+
+
+def test_a_missing_registration_is_found() -> None:
+    class Forgetful(Odd):
+        events = Odd.events[1:]
+
+    text = r"^Odd: pod \S+ sleeps on though it could go to node \S+ \(example \d+ of seed 7, after: Pod .*\); "
+    with pytest.raises(LostWakeUp, match=text + "it was rejected by Odd: Odd registered no such event$"):
+        check_wake_ups(Forgetful, seed=7)
+
+
+def test_a_hint_that_skips_is_named() -> None:
+    class Lossy(Odd):
+        @hookimpl
+        def events_to_register(self):
+            return [ClusterEvent("Pod", ActionType.ALL, lambda pod, old, new: SKIP if new is None else QUEUE)]
+
+    with pytest.raises(LostWakeUp, match=r"the hint of Odd said Skip to AssignedPodDelete$"):
+        check_wake_ups(Lossy)
+
+
+def test_a_plugin_without_registrations_is_woken_by_almost_everything() -> None:
+    class Everything(Plugin):
+        name = "Odd"
+        filter = Odd.filter
+
+    assert check_wake_ups(Everything).needless > 2 * check_wake_ups(Odd).needless
+
+
+# -- other kinds -------------------------------------------------------------------------------------------------------
+
+
+def needing(kind: type[ApiObject], name: str, *events: ClusterEvent) -> type[Plugin]:
+    """Make a plugin that lets pods in as long as there is an object with the label `team: a`."""
+
+    class Needing(Plugin):
+        @hookimpl
+        def filter(self, state, pod, node):
+            found = [each for each in self.handle.objects(kind) if each.metadata.name == name]
+            return None if found and found[0].metadata.labels.get("team") == "a" else unschedulable("not yet")
+
+        @hookimpl
+        def events_to_register(self):
+            return list(events)
+
+    Needing.name = "Needing"
+    return Needing
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "resource"),
+    [
+        (Namespace, "default", EventResource.NAMESPACE),
+        (Service, "web", EventResource.SERVICE),
+        (PersistentVolume, "disk", EventResource.PERSISTENT_VOLUME),
+        (PersistentVolumeClaim, "data", EventResource.PERSISTENT_VOLUME_CLAIM),
+        (StorageClass, "fast", EventResource.STORAGE_CLASS),
+        (StorageClass, "given", EventResource.STORAGE_CLASS),
+    ],
+)
+def test_events_of_other_kinds_are_among_them(kind: type[ApiObject], name: str, resource: str) -> None:
+    given = [StorageClass(metadata=ObjectMeta(name="given"))]
+    added, updated = (ClusterEvent(resource, action) for action in (ActionType.ADD, ActionType.UPDATE))
+    check_wake_ups(needing(kind, name, added, updated), objects=given)
+    for events in [(), (added,), (updated,)]:
+        with pytest.raises(LostWakeUp, match="Needing registered no such event"):
+            check_wake_ups(needing(kind, name, *events), objects=given, examples=200)
+
+
+# -- other points ------------------------------------------------------------------------------------------------------
+
+
+class Gate(Plugin):
+    """Hold the pods back that have no label."""
+
+    name = "Gate"
+
+    @hookimpl
+    def pre_enqueue(self, pod):
+        return None if pod.labels else unschedulable("no label")
+
+    @hookimpl
+    def events_to_register(self):
+        return [ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_LABEL, self.hint)]
+
+    def hint(self, pod, old, new):
+        return QUEUE
+
+
+def test_pods_that_pre_enqueue_holds_back_are_watched_too() -> None:
+    class Lossy(Gate):
+        def hint(self, pod, old, new):
+            return SKIP
+
+    assert check_wake_ups(Gate).woken
+    text = "could pass PreEnqueue .* it was held by Gate: the hint of Gate said Skip to UnschedulablePodUpdatePodLabel$"
+    with pytest.raises(LostWakeUp, match=text):
+        check_wake_ups(Lossy)
+
+
+def refusing(point: str, answer: Callable[[], object]) -> type[Plugin]:
+    """Make a plugin that refuses every pod at a point and registers nothing."""
+
+    class Refusing(Plugin):
+        @hookimpl
+        def events_to_register(self):
+            return []
+
+    @hookimpl
+    def refuse(self, state, pod, node_name):
+        return answer()
+
+    setattr(Refusing, point, refuse)
+    Refusing.name = "Refusing"
+    return Refusing
+
+
+@pytest.mark.parametrize(
+    ("point", "answer"),
+    [
+        ("reserve", lambda: unschedulable("no")),
+        ("permit", lambda: unschedulable("no")),
+        ("permit", lambda: Status(Code.PENDING, ("not yet",))),
+        ("permit", lambda: Wait(60)),
+    ],
+)
+def test_what_reserve_and_permit_refuse_is_not_judged(point: str, answer: Callable[[], object]) -> None:
+    assert check_wake_ups(refusing(point, answer), examples=3).woken == 0
+
+
+class Turns(Plugin):
+    """One pod to a node; and each waits for the next one, which lets it pass or sends it back."""
+
+    name = "Turns"
+
+    @hookimpl
+    def filter(self, state, pod, node):
+        return unschedulable("taken") if node.pods else None
+
+    @hookimpl
+    def permit(self, state, pod, node_name):
+        for waiting in self.handle.waiting_pods():
+            if waiting.pod.labels:
+                waiting.allow(self.name)
+            else:
+                waiting.reject(self.name, "no label")
+        return Wait(60)
+
+    @hookimpl
+    def events_to_register(self):
+        return [ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ALL), ClusterEvent("Node", ActionType.ADD)]
+
+
+def test_pods_that_wait_are_let_through_or_sent_back() -> None:
+    assert check_wake_ups(Turns).queue.keys() >= {"Turns AssignedPodAdd", "Turns AssignedPodDelete"}
+
+
+# -- the profile -------------------------------------------------------------------------------------------------------
+
+
+def test_args_are_spelled_as_in_the_file() -> None:
+    check_wake_ups(NodeResourcesFit, args={"ignoredResources": ["example.com/gpu"]}, examples=1)
+    with pytest.raises(ConfigError, match="ignoredResource"):
+        check_wake_ups(NodeResourcesFit, args={"ignoredResource": []}, examples=1)
+
+
+def test_other_plugins_may_stand_beside_it() -> None:
+    tainted = make_node("tainted", taints=["dedicated=a:NoSchedule"])
+    found = check_wake_ups(Odd, beside=["TaintToleration", "SchedulingGates"], nodes=[tainted])
+    assert {answer.split()[0] for answer in found.queue} == {"Odd", "TaintToleration", "SchedulingGates"}
+    assert not [answer for answer in check_wake_ups(TaintToleration).queue if answer.startswith("Odd")]
