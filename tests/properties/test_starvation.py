@@ -1,0 +1,137 @@
+"""A crowd of important pods that fit nowhere keeps no other pod from its turn, whatever happens in the cluster.
+
+The crowd is larger than what one rest lets through: were each event to wake all of it, some of it would always stand in
+front. That is how kube-scheduler once was, and how plugins that register everything make it again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count, islice
+
+import msgspec
+import pytest
+
+from kframework import ActionType, ClusterEvent, EventResource, Plugin, hookimpl
+from kframework.clock import VIRTUAL_EPOCH
+from kframework.decision import Decision
+from kframework.effects import Nowhere, Reservation
+from kframework.objects import Node, NodeCondition
+from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.pod_engine import PodEngine
+from kframework.state.cluster import ClusterState
+from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, Synced
+from kframework.testing import Scenario, make_node, make_pod
+from kframework.testing.alone import profiles_of
+
+CROWD, CYCLES = 1000, 4000
+#: A cycle takes so long, in seconds: the whole crowd takes twice the longest rest, or less than the shortest.
+SLOW, FAST = 0.02, 0.0009
+
+NODE = make_node("a", cpu=2)
+LOW = make_pod("low", priority=0)
+
+
+class Unregistered(NodeResourcesFit):
+    """The same without `events_to_register`: woken by everything."""
+
+    events_to_register = None  # type: ignore[assignment]  # takes the hook away
+
+
+class AlwaysQueue(NodeResourcesFit):
+    """The same, registered for everything and without hints."""
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        return [ClusterEvent(EventResource.ANY, ActionType.ALL)]
+
+
+class Crowded(Nowhere):
+    """An engine with a crowd of important pods that fit nowhere and one that does, and its clock."""
+
+    def __init__(self, plugin: type[Plugin]) -> None:
+        self.time = VIRTUAL_EPOCH
+        self.tried: Counter[str] = Counter()
+        #: After how many failed attempts the pod that fits was bound.
+        self.bound_after: int | None = None
+        self.engine = PodEngine(ClusterState(), self, self, verifying=False)
+        self.engine.use(profiles_of(plugin, {}, self.engine))
+        for obj in (NODE, LOW, *(make_pod(f"high-{number}", priority=1000, cpu=64) for number in range(CROWD))):
+            self.engine.offer(Changed(obj))
+        self.engine.offer(Synced())
+
+    def run(self, events: Iterator[Changed | Gone], cycle: float = SLOW) -> None:
+        """Run so many cycles of so many seconds, with an event before each."""
+        for event in islice(events, CYCLES):
+            self.engine.offer(event)
+            self.engine.step()
+            self.time += cycle
+
+    def now(self) -> float:
+        return self.time
+
+    def decided(self, decision: Decision) -> None:
+        self.tried[decision.pod] += 1
+
+    def bind(self, reservation: Reservation) -> None:
+        self.bound_after = self.tried.total() - 1
+        for message in (
+            BindingStarted(reservation.pod.uid, reservation.attempt),
+            BindingEnded(reservation.pod.uid, reservation.attempt, None),
+        ):
+            self.engine.offer(message)
+
+
+def beating(node: Node) -> Iterator[Changed]:
+    """List the heartbeats of a node, which gets another label with every other one."""
+    for turn in count(1):
+        labels = node.metadata.labels | {"turn": str(turn // 2)}
+        beat = NodeCondition(type="Ready", status="True", last_heartbeat_time=f"2026-01-01T00:00:{turn % 60:02}Z")
+        yield Changed(
+            msgspec.structs.replace(
+                node,
+                metadata=msgspec.structs.replace(node.metadata, labels=labels),
+                status=msgspec.structs.replace(node.status, conditions=(beat,)),
+            )
+        )
+
+
+def ending(node: Node) -> Iterator[Changed | Gone]:
+    """Let one small pod after the other start and end on a node: any of the crowd might take its place."""
+    for number in count():
+        pod = make_pod(f"small-{number}", node_name=node.metadata.name)
+        yield Changed(pod)
+        yield Gone(pod)
+
+
+def test_a_crowd_is_tried_once_and_then_whoever_fits() -> None:
+    crowd = [make_pod(f"high-{number}", priority=1000, cpu=64) for number in range(CROWD)]
+    result = Scenario(nodes=[NODE], pods=[LOW, *crowd]).run(until=200.0)
+    assert result.node_of("low") == "a"
+    tries = Counter(decision.pod for decision in result.decisions)
+    assert len(tries) == CROWD + 1 and set(tries.values()) == {1}
+    assert result.decisions[-1].pod == "default/low"
+
+
+def test_events_that_help_nobody_wake_nobody() -> None:
+    crowded = Crowded(NodeResourcesFit)
+    crowded.run(beating(NODE))
+    assert crowded.bound_after == CROWD
+    assert len(crowded.tried) == CROWD + 1 and set(crowded.tried.values()) == {1}
+
+
+def test_a_crowd_that_every_event_may_help_rests_between_its_attempts() -> None:
+    crowded = Crowded(NodeResourcesFit)
+    crowded.run(ending(NODE), FAST)
+    assert crowded.bound_after == CROWD
+    assert max(crowded.tried.values()) <= -(-CYCLES // CROWD)
+
+
+@pytest.mark.parametrize("plugin", [Unregistered, AlwaysQueue])
+def test_where_every_event_wakes_the_crowd_nobody_else_gets_a_turn(plugin: type[Plugin]) -> None:
+    crowded = Crowded(plugin)
+    crowded.run(beating(NODE))
+    assert crowded.bound_after is None
+    assert crowded.tried.total() == CYCLES
+    assert "default/low" not in crowded.tried
