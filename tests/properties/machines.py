@@ -228,7 +228,7 @@ class StateMachine(RuleBasedStateMachine):
         forgotten = self.state.forget(uid)
         assert (forgotten is not None) == (uid in self.truth.assumed)
         if forgotten is not None:
-            assert (forgotten.node_name, forgotten.row) == ("", -1)
+            assert (forgotten.node_name, forgotten.row) == (self.truth.pods[uid][1], -1)
             self._lose(uid)
 
     def _lose(self, uid: str) -> None:

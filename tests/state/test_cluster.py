@@ -52,7 +52,8 @@ def test_an_assumed_pod_is_forgotten_once() -> None:
     state = cluster("a")
     info = pending(state, "p")
     state.assume(info, "a")
-    assert state.forget("p") is info
+    was = state.forget("p")
+    assert was is not None and (was.uid, was.node_name, was.row) == ("p", "a", -1)  # for those who ask what was freed
     assert (info.node_name, info.row, taken(state), state.pods, state.assumed) == ("", -1, {"a": 0}, {}, set())
     assert state.forget("p") is None
     state.assume(info, "a")
