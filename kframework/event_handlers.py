@@ -63,12 +63,14 @@ class EventHandlers:
         confirmed = uid not in self.cluster.pods or uid in self.cluster.assumed
         old = self.cluster.put_pod(pod)
         new = self.cluster.pods[uid]
-        self.pending.pop(uid, None)
+        waited = self.pending.pop(uid, None)
         if confirmed:
             # Bound by us or by somebody else: it waits no longer.
             self.queue.delete(uid)
             self.cluster.nominator.remove(uid)
             self.happened(Occurrence(EventResource.ASSIGNED_POD, ActionType.ADD, None, new))
+            if waited is not None and waited.nominated_node_name not in ("", new.node_name):
+                self._let_go(waited)
             return
         assert old is not None
         for action in pod_updates(old, new):
@@ -108,8 +110,8 @@ class EventHandlers:
         else:
             # Neither object knows of the nomination that this scheduler holds in memory: it stands.
             nominator.put(new, nominator.node_of(new.uid))
-        if before and before != after:
-            self._freed(old, lambda other: other.priority <= old.priority)
+        if before and (before != after or ActionType.UPDATE_POD_SCALE_DOWN in pod_updates(old, new)):
+            self._let_go(old)
 
     # -- pods that go ----------------------------------------------------------------------------------------------
 
@@ -125,7 +127,7 @@ class EventHandlers:
         if removed is not None:
             self._freed(removed)
         elif waited is not None and waited.nominated_node_name:
-            self._freed(waited, lambda other: other.priority <= waited.priority)
+            self._let_go(waited)
 
     def _assumed_gone(self, uid: str) -> None:
         """An assumed pod is deleted or starts to be: end its wait, or take it off its node at once."""
@@ -134,6 +136,10 @@ class EventHandlers:
         if reserved is None or not reserved.reject("", "removed"):
             self.cluster.forget(uid)
         self._freed(was)
+
+    def _let_go(self, nominated: PendingPod) -> None:
+        """A pod keeps less room on its nominated node, or none any more: wake those that it kept out."""
+        self._freed(nominated, lambda other: other.priority <= nominated.priority)
 
     def _freed(self, pod: PodInfo, only: Callable[[PendingPod], bool] | None = None) -> None:
         self.happened(Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, pod, None), only)
