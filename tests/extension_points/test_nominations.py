@@ -12,9 +12,7 @@ NOMINATED = make_pod("nominated", cpu=1, node_selector={"disk": "ssd"}, nominate
 KEPT_OUT = make_pod("kept-out", cpu=2, priority=10)
 
 ELSEWHERE = create(make_node("b", cpu=1, labels={"disk": "ssd"}))
-SMALLER = patch(
-    NOMINATED, {"spec": {"containers": [{"name": "main", "resources": {"requests": {"memory": "1Mi"}}}]}}
-)
+SMALLER = patch(NOMINATED, {"spec": {"containers": [{"name": "main", "resources": {"requests": {"memory": "1Mi"}}}]}})
 
 
 @pytest.mark.parametrize("happening", [ELSEWHERE, SMALLER], ids=["it goes elsewhere", "it asks for less"])
