@@ -25,7 +25,7 @@ lint: $(VENV)/.dev-installed
 	PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes kframework --ignoreexternal
 
 conformance: $(VENV)/.dev-installed
-	@# All recorded cases; the tests replay a sample of the larger suites.
+	@# All recorded cases, as the table that the command prints; the tests replay them too.
 	$(BIN)/kframework conformance tests/conformance/vectors/*.jsonl.gz
 
 bench: $(VENV)/.dev-installed
