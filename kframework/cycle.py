@@ -276,7 +276,7 @@ class Search:
         unopposed = objections == PASS
         for place, row in _in_turn(np.flatnonzero(unopposed), ring):
             node = by_row[row]
-            # Written out because two calls per row cost more than a simple plugin.
+            # Written out for the same reason as in `ask_score_rows`.
             for step in self.along:
                 try:
                     answer = step.ask(self.state, self.pod, node)

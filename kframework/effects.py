@@ -20,7 +20,7 @@ __all__ = ["Effects", "Nowhere", "Reservation"]
 class Reservation:
     """A pod that was assumed on a node, and all that its binding cycle needs."""
 
-    __slots__ = ("attempt", "node_name", "pod", "profile", "queued", "reserved", "state", "work_announced")
+    __slots__ = ("attempt", "node_name", "pod", "profile", "queued", "reserved", "state")
 
     def __init__(
         self,

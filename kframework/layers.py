@@ -97,7 +97,7 @@ def ask_score_rows(
                 for place in np.flatnonzero((raw < 0) | (raw > MAX_SCORE)).tolist():
                     faults[int(rows[place])] = bad_score(profile, step, int(raw[place]))
             return raw, faults
-    # Written out because a call per row costs as much again as a simple plugin: 1.1 us a row through run_score, 0.6 so.
+    # Written out because a call per row is a sixth of what a simple plugin costs: 1.06 us through run_score, 0.88 so.
     ask, low, high = step.ask, step.lowest, step.highest
     by_row = nodes.by_row
     scores: list[int] = []

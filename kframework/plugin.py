@@ -19,7 +19,7 @@ The hooks, one by one, stand in `kframework.hookspecs`; the door back into the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
@@ -219,6 +219,3 @@ def default_normalize(scores: Scores, *, reverse: bool = False) -> Scores | int:
 
 #: What `pre_filter` may answer beside a Status: the names of the nodes worth looking at.
 NodeNames = frozenset[str] | set[str]
-
-#: Read-only text pairs: labels, annotations.
-Texts = Mapping[str, str]
