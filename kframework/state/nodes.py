@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kframework.errors import StaleNodeError
 from kframework.objects import Node, Taint
 from kframework.objects.requests import allocatable as allocatable_of
+from kframework.state.claims import ClaimUsers
 from kframework.state.columns import CodeColumn, Column
 from kframework.state.host_ports import HostPorts
 from kframework.state.images import ImageStates
@@ -131,6 +132,7 @@ class NodeTable:
         self.feature_sets: CodeColumn[frozenset[str]] = CodeColumn(capacity, frozenset())
         self.images: ImageStates = ImageStates()
         self.host_ports: HostPorts = HostPorts()
+        self.claims: ClaimUsers = ClaimUsers()
         self._labels: dict[str, CodeColumn[str | None]] = {}
         self._extra: dict[str, Column] = {}
         self._kept: list[Column] = []
@@ -312,6 +314,8 @@ class NodeTable:
         self.non_zero_memory.cells[row] += sign * memory
         for port in pod.template.host_ports:
             self.host_ports.count(port, row, sign)
+        for claim in pod.claims:
+            self.claims.count(pod.namespace, claim, row, sign)
         counts = pod.label_class.pods
         left = counts.get(row, 0) + sign
         if left:

@@ -85,12 +85,14 @@ class LabelClass:
 class PodInfo:
     """A pod on a node, or about to be: all that decisions about other pods need of it.
 
-    `row` is its node's row, -1 while it is on none; `resized` holds (on_node, non_zero) where the pod's status tells
+    `row` is its node's row, -1 while it is on none; `claims` names the claims of its volumes of the kind
+    `persistentVolumeClaim`, in order; `resized` holds (on_node, non_zero) where the pod's status tells
     of an in-place resize, else None; times are RFC 3339 text.
     """
 
     __slots__ = (
         "claim_statuses",
+        "claims",
         "label_class",
         "name",
         "node_name",
@@ -117,6 +119,7 @@ class PodInfo:
         self.terminating: bool = metadata.deletion_timestamp is not None
         self.nominated_node_name: str = pod.status.nominated_node_name
         self.claim_statuses: tuple[PodResourceClaimStatus, ...] = pod.status.resource_claim_statuses
+        self.claims: tuple[str, ...] = _claims(spec) if spec.volumes else ()
         self.resized: tuple[Requests, tuple[int, int]] | None = None
         status = pod.status
         if status.container_statuses or status.init_container_statuses or status.resources is not None:
@@ -253,6 +256,11 @@ def _shared(spec: PodSpec) -> PodSpec:
         volumes=tuple(_anonymous(volume) for volume in spec.volumes),
         affinity=_unpinned(spec.affinity),
     )
+
+
+def _claims(spec: PodSpec) -> tuple[str, ...]:
+    sources = (volume.persistent_volume_claim for volume in spec.volumes)
+    return tuple(source.claim_name for source in sources if source is not None)
 
 
 def _anonymous(volume: Volume) -> Volume:
