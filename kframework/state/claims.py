@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
+
+from kframework.state.row_counts import RowCounts
 
 __all__ = ["ClaimUsers"]
-
-_NOWHERE: Mapping[int, int] = MappingProxyType({})
 
 
 class ClaimUsers:
@@ -17,25 +16,18 @@ class ClaimUsers:
     """
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str], dict[int, int]] = {}
+        self._users = RowCounts[tuple[str, str]]()
 
     def count(self, namespace: str, name: str, row: int, more: int) -> None:
         """Note that so many pods more (or, negative, fewer) use the claim on this row."""
-        rows = self._rows.setdefault((namespace, name), {})
-        left = rows.get(row, 0) + more
-        if left:
-            rows[row] = left
-            return
-        del rows[row]
-        if not rows:
-            del self._rows[namespace, name]
+        self._users.count((namespace, name), row, more)
 
     def rows(self, namespace: str, name: str) -> Mapping[int, int]:
         """Return how many pods use the claim, by row; empty if nobody does."""
-        return self._rows.get((namespace, name), _NOWHERE)
+        return self._users.rows((namespace, name))
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._users)
 
     def __repr__(self) -> str:
         return f"<ClaimUsers of {len(self)} claims>"
