@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -21,7 +21,9 @@ from kframework.objects import (
 )
 from kframework.objects.ports import HostPort, host_ports
 from kframework.objects.requests import fit_requests, non_zero_requests, on_node_requests, scoring_requests
-from kframework.state.columns import Column
+
+if TYPE_CHECKING:
+    from kframework.state.counters import PodCount
 
 __all__ = ["Interned", "LabelClass", "PendingPod", "PodInfo", "PodTemplate", "Requests"]
 
@@ -42,7 +44,7 @@ class PodTemplate:
     what it holds there.
     """
 
-    __slots__ = ("__weakref__", "_memo", "fit", "host_ports", "non_zero", "on_node", "scoring", "spec")
+    __slots__ = ("__weakref__", "_memo", "fit", "has_terms", "host_ports", "non_zero", "on_node", "scoring", "spec")
 
     def __init__(self, spec: PodSpec) -> None:
         pod = Pod(spec=spec)
@@ -52,6 +54,9 @@ class PodTemplate:
         self.on_node: Requests = tuple(on_node_requests(pod).items())
         self.non_zero: tuple[int, int] = non_zero_requests(pod)
         self.host_ports: tuple[HostPort, ...] = host_ports(spec)
+        affinity = spec.affinity
+        #: Whether it has inter-pod affinity or anti-affinity, which others must respect.
+        self.has_terms: bool = affinity is not None and bool(affinity.pod_affinity or affinity.pod_anti_affinity)
         self._memo: dict[Hashable, object] = {}
 
     def once(self, key: Hashable, compute: Callable[[PodSpec], T]) -> T:
@@ -66,20 +71,25 @@ class PodTemplate:
 
 
 class LabelClass:
-    """A namespace and a set of labels that some pods share, with the number of such pods on each row."""
+    """A namespace and a set of labels that some pods share, with the number of such pods on each row.
 
-    __slots__ = ("__weakref__", "labels", "namespace", "pods", "terms")
+    Pods that are being deleted are a class of their own.
+    """
 
-    def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
+    __slots__ = ("__weakref__", "counts", "labels", "namespace", "pods", "terminating")
+
+    def __init__(self, namespace: str, labels: Mapping[str, str], terminating: bool) -> None:
         self.namespace: str = namespace
         self.labels: Mapping[str, str] = labels
+        self.terminating: bool = terminating
         self.pods: dict[int, int] = {}
-        #: The dense counters of the terms that select this class (`kframework.state.counters`).
-        self.terms: list[Column] = []
+        #: The dense counts that these pods are part of (`kframework.state.counters`); None before the first of them.
+        self.counts: list[PodCount] | None = None
 
     def __repr__(self) -> str:
         labels = ",".join(f"{key}={value}" for key, value in sorted(self.labels.items()))
-        return f"<LabelClass {self.namespace}/{labels} on {len(self.pods)} nodes>"
+        state = ", terminating" if self.terminating else ""
+        return f"<LabelClass {self.namespace}/{labels} on {len(self.pods)} nodes{state}>"
 
 
 class PodInfo:
@@ -111,12 +121,12 @@ class PodInfo:
         self.uid: str = metadata.uid
         self.name: str = metadata.name
         self.template: PodTemplate = interned.template(spec)
-        self.label_class: LabelClass = interned.label_class(metadata.namespace, metadata.labels)
+        self.terminating: bool = metadata.deletion_timestamp is not None
+        self.label_class: LabelClass = interned.label_class(metadata.namespace, metadata.labels, self.terminating)
         self.node_name: str = spec.node_name
         self.row: int = -1
         self.priority: int = spec.priority or 0
         self.start_time: str | None = pod.status.start_time
-        self.terminating: bool = metadata.deletion_timestamp is not None
         self.nominated_node_name: str = pod.status.nominated_node_name
         self.claim_statuses: tuple[PodResourceClaimStatus, ...] = pod.status.resource_claim_statuses
         self.claims: tuple[str, ...] = _claims(spec) if spec.volumes else ()
@@ -213,8 +223,9 @@ class Interned:
 
     def __init__(self) -> None:
         self._templates: WeakValueDictionary[bytes, PodTemplate] = WeakValueDictionary()
-        self._classes: WeakValueDictionary[tuple[str, frozenset[tuple[str, str]]], LabelClass] = WeakValueDictionary()
-        self._on_new_class: list[Callable[[LabelClass], None]] = []
+        self._classes: WeakValueDictionary[tuple[str, frozenset[tuple[str, str]], bool], LabelClass] = (
+            WeakValueDictionary()
+        )
 
     def template(self, spec: PodSpec) -> PodTemplate:
         """Return the one template of all specs that differ only in what belongs to the single pod."""
@@ -225,23 +236,13 @@ class Interned:
             template = self._templates[content] = PodTemplate(shared)
         return template
 
-    def label_class(self, namespace: str, labels: Mapping[str, str]) -> LabelClass:
-        """Return the one class of all pods with this namespace and these labels."""
-        key = (namespace, frozenset(labels.items()))
+    def label_class(self, namespace: str, labels: Mapping[str, str], terminating: bool) -> LabelClass:
+        """Return the one class of all pods with this namespace and these labels, being deleted or not."""
+        key = (namespace, frozenset(labels.items()), terminating)
         found = self._classes.get(key)
         if found is None:
-            found = self._classes[key] = LabelClass(namespace, labels)
-            for callback in self._on_new_class:
-                callback(found)
+            found = self._classes[key] = LabelClass(namespace, labels, terminating)
         return found
-
-    def on_new_class(self, callback: Callable[[LabelClass], None]) -> None:
-        """Call back with each label class when it comes into use."""
-        self._on_new_class.append(callback)
-
-    def classes(self) -> list[LabelClass]:
-        """List the label classes in use, in the order in which they came."""
-        return list(self._classes.values())
 
     def __len__(self) -> int:
         return len(self._templates)
