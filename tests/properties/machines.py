@@ -152,7 +152,7 @@ def fails(machine: type[RuleBasedStateMachine]) -> bool:
     short = settings(derandomize=True, database=None, phases=[Phase.generate], max_examples=300, stateful_step_count=50)
     try:
         run_state_machine_as_test(machine, settings=short)
-    except (AssertionError, LookupError):
+    except (AssertionError, LookupError, ValueError):
         return True
     return False
 
