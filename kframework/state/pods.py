@@ -14,6 +14,7 @@ from kframework.objects import (
     NodeSelectorRequirement,
     OwnerReference,
     Pod,
+    PodCondition,
     PodResourceClaimStatus,
     PodSpec,
     PodStatus,
@@ -97,12 +98,14 @@ class PodInfo:
 
     `row` is its node's row, -1 while it is on none; `claims` names the claims of its volumes of the kind
     `persistentVolumeClaim`, in order; `resized` holds (on_node, non_zero) where the pod's status tells
-    of an in-place resize, else None; times are RFC 3339 text.
+    of an in-place resize, else None; times are RFC 3339 text. `disrupted` says that some scheduler has chosen the pod
+    as a victim of preemption: its condition DisruptionTarget tells.
     """
 
     __slots__ = (
         "claim_statuses",
         "claims",
+        "disrupted",
         "label_class",
         "name",
         "node_name",
@@ -127,6 +130,7 @@ class PodInfo:
         self.row: int = -1
         self.priority: int = spec.priority or 0
         self.start_time: str | None = pod.status.start_time
+        self.disrupted: bool = any(map(_tells_of_preemption, pod.status.conditions))
         self.nominated_node_name: str = pod.status.nominated_node_name
         self.claim_statuses: tuple[PodResourceClaimStatus, ...] = pod.status.resource_claim_statuses
         self.claims: tuple[str, ...] = _claims(spec) if spec.volumes else ()
@@ -169,6 +173,11 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key}{' on ' + self.node_name if self.node_name else ''}>"
+
+
+def _tells_of_preemption(condition: PodCondition) -> bool:
+    seen = (condition.type, condition.status, condition.reason)
+    return seen == ("DisruptionTarget", "True", "PreemptionByScheduler")
 
 
 class PendingPod(PodInfo):

@@ -18,6 +18,8 @@ from kframework.objects import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
+    PodCondition,
+    PodStatus,
     Resources,
     Volume,
 )
@@ -244,3 +246,19 @@ def test_pods_show_themselves() -> None:
     assert repr(info) == "<PodInfo default/a on n>"
     assert repr(info.template) == "<PodTemplate cpu=1000>"
     assert repr(info.label_class) == "<LabelClass default/app=web on 0 nodes>"
+
+
+@pytest.mark.parametrize(
+    ("type", "status", "reason", "disrupted"),
+    [
+        ("DisruptionTarget", "True", "PreemptionByScheduler", True),
+        ("DisruptionTarget", "False", "PreemptionByScheduler", False),
+        ("DisruptionTarget", "True", "DeletionByTaintManager", False),
+        ("Ready", "True", "PreemptionByScheduler", False),
+    ],
+)
+def test_a_victim_of_preemption_is_known_by_its_condition(type: str, status: str, reason: str, disrupted: bool) -> None:
+    conditions = (PodCondition(type="Ready"), PodCondition(type=type, status=status, reason=reason))
+    victim = msgspec.structs.replace(pod("p"), status=PodStatus(conditions=conditions))
+    assert PodInfo(victim, Interned()).disrupted is disrupted
+    assert not PodInfo(pod("p"), Interned()).disrupted
