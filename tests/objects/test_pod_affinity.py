@@ -48,7 +48,8 @@ def weighted(weight: int, each: Term) -> Term:
 def test_the_namespaces_of_a_term(fields: Term, namespaces: set[str], selected: object) -> None:
     (compiled,) = terms(near={REQUIRED: [term(**fields)]}).affinity
     assert (compiled.topology_key, compiled.selector) == ("zone", exact({"app": "web"}))
-    assert (compiled.namespaces, compiled.namespace_selector) == (namespaces, selected)
+    assert compiled.namespaces == namespaces
+    assert compiled.namespace_selector == selected
 
 
 @pytest.mark.parametrize(
