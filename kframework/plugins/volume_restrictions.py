@@ -50,8 +50,8 @@ class OwnClaims:
     __slots__ = ("conflicts", "names")
 
     def __init__(self, names: frozenset[str], conflicts: int) -> None:
-        self.names = names
-        self.conflicts = conflicts
+        self.names: frozenset[str] = names
+        self.conflicts: int = conflicts
 
     def clone(self) -> OwnClaims:
         """Return a copy for a what-if."""
