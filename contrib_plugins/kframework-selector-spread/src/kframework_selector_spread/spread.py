@@ -103,8 +103,6 @@ class SelectorSpread(Plugin):
         zones = state[_SPREAD].zones
         by_node = _fewer_is_better(scores)
         in_zone = zones > 0
-        if not in_zone.any():
-            return by_node.astype(np.int64)
         # Number 0 gathers the nodes without a zone: nobody looks at its sum, and no zone is measured against it.
         sums = np.bincount(zones, weights=np.where(in_zone, scores, 0)).astype(np.int64)
         by_zone = _fewer_is_better(sums)[zones]
@@ -142,8 +140,6 @@ def _first(node: NodeInfo, labels: tuple[str, ...]) -> str:
 
 def _fewer_is_better(counts: Scores) -> NDArray[np.float64]:
     """Return 100 for a count of 0, and 0 for the largest one; 100 for all if that is 0."""
-    most = int(counts.max())
-    if not most:
-        return np.full(len(counts), MAX_SCORE, dtype=np.float64)
+    most = max(int(counts.max()), 1)
     shares: NDArray[np.float64] = np.divide(most - counts, most, dtype=np.float64)
     return MAX_SCORE * shares
