@@ -55,21 +55,24 @@ def test_a_class_without_volumes_has_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "differ"),
+    ("given", "labels"),
     [
-        ([volume("v")], False),
-        ([volume("v", on=near("zone", "a"))], True),
-        ([volume("v", on=affinity())], True),
-        ([volume("v", on=near("zone", "a"), kept_for=reference("other"))], False),
-        ([volume("v", on=near("zone", "a"), kept_for=reference())], True),
-        ([volume("v", kept_for=reference())], False),
+        ([volume("v")], set()),
+        ([volume("v", on=near("zone", "a"))], {"zone"}),
+        ([volume("v", on=near("zone", "a"), phase="Released")], set()),
+        ([volume("v", on=near("zone", "a")), volume("w", on=near(HOSTNAME, "a"))], {"zone", HOSTNAME}),
+        ([volume("v", on=affinity())], set()),
+        ([volume("v", on=affinity({"matchExpressions": [{"key": "zone", "operator": "Exists"}]}))], {"zone"}),
+        ([volume("v", on=near("zone", "a"), kept_for=reference("other"))], set()),
+        ([volume("v", on=near("zone", "a"), kept_for=reference())], {"zone"}),
+        ([volume("v", kept_for=reference())], set()),
     ],
 )
-def test_whether_the_choice_differs_by_node(given: list[PersistentVolume], differ: bool) -> None:
+def test_the_labels_on_which_the_choice_depends(given: list[PersistentVolume], labels: set[str]) -> None:
     cluster = ClusterState()
     for each in given:
         cluster.objects(PersistentVolume).put(each.metadata, each)
-    assert Candidates(Storage(cluster).by_class["local"], claim()).differ_by_node is differ
+    assert Candidates(Storage(cluster).by_class["local"], claim()).labels == labels
 
 
 def test_room_comes_and_goes() -> None:
