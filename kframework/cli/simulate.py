@@ -162,6 +162,9 @@ def _progress(trace: str | None) -> Iterator[Callable[[Progress], None]]:
 def _say_notices(simulation: Simulation, configuration: Configuration) -> None:
     for notice in simulation.notices:
         say("notice", notice)
+    preempted = [f"{victim} (for {made.pod})" for made in simulation.decisions for victim in made.victims]
+    if preempted:
+        say("notice", f"preempted: {_listed(preempted)}")
     known = {profile.scheduler_name for profile in configuration.profiles}
     pending = [outcome for outcome in simulation.outcomes if outcome.node is None]
     for name in sorted({outcome.profile for outcome in pending} - known):
