@@ -21,7 +21,7 @@ from kframework.profile import Profile, Step
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.status import Code, Status
 
-__all__ = ["BindingCycle"]
+__all__ = ["BindFirst", "BindingCycle"]
 
 T = TypeVar("T")
 

@@ -377,7 +377,7 @@ class Search:
         """Return what stands against the node of each row."""
         by_row: Scores = np.full(self.nodes.capacity, UNREACHED)
         by_row[list(self._tried)] = list(self._tried.values())
-        by_row[self.ring] = self.objections
+        by_row[self.ring[: self.evaluated]] = self.objections[: self.evaluated]
         return by_row
 
     def _unfit(self, narrowing: Narrowing) -> Unfit | Failed:

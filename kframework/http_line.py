@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import ssl
 import tempfile
 from pathlib import Path
@@ -59,12 +60,18 @@ class HttpLine:
         url = f"{self._url}/{verb}"
         try:
             async with outside(self._seconds):
-                return await self._post(verb, url, question)
+                try:
+                    return await self._post(verb, url, question)
+                except aiohttp.ClientConnectorError:
+                    raise
+                except aiohttp.ClientConnectionError:
+                    # A connection that was kept for the next question may have been closed by the other side just now.
+                    return await self._post(verb, url, question)
         except TimeoutError as error:
             reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
             raise ExtenderError(f'Post "{url}": {reason}') from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ExtenderError(f'Post "{url}": {error or type(error).__name__}') from error
+            raise ExtenderError(f'Post "{url}": {_in_words(error)}') from error
 
     async def _post(self, verb: str, url: str, question: bytes) -> bytes:
         assert self._session is not None
@@ -81,6 +88,14 @@ class HttpLine:
 
     def __repr__(self) -> str:
         return f"<HttpLine {self._url}>"
+
+
+def _in_words(error: Exception) -> str:
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionError):
+        return f"dial tcp {error.host}:{error.port}: connect: {os.strerror(error.os_error.errno or 0).lower()}"
+    return str(error) or type(error).__name__
 
 
 # -- TLS -----------------------------------------------------------------------------------------------------------

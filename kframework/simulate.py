@@ -17,7 +17,7 @@ from kframework.config import Configuration, default_configuration
 from kframework.config import Extender as ExtenderSettings
 from kframework.decision import Binding, Decision
 from kframework.errors import ClusterError
-from kframework.extender import Extender, ExtenderError, Line
+from kframework.extender import Extender, ExtenderError
 from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, Pod
 from kframework.registry import Registry
@@ -25,7 +25,7 @@ from kframework.scheduler import Observer, Scheduler
 from kframework.state.pods import PodInfo
 from kframework.status import Code
 
-__all__ = ["Outcome", "Progress", "Simulation", "simulate"]
+__all__ = ["Outcome", "Progress", "SimulatedExtender", "Simulation", "simulate"]
 
 #: A simulation in which nothing has moved for so long is over, in virtual seconds.
 STAGNATION = 3600.0
@@ -90,11 +90,11 @@ class _Records:
         self._on_progress(Progress(self._bound, self._pods))
 
 
-class _Extender(Extender):
-    """An extender that is really asked; where it binds, the cluster in memory is told, which it knows nothing of."""
+class SimulatedExtender(Extender):
+    """An extender that is really asked; what it binds is bound in the cluster in memory, which it knows nothing of."""
 
-    def __init__(self, settings: ExtenderSettings, line: Line, cluster: MemoryCluster) -> None:
-        super().__init__(settings, line)
+    def __init__(self, settings: ExtenderSettings, cluster: MemoryCluster) -> None:
+        super().__init__(settings, HttpLine(settings))
         self._cluster = cluster
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
@@ -157,7 +157,7 @@ class _Run:
             registry=self._registry,
             observers=(self._records, *self._observers),
             slice=0.0,
-            extender=lambda settings: _Extender(settings, HttpLine(settings), self._cluster),
+            extender=lambda settings: SimulatedExtender(settings, self._cluster),
         )
         began = self._moved_at = self._clock.now()
         self._over = asyncio.Event()
