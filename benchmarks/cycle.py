@@ -9,12 +9,30 @@ import statistics
 from collections.abc import Callable, Iterator
 from time import perf_counter_ns
 
+import msgspec
+
 from kframework import Plugin, hookimpl, unschedulable
 from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.decision import Decision
 from kframework.effects import Nowhere, Reservation
-from kframework.objects import Container, Node, NodeStatus, ObjectMeta, Pod, PodSpec, Resources
+from kframework.objects import (
+    Affinity,
+    Container,
+    LabelSelector,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodAffinityTerm,
+    PodAntiAffinity,
+    PodSpec,
+    Resources,
+    Service,
+    ServiceSpec,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+)
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profiles import compile_profiles
@@ -98,20 +116,59 @@ def _node(index: int) -> Node:
     )
 
 
-def _pod(index: int, template: int) -> Pod:
+#: What is in the spec of a template's pods beside their container.
+Shape = Callable[[LabelSelector], dict[str, object]]
+
+
+def plain(own: LabelSelector) -> dict[str, object]:
+    """Say nothing about other pods."""
+    return {}
+
+
+def apart(own: LabelSelector) -> dict[str, object]:
+    """Keep the pods of a workload on different nodes, and rather in different zones."""
+    strictly = PodAffinityTerm(topology_key="kubernetes.io/hostname", label_selector=own)
+    rather = PodAffinityTerm(topology_key="topology.kubernetes.io/zone", label_selector=own)
+    keep_away = PodAntiAffinity(
+        required_during_scheduling_ignored_during_execution=(strictly,),
+        preferred_during_scheduling_ignored_during_execution=(
+            WeightedPodAffinityTerm(weight=100, pod_affinity_term=rather),
+        ),
+    )
+    return {"affinity": Affinity(pod_anti_affinity=keep_away)}
+
+
+def spread(own: LabelSelector) -> dict[str, object]:
+    """Spread the pods of a workload evenly over zones, and rather over nodes."""
+    constraints = (("topology.kubernetes.io/zone", "DoNotSchedule"), ("kubernetes.io/hostname", "ScheduleAnyway"))
+    return {
+        "topology_spread_constraints": tuple(
+            TopologySpreadConstraint(max_skew=1, topology_key=key, when_unsatisfiable=action, label_selector=own)
+            for key, action in constraints
+        )
+    }
+
+
+def pod(index: int, template: int, shape: Shape = plain) -> Pod:
+    """Make a pod of a template."""
+    labels = {"app": str(template)}
     requests: dict[str, str | int | float] = {"cpu": f"{100 + template}m", "memory": "200Mi"}
     return Pod(
-        metadata=ObjectMeta(
-            name=f"pod-{index}", namespace="default", uid=f"uid-{index}", labels={"app": str(template)}
+        metadata=ObjectMeta(name=f"pod-{index}", namespace="default", uid=f"uid-{index}", labels=labels),
+        spec=msgspec.convert(
+            {"containers": (Container(name="main", resources=Resources(requests=requests)),)}
+            | shape(LabelSelector(match_labels=labels)),
+            PodSpec,
         ),
-        spec=PodSpec(containers=(Container(name="main", resources=Resources(requests=requests)),)),
     )
 
 
-def cycles(made: PodEngine, effects: _Noting, templates: int, count: int, first: int = 0) -> Iterator[int]:
+def cycles(
+    made: PodEngine, effects: _Noting, templates: int, count: int, first: int = 0, shape: Shape = plain
+) -> Iterator[int]:
     """Schedule pods one after the other; yield the nanoseconds of each step."""
     for index in range(first, first + count):
-        made.offer(Changed(_pod(index, index % templates)))
+        made.offer(Changed(pod(index, index % templates, shape)))
         for message in made.inbox.drain():
             made._apply(message)
         began = perf_counter_ns()
@@ -131,12 +188,20 @@ def measure(title: str, budget: str, run: Callable[[], list[int]]) -> None:
 
 
 def case(
-    templates: int = 1, count: int = CYCLES, percentage: int = 0, plugins: tuple[type[Plugin], ...] = ()
+    templates: int = 1,
+    count: int = CYCLES,
+    percentage: int = 0,
+    plugins: tuple[type[Plugin], ...] = (),
+    shape: Shape = plain,
+    services: int = 0,
 ) -> list[int]:
-    """Time the cycles of one case after a warm-up."""
+    """Time the cycles of one case after a warm-up; the pods of the first templates have a Service each."""
     made, effects = engine(percentage=percentage, plugins=plugins)
-    list(cycles(made, effects, templates, max(50, 2 * templates)))
-    return list(cycles(made, effects, templates, count, first=100_000))
+    for template in range(services):
+        selector = ServiceSpec(selector={"app": str(template)})
+        made.offer(Changed(Service(metadata=ObjectMeta(name=f"s-{template}", namespace="default"), spec=selector)))
+    list(cycles(made, effects, templates, max(50, 2 * templates), shape=shape))
+    return list(cycles(made, effects, templates, count, first=100_000, shape=shape))
 
 
 def hopeless() -> list[int]:
@@ -144,7 +209,7 @@ def hopeless() -> list[int]:
     made, _ = engine()
     times = []
     for index in range(300):
-        made.offer(Changed(_pod(index, 99_000 + index % 10)))
+        made.offer(Changed(pod(index, 99_000 + index % 10)))
         for message in made.inbox.drain():
             made._apply(message)
         began = perf_counter_ns()
@@ -168,6 +233,12 @@ def main() -> None:
     measure("200 templates in turn, all nodes scored", "220", lambda: case(templates=200, percentage=100))
     measure("first pod of a new template", "1000", new_templates)
     measure("a pod that fits nowhere", "", hopeless)
+    measure("spread by the system defaults (a Service), repeated", "80", lambda: case(services=1))
+    measure("spread by the system defaults (Services), 200 workloads", "200", lambda: case(200, services=200))
+    measure("spread constraints of its own, repeated template", "80", lambda: case(shape=spread))
+    measure("spread constraints of their own, 200 workloads", "200", lambda: case(200, shape=spread))
+    measure("inter-pod anti-affinity, repeated template", "80", lambda: case(shape=apart))
+    measure("inter-pod anti-affinity, 200 workloads", "200", lambda: case(200, shape=apart))
     measure("with a signed scalar plugin, repeated template", "60+5", lambda: case(plugins=(Neighbourly,)))
     measure("with a signed scalar plugin, 20 templates", "", lambda: case(templates=20, plugins=(Neighbourly,)))
     measure("without it, 20 templates", "", lambda: case(templates=20))

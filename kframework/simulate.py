@@ -13,6 +13,7 @@ from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.shelf import Change
+from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, default_configuration
 from kframework.config import Extender as ExtenderSettings
 from kframework.decision import Binding, Decision
@@ -146,10 +147,11 @@ class _Run:
         self._retrying: tuple[str, ...] = ()
 
     async def main(self) -> Simulation:
-        """Run the cluster, its kubelets and the scheduler until the end."""
+        """Run the cluster, its kubelets and volumes, and the scheduler until the end."""
         self._clock = LoopClock(asyncio.get_running_loop())
         self._cluster = MemoryCluster(self._clock, self._objects)
         self._kubelet = Kubelet(self._cluster, self._clock)
+        self._volumes = VolumeController(self._cluster)
         self._scheduler = Scheduler(
             self._configuration,
             self._cluster,
@@ -161,13 +163,14 @@ class _Run:
         )
         began = self._moved_at = self._clock.now()
         self._over = asyncio.Event()
-        self._scheduler.on_idle = self._look
+        self._scheduler.on_idle = self._volumes.on_idle = self._look
         self._cluster.subscribe([Pod], self._note)
         # What was loaded lives as long as the simulation: the collector need not walk it again and again.
         gc.freeze()
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._kubelet.run)
+                tasks.start_soon(self._volumes.run)
                 tasks.start_soon(self._scheduler.run)
                 if self._duration is None:
                     tasks.start_soon(self._give_up)
@@ -182,7 +185,7 @@ class _Run:
         """Look, whenever the scheduler idles, whether anything can still happen."""
         if self._duration is not None:
             return
-        if self._scheduler.settled and self._kubelet.due is None:
+        if self._scheduler.settled and self._kubelet.due is None and self._volumes.idle:
             self._over.set()
 
     async def _give_up(self) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import msgspec
 
 from kframework.objects import Container, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, Resources, Taint
-from kframework.state.counters import Selects
+from kframework.selectors import exact
+from kframework.state.counters import Selection
 
-__all__ = ["node", "pod", "taint", "term"]
+__all__ = ["node", "pod", "selection", "taint"]
 
 REGION, ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 
@@ -54,6 +55,6 @@ def taint(key: str, effect: str = "NoSchedule", time_added: str | None = None) -
     return Taint(key=key, effect=effect, time_added=time_added)
 
 
-def term(namespace: str, **labels: str) -> Selects:
+def selection(namespace: str, *, terminating: bool = True, **labels: str) -> Selection:
     """Select the pods of a namespace that have these labels."""
-    return lambda namespace_of, labels_of: namespace_of == namespace and labels.items() <= labels_of.items()
+    return Selection(frozenset((namespace,)), exact(labels), terminating)

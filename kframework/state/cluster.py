@@ -10,7 +10,6 @@ from typing import TypeVar, cast
 
 from kframework.errors import KFrameworkError
 from kframework.objects import Node, Pod
-from kframework.state.counters import Counters
 from kframework.state.nodes import NodeTable
 from kframework.state.nominator import Nominator
 from kframework.state.objects import ObjectStore
@@ -39,7 +38,6 @@ class ClusterState:
     def __init__(self) -> None:
         self.nodes: NodeTable = NodeTable()
         self.interned: Interned = Interned()
-        self.counters: Counters = Counters(self.nodes, self.interned)
         #: The pods that are assigned to a node or assumed on one, by uid.
         self.pods: dict[str, PodInfo] = {}
         #: The uids of those that are assumed and not yet confirmed.

@@ -60,3 +60,8 @@ class CodeColumn(Column, Generic[T]):
     def known(self, value: T) -> int | None:
         """Return the code of a value, or None if no node ever had it."""
         return self._codes.get(value)
+
+    def _rename(self, meanings: list[T]) -> None:
+        """Let these be the meanings of the codes from now on; the cells are the caller's to rewrite."""
+        self.meanings = meanings
+        self._codes = {meaning: code for code, meaning in enumerate(meanings)}

@@ -1,57 +1,271 @@
 """How many pods of a kind run where: counts that are kept current on every change, never made by a loop over pods.
 
-The truth is sparse: each label class counts its pods per row. A *term* (namespaces and a selector) is a dense column
-over the rows, summed from its classes when first asked for and kept current from then on.
+The truth is sparse: each label class knows its pods per row. A selection that is asked for gets a dense count per row
+and per domain of a topology, summed from its classes once and current from then on. The mirror image are the affinity
+terms of the pods on the nodes: who holds which term where, and which terms are about a given pod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from weakref import WeakSet, WeakValueDictionary
 
+import numpy as np
+
+from kframework.objects.pod_affinity import AffinityTerm, PodTerms, pod_terms
+from kframework.selectors import Selector
 from kframework.state.columns import Column
-from kframework.state.nodes import NodeTable
-from kframework.state.pods import Interned, LabelClass
+from kframework.state.topology import Tally, Topology
 
-__all__ = ["Counters", "Selects"]
+if TYPE_CHECKING:
+    from kframework.state.nodes import NodeTable
+    from kframework.state.pods import LabelClass, PodInfo
 
-#: Tells whether a term selects pods of this namespace with these labels.
-Selects = Callable[[str, Mapping[str, str]], bool]
+__all__ = ["Counters", "HeldTerm", "PodCount", "Role", "Selection", "terms_of"]
+
+T = TypeVar("T")
+Pair = tuple[str, str]
+
+#: What a held term does: requires company, forbids it, or prefers it (with a negative weight: prefers to be without).
+Role = Literal["affinity", "anti_affinity", "preferred"]
+
+#: The memory for dense counts, in bytes; what was not asked for longest is dropped, and made anew when asked for.
+_BUDGET = 64 << 20
+#: Dense counts are never fewer than this: one cycle asks for several and holds on to them.
+_FEWEST = 64
+
+
+class Selection(NamedTuple):
+    """Pods by namespace (None: any) and labels; those being deleted count only if `terminating`."""
+
+    namespaces: frozenset[str] | None
+    selector: Selector
+    terminating: bool = True
+
+    def chooses(self, pods: LabelClass) -> bool:
+        """Tell whether the pods of a class are meant."""
+        if pods.terminating and not self.terminating:
+            return False
+        return (self.namespaces is None or pods.namespace in self.namespaces) and self.selector.matches(pods.labels)
+
+
+class PodCount:
+    """The pods that all of some selections choose, counted per row (`column`) and, on demand, per domain."""
+
+    __slots__ = ("__weakref__", "_tallies", "column", "selections")
+
+    def __init__(self, selections: tuple[Selection, ...], capacity: int) -> None:
+        self.selections: tuple[Selection, ...] = selections
+        self.column: Column = Column(capacity)
+        self._tallies: dict[str, tuple[Topology, Tally]] = {}
+
+    def chooses(self, pods: LabelClass) -> bool:
+        """Tell whether the pods of a class are counted."""
+        return all(selection.chooses(pods) for selection in self.selections)
+
+    def add(self, row: int, more: int) -> None:
+        """Count so many pods more on a row."""
+        self.column.cells[row] += more
+        for topology, tally in self._tallies.values():
+            tally.add(topology.cells[row], more)
+
+    def on_row(self, row: int) -> int:
+        """Return how many of the pods are on a row."""
+        return self.column.cells[row]
+
+    def domains(self, topology: Topology) -> Tally:
+        """Return how many of the pods are in each domain."""
+        known = self._tallies.get(topology.key)
+        if known is not None:
+            return known[1]
+        tally = Tally(topology.room)
+        np.add.at(tally.values, topology.values, self.column.values)
+        tally.values[0] = 0
+        tally.total = int(tally.values.sum())
+        self._tallies[topology.key] = (topology, tally)
+        topology.follow(self)
+        return tally
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the counts."""
+        return self.column.values.nbytes + sum(tally.values.nbytes for _, tally in self._tallies.values())
+
+    def __repr__(self) -> str:
+        return f"<PodCount of {int(self.column.values.sum())} pods>"
+
+
+class HeldTerm:
+    """A term of pods on the nodes, with the number of its holders per row; per domain of its topology on demand."""
+
+    __slots__ = ("__weakref__", "_tally", "role", "rows", "serial", "term", "topology", "weight")
+
+    def __init__(self, role: Role, weight: int, term: AffinityTerm, topology: Topology, serial: int) -> None:
+        self.role: Role = role
+        self.weight: int = weight
+        self.term: AffinityTerm = term
+        self.topology: Topology = topology
+        self.serial: int = serial
+        self.rows: dict[int, int] = {}
+        self._tally: Tally | None = None
+
+    def add(self, row: int, more: int) -> None:
+        """Count so many holders more on a row."""
+        left = self.rows.get(row, 0) + more
+        if left:
+            self.rows[row] = left
+        else:
+            del self.rows[row]
+        if self._tally is not None:
+            self._tally.add(self.topology.cells[row], more)
+
+    def on_row(self, row: int) -> int:
+        """Return how many holders are on a row."""
+        return self.rows.get(row, 0)
+
+    def domains(self, topology: Topology) -> Tally:
+        """Return how many holders are in each domain of the term's topology."""
+        if self._tally is None:
+            tally = self._tally = Tally(topology.room)
+            for row, holders in self.rows.items():
+                tally.add(topology.cells[row], holders)
+            topology.follow(self)
+        return self._tally
+
+    def __repr__(self) -> str:
+        return f"<HeldTerm {self.role} {self.term.selector} held on {len(self.rows)} nodes>"
 
 
 class Counters:
-    """The terms in use, by a key that equal terms share."""
+    """The counts in use, and the terms that pods on the nodes hold.
 
-    def __init__(self, nodes: NodeTable, interned: Interned) -> None:
+    `version` counts the terms that came into use: what was worked out from `about` holds until it moves.
+    """
+
+    def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
-        self._interned = interned
-        self._terms: dict[object, tuple[Selects, Column]] = {}
-        interned.on_new_class(self._join)
+        self._counts: OrderedDict[tuple[Selection, ...], PodCount] = OrderedDict()
+        self._counts_by_pair: dict[Pair | None, list[PodCount]] = {}
+        #: The classes that have or lately had pods on nodes, by namespace.
+        self._classes: dict[str, dict[LabelClass, None]] = {}
+        self._joined = 0
+        self._sweep_at = 1024
+        self._held: WeakValueDictionary[tuple[Role, int, AffinityTerm], HeldTerm] = WeakValueDictionary()
+        self._held_by_pair: dict[Pair | None, WeakSet[HeldTerm]] = {}
+        self.version: int = 0
 
-    def term(self, key: object, selects: Selects) -> Column:
-        """Return the number of selected pods per row, as a column that stays current until the term is dropped."""
-        if key in self._terms:
-            return self._terms[key][1]
-        column = Column(self._nodes.capacity)
-        self._nodes.keep(column)
-        self._terms[key] = (selects, column)
-        for label_class in self._interned.classes():
-            if selects(label_class.namespace, label_class.labels):
-                label_class.terms.append(column)
-                for row, pods in label_class.pods.items():
-                    column.cells[row] += pods
-        return column
+    # -- pods that are selected ------------------------------------------------------------------------------------
 
-    def drop(self, key: object) -> None:
-        """Stop counting a term."""
-        _, column = self._terms.pop(key)
-        self._nodes.release(column)
-        for label_class in self._interned.classes():
-            label_class.terms = [term for term in label_class.terms if term is not column]
+    def count(self, *selections: Selection) -> PodCount:
+        """Return the count of the pods that all of these selections choose; it stays current while it is in use."""
+        count = self._counts.get(selections)
+        if count is not None:
+            self._counts.move_to_end(selections)
+            return count
+        count = self._counts[selections] = PodCount(selections, self._nodes.capacity)
+        self._counts_by_pair.setdefault(_pair(selections), []).append(count)
+        for pods in self._classes_in(selections[0].namespaces):
+            if count.chooses(pods):
+                assert pods.counts is not None
+                pods.counts.append(count)
+                for row, number in pods.pods.items():
+                    count.add(row, number)
+        self._trim()
+        return count
 
-    def _join(self, label_class: LabelClass) -> None:
-        for selects, column in self._terms.values():
-            if selects(label_class.namespace, label_class.labels):
-                label_class.terms.append(column)
+    def join(self, pods: LabelClass) -> None:
+        """Take in a class that gets its first pod on a node."""
+        if self._joined >= self._sweep_at:
+            self._sweep()
+        self._joined += 1
+        self._classes.setdefault(pods.namespace, {})[pods] = None
+        pods.counts = [count for count in _found(self._counts_by_pair, pods.labels) if count.chooses(pods)]
 
-    def __len__(self) -> int:
-        return len(self._terms)
+    def grow(self, capacity: int) -> None:
+        """Make room for more rows."""
+        for count in self._counts.values():
+            count.column.grow(capacity)
+
+    def _classes_in(self, namespaces: frozenset[str] | None) -> Iterator[LabelClass]:
+        for namespace in self._classes if namespaces is None else namespaces & self._classes.keys():
+            yield from self._classes[namespace]
+
+    def _trim(self) -> None:
+        """Drop the counts that were not asked for longest, until the rest is within the budget."""
+        while len(self._counts) > _FEWEST and len(self._counts) * 16 * self._nodes.capacity > _BUDGET:
+            _, count = self._counts.popitem(last=False)
+            self._counts_by_pair[_pair(count.selections)].remove(count)
+            for pods in self._classes_in(count.selections[0].namespaces):
+                assert pods.counts is not None
+                pods.counts = [other for other in pods.counts if other is not count]
+
+    def _sweep(self) -> None:
+        """Let go of the classes that have no pod on a node any more."""
+        for namespace, classes in list(self._classes.items()):
+            for pods in [pods for pods in classes if not pods.pods]:
+                del classes[pods]
+                pods.counts = None
+                self._joined -= 1
+            if not classes:
+                del self._classes[namespace]
+        self._sweep_at = 2 * self._joined + 1024
+
+    # -- terms that are held ---------------------------------------------------------------------------------------
+
+    def held(self, pod: PodInfo) -> tuple[HeldTerm, ...]:
+        """Return the terms that a pod holds, to be counted where it is."""
+        namespace = pod.namespace
+        return pod.template.once((self, namespace), lambda spec: tuple(self._hold(pod_terms(namespace, spec))))
+
+    def about(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> list[HeldTerm]:
+        """List the held terms that are about a pod with these labels in this namespace, oldest first."""
+        found = _found(self._held_by_pair, labels)
+        matching = [held for held in found if held.term.matches(namespace, namespace_labels, labels)]
+        return sorted(matching, key=lambda held: held.serial)
+
+    def _hold(self, terms: PodTerms) -> Iterator[HeldTerm]:
+        yield from (self._held_term("affinity", 1, term) for term in terms.affinity)
+        yield from (self._held_term("anti_affinity", 1, term) for term in terms.anti_affinity)
+        yield from (self._held_term("preferred", weight, term) for weight, term in terms.preferred)
+
+    def _held_term(self, role: Role, weight: int, term: AffinityTerm) -> HeldTerm:
+        held = self._held.get((role, weight, term))
+        if held is None:
+            self.version += 1
+            held = HeldTerm(role, weight, term, self._nodes.label(term.topology_key), self.version)
+            self._held[role, weight, term] = held
+            self._held_by_pair.setdefault(_pair_of(term.selector), WeakSet()).add(held)
+        return held
+
+    def __repr__(self) -> str:
+        return f"<Counters {len(self._counts)} counts, {len(self._held)} held terms>"
+
+
+def terms_of(pod: PodInfo) -> PodTerms:
+    """Return a pod's affinity terms, compiled once for its template and namespace."""
+    namespace = pod.namespace
+    return pod.template.once((terms_of, namespace), lambda spec: pod_terms(namespace, spec))
+
+
+# -- by one label pair ---------------------------------------------------------------------------------------------
+
+
+def _pair(selections: Iterable[Selection]) -> Pair | None:
+    """Return a label that all chosen pods carry, if the selections name one."""
+    pairs = (_pair_of(selection.selector) for selection in selections)
+    return next((pair for pair in pairs if pair is not None), None)
+
+
+def _pair_of(selector: Selector) -> Pair | None:
+    for requirement in selector.requirements:
+        if requirement.operator in ("=", "In") and len(requirement.values) == 1:
+            return (requirement.key, requirement.values[0])
+    return None
+
+
+def _found(by_pair: Mapping[Pair | None, Iterable[T]], labels: Mapping[str, str]) -> Iterator[T]:
+    """List what is filed under one of these labels, or under none."""
+    for pair in (None, *labels.items()):
+        yield from by_pair.get(pair, ())

@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 from kframework.errors import StaleNodeError
 from kframework.objects import Node, Taint
 from kframework.objects.requests import allocatable as allocatable_of
+from kframework.state.claims import ClaimUsers
 from kframework.state.columns import CodeColumn, Column
+from kframework.state.counters import Counters
 from kframework.state.host_ports import HostPorts
 from kframework.state.images import ImageStates
 from kframework.state.log import Log
 from kframework.state.node_order import NodeOrder, zone_of
 from kframework.state.pods import PodInfo
+from kframework.state.topology import Topology
 
 __all__ = ["NodeInfo", "NodeTable", "same_node"]
 
@@ -131,9 +134,10 @@ class NodeTable:
         self.feature_sets: CodeColumn[frozenset[str]] = CodeColumn(capacity, frozenset())
         self.images: ImageStates = ImageStates()
         self.host_ports: HostPorts = HostPorts()
-        self._labels: dict[str, CodeColumn[str | None]] = {}
+        self.claims: ClaimUsers = ClaimUsers()
+        self.counters: Counters = Counters(self)
+        self._labels: dict[str, Topology] = {}
         self._extra: dict[str, Column] = {}
-        self._kept: list[Column] = []
         #: Rows whose Node object changed.
         self.node_log: Log = Log(capacity)
         #: Rows whose Node object or pods changed.
@@ -212,14 +216,14 @@ class NodeTable:
         """Return the column of what the nodes' pods take, in the same units; `pods` is their number."""
         return self._resource(resource)[1].values
 
-    def label(self, key: str) -> CodeColumn[str | None]:
+    def label(self, key: str) -> Topology:
         """Return the column of a label's values, interned; code 0 (None) where a node lacks the label."""
-        column = self._labels.get(key)
-        if column is None:
-            column = self._labels[key] = CodeColumn(self._capacity, None)
+        topology = self._labels.get(key)
+        if topology is None:
+            topology = self._labels[key] = Topology(key, self._capacity)
             for name, row in self._row_of.items():
-                column.cells[row] = column.code(self._named_labels(name).get(key))
-        return column
+                topology.put(row, self._named_labels(name).get(key))
+        return topology
 
     def _named_labels(self, name: str) -> Mapping[str, str]:
         return self[self._row_of[name]].labels
@@ -229,14 +233,6 @@ class NodeTable:
         if name not in self._extra:
             self._extra[name] = Column(self._capacity)
         return self._extra[name]
-
-    def keep(self, column: Column) -> None:
-        """Let a column grow with the table and lose the rows of departed nodes."""
-        self._kept.append(column)
-
-    def release(self, column: Column) -> None:
-        """Let go of a column given to `keep`."""
-        self._kept = [kept for kept in self._kept if kept is not column]
 
     # -- changing: only the inbox and the cycle do -----------------------------------------------------------------
 
@@ -279,6 +275,8 @@ class NodeTable:
             self.lift(pod)
         info.__class__ = _GoneNode
         self.images.remove(row, node.status.images)
+        for topology in self._labels.values():
+            topology.put(row, None)
         for column in self._columns():
             column.cells[row] = 0
         self._infos[row] = None
@@ -312,14 +310,21 @@ class NodeTable:
         self.non_zero_memory.cells[row] += sign * memory
         for port in pod.template.host_ports:
             self.host_ports.count(port, row, sign)
-        counts = pod.label_class.pods
-        left = counts.get(row, 0) + sign
+        for claim in pod.claims:
+            self.claims.count(pod.namespace, claim, row, sign)
+        alike = pod.label_class
+        left = alike.pods.get(row, 0) + sign
         if left:
-            counts[row] = left
+            alike.pods[row] = left
         else:
-            del counts[row]
-        for term in pod.label_class.terms:
-            term.cells[row] += sign
+            del alike.pods[row]
+        if alike.counts is None:
+            self.counters.join(alike)
+        for count in alike.counts or ():
+            count.add(row, sign)
+        if pod.template.has_terms:
+            for held in self.counters.held(pod):
+                held.add(row, sign)
         self.pod_log.append(row)
 
     def touch(self, row: int) -> None:
@@ -338,6 +343,8 @@ class NodeTable:
             if row == self._capacity:
                 self._grow()
             self._infos.append(NodeInfo(self, row, node))
+        for topology in self._labels.values():
+            topology.tidy()
         self._row_of[node.metadata.name] = row
         self._set_changed()
         return row
@@ -350,6 +357,7 @@ class NodeTable:
         self._capacity *= 2
         for column in self._columns():
             column.grow(self._capacity)
+        self.counters.grow(self._capacity)
         self.node_log.limit = self.pod_log.limit = self._capacity
 
     def _columns(self) -> Iterator[Column]:
@@ -359,7 +367,6 @@ class NodeTable:
         yield from (self.unschedulable, self.taint_sets, self.feature_sets)
         yield from self._labels.values()
         yield from self._extra.values()
-        yield from self._kept
 
     def _resource(self, resource: str) -> tuple[Column, Column]:
         if resource not in self.allocatables:
@@ -377,8 +384,8 @@ class NodeTable:
         self.unschedulable.cells[row] = int(node.spec.unschedulable)
         self.taint_sets.cells[row] = self.taint_sets.code(tuple(_timeless(taint) for taint in node.spec.taints))
         self.feature_sets.cells[row] = self.feature_sets.code(frozenset(node.status.declared_features))
-        for key, labels in self._labels.items():
-            labels.cells[row] = labels.code(node.metadata.labels.get(key))
+        for key, topology in self._labels.items():
+            topology.put(row, node.metadata.labels.get(key))
         self.touch(row)
 
     def __repr__(self) -> str:

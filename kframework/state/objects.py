@@ -2,52 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterator
+from typing import Generic, Protocol, TypeVar, cast
 
-from kframework.objects import ObjectMeta
+from kframework.errors import KFrameworkError
+from kframework.objects import ApiObject, ObjectMeta
 
-__all__ = ["ObjectStore"]
+__all__ = ["AssumptionError", "ObjectStore", "Stores"]
 
 T = TypeVar("T")
+Index = TypeVar("Index")
+Kind = TypeVar("Kind", bound=ApiObject)
+
+
+class AssumptionError(KFrameworkError):
+    """Raised when what is to be assumed was made of another version than the store has."""
 
 
 class ObjectStore(Generic[T]):
-    """The objects of one kind, by namespace and name (namespace "" for kinds without)."""
+    """The objects of one kind, by namespace and name (namespace "" for kinds without).
+
+    On top of what the cluster said stands what the scheduler assumes, until the cluster says something else of that
+    object (kube-scheduler's AssumeCache). All read the assumed version; `latest` is the cluster's own.
+    """
 
     def __init__(self) -> None:
         self._objects: dict[tuple[str, str], T] = {}
+        #: What is assumed, and the resource version it was made of.
+        self._assumed: dict[tuple[str, str], tuple[str, T]] = {}
+        self._versions: dict[tuple[str, str], str] = {}
         self._callbacks: list[Callable[[T | None, T | None], None]] = []
+        self._indexes: dict[Hashable, object] = {}
 
     def get(self, name: str, namespace: str = "") -> T | None:
         """Return the object of this name, or None."""
+        return self._now((namespace, name))
+
+    def latest(self, name: str, namespace: str = "") -> T | None:
+        """Return the object of this name as the cluster has it, whatever is assumed, or None."""
         return self._objects.get((namespace, name))
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._objects.values())
+        if not self._assumed:
+            return iter(self._objects.values())
+        return (self._assumed[key][1] if key in self._assumed else obj for key, obj in self._objects.items())
 
     def __len__(self) -> int:
         return len(self._objects)
 
+    def index(self, make: Callable[[ObjectStore[T]], Index]) -> Index:
+        """Return what `make` makes of this store: an index that keeps itself current, one for all who ask for it."""
+        indexes = cast("dict[Hashable, Index]", self._indexes)
+        if make not in indexes:
+            indexes[make] = make(self)
+        return indexes[make]
+
+    # -- what the cluster says -------------------------------------------------------------------------------------
+
     def put(self, metadata: ObjectMeta, obj: T) -> T | None:
-        """Store an object and return the one before it."""
+        """Store an object and return the one that the cluster had before; what changed ends what was assumed."""
         key = (metadata.namespace, metadata.name)
-        old = self._objects.get(key)
+        before, old = self._now(key), self._objects.get(key)
+        if old != obj:
+            self._assumed.pop(key, None)
         self._objects[key] = obj
-        self._tell(old, obj)
+        self._versions[key] = metadata.resource_version
+        self._tell(before, self._now(key))
         return old
 
     def remove(self, metadata: ObjectMeta) -> T | None:
         """Drop an object and return it, or None if it was not there."""
-        old = self._objects.pop((metadata.namespace, metadata.name), None)
+        key = (metadata.namespace, metadata.name)
+        before = self._now(key)
+        self._assumed.pop(key, None)
+        self._versions.pop(key, None)
+        old = self._objects.pop(key, None)
         if old is not None:
-            self._tell(old, None)
+            self._tell(before, None)
         return old
 
+    # -- what the scheduler assumes: only the cycle and the inbox do -----------------------------------------------
+
+    def assume(self, metadata: ObjectMeta, obj: T) -> None:
+        """Believe in this version of an object; AssumptionError if it was not made of the one that the cluster has."""
+        key = (metadata.namespace, metadata.name)
+        stored = self._versions.get(key)
+        if stored != metadata.resource_version:
+            name = "/".join(filter(None, key))
+            made_of = metadata.resource_version
+            raise AssumptionError(f'"{name}" is out of sync (stored: {stored}, assume: {made_of})')
+        before = self._now(key)
+        self._assumed[key] = (metadata.resource_version, obj)
+        self._tell(before, obj)
+
+    def restore(self, metadata: ObjectMeta) -> None:
+        """Go back to what the cluster said, unless what is assumed was made of another version than this one."""
+        key = (metadata.namespace, metadata.name)
+        version, before = self._assumed.get(key, (None, None))
+        if version == metadata.resource_version:
+            del self._assumed[key]
+            self._tell(before, self._objects[key])
+
+    # -- those who follow ------------------------------------------------------------------------------------------
+
     def on_change(self, callback: Callable[[T | None, T | None], None]) -> None:
-        """Call back with (old, new) on every change."""
+        """Call back with (old, new), assumed versions where there are any, on every change."""
         self._callbacks.append(callback)
+
+    def _now(self, key: tuple[str, str]) -> T | None:
+        assumed = self._assumed.get(key)
+        return assumed[1] if assumed is not None else self._objects.get(key)
 
     def _tell(self, old: T | None, new: T | None) -> None:
         for callback in self._callbacks:
             callback(old, new)
+
+
+class Stores(Protocol):
+    """Whoever has a store of each kind."""
+
+    def objects(self, kind: type[Kind]) -> ObjectStore[Kind]:
+        """Return the store of a kind."""
+        ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -14,6 +14,7 @@ from kframework.objects import (
     NodeSelectorRequirement,
     OwnerReference,
     Pod,
+    PodCondition,
     PodResourceClaimStatus,
     PodSpec,
     PodStatus,
@@ -21,7 +22,9 @@ from kframework.objects import (
 )
 from kframework.objects.ports import HostPort, host_ports
 from kframework.objects.requests import fit_requests, non_zero_requests, on_node_requests, scoring_requests
-from kframework.state.columns import Column
+
+if TYPE_CHECKING:
+    from kframework.state.counters import PodCount
 
 __all__ = ["Interned", "LabelClass", "PendingPod", "PodInfo", "PodTemplate", "Requests"]
 
@@ -42,7 +45,7 @@ class PodTemplate:
     what it holds there.
     """
 
-    __slots__ = ("__weakref__", "_memo", "fit", "host_ports", "non_zero", "on_node", "scoring", "spec")
+    __slots__ = ("__weakref__", "_memo", "fit", "has_terms", "host_ports", "non_zero", "on_node", "scoring", "spec")
 
     def __init__(self, spec: PodSpec) -> None:
         pod = Pod(spec=spec)
@@ -52,6 +55,9 @@ class PodTemplate:
         self.on_node: Requests = tuple(on_node_requests(pod).items())
         self.non_zero: tuple[int, int] = non_zero_requests(pod)
         self.host_ports: tuple[HostPort, ...] = host_ports(spec)
+        affinity = spec.affinity
+        #: Whether it has inter-pod affinity or anti-affinity, which others must respect.
+        self.has_terms: bool = affinity is not None and bool(affinity.pod_affinity or affinity.pod_anti_affinity)
         self._memo: dict[Hashable, object] = {}
 
     def once(self, key: Hashable, compute: Callable[[PodSpec], T]) -> T:
@@ -66,31 +72,40 @@ class PodTemplate:
 
 
 class LabelClass:
-    """A namespace and a set of labels that some pods share, with the number of such pods on each row."""
+    """A namespace and a set of labels that some pods share, with the number of such pods on each row.
 
-    __slots__ = ("__weakref__", "labels", "namespace", "pods", "terms")
+    Pods that are being deleted are a class of their own.
+    """
 
-    def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
+    __slots__ = ("__weakref__", "counts", "labels", "namespace", "pods", "terminating")
+
+    def __init__(self, namespace: str, labels: Mapping[str, str], terminating: bool) -> None:
         self.namespace: str = namespace
         self.labels: Mapping[str, str] = labels
+        self.terminating: bool = terminating
         self.pods: dict[int, int] = {}
-        #: The dense counters of the terms that select this class (`kframework.state.counters`).
-        self.terms: list[Column] = []
+        #: The dense counts that these pods are part of (`kframework.state.counters`); None before the first of them.
+        self.counts: list[PodCount] | None = None
 
     def __repr__(self) -> str:
         labels = ",".join(f"{key}={value}" for key, value in sorted(self.labels.items()))
-        return f"<LabelClass {self.namespace}/{labels} on {len(self.pods)} nodes>"
+        state = ", terminating" if self.terminating else ""
+        return f"<LabelClass {self.namespace}/{labels} on {len(self.pods)} nodes{state}>"
 
 
 class PodInfo:
     """A pod on a node, or about to be: all that decisions about other pods need of it.
 
-    `row` is its node's row, -1 while it is on none; `resized` holds (on_node, non_zero) where the pod's status tells
-    of an in-place resize, else None; times are RFC 3339 text.
+    `row` is its node's row, -1 while it is on none; `claims` names the claims of its volumes of the kind
+    `persistentVolumeClaim`, in order; `resized` holds (on_node, non_zero) where the pod's status tells
+    of an in-place resize, else None; times are RFC 3339 text. `disrupted` says that some scheduler has chosen the pod
+    as a victim of preemption: its condition DisruptionTarget tells.
     """
 
     __slots__ = (
         "claim_statuses",
+        "claims",
+        "disrupted",
         "label_class",
         "name",
         "node_name",
@@ -109,14 +124,16 @@ class PodInfo:
         self.uid: str = metadata.uid
         self.name: str = metadata.name
         self.template: PodTemplate = interned.template(spec)
-        self.label_class: LabelClass = interned.label_class(metadata.namespace, metadata.labels)
+        self.terminating: bool = metadata.deletion_timestamp is not None
+        self.label_class: LabelClass = interned.label_class(metadata.namespace, metadata.labels, self.terminating)
         self.node_name: str = spec.node_name
         self.row: int = -1
         self.priority: int = spec.priority or 0
         self.start_time: str | None = pod.status.start_time
-        self.terminating: bool = metadata.deletion_timestamp is not None
+        self.disrupted: bool = any(map(_tells_of_preemption, pod.status.conditions))
         self.nominated_node_name: str = pod.status.nominated_node_name
         self.claim_statuses: tuple[PodResourceClaimStatus, ...] = pod.status.resource_claim_statuses
+        self.claims: tuple[str, ...] = _claims(spec) if spec.volumes else ()
         self.resized: tuple[Requests, tuple[int, int]] | None = None
         status = pod.status
         if status.container_statuses or status.init_container_statuses or status.resources is not None:
@@ -156,6 +173,11 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key}{' on ' + self.node_name if self.node_name else ''}>"
+
+
+def _tells_of_preemption(condition: PodCondition) -> bool:
+    seen = (condition.type, condition.status, condition.reason)
+    return seen == ("DisruptionTarget", "True", "PreemptionByScheduler")
 
 
 class PendingPod(PodInfo):
@@ -210,8 +232,9 @@ class Interned:
 
     def __init__(self) -> None:
         self._templates: WeakValueDictionary[bytes, PodTemplate] = WeakValueDictionary()
-        self._classes: WeakValueDictionary[tuple[str, frozenset[tuple[str, str]]], LabelClass] = WeakValueDictionary()
-        self._on_new_class: list[Callable[[LabelClass], None]] = []
+        self._classes: WeakValueDictionary[tuple[str, frozenset[tuple[str, str]], bool], LabelClass] = (
+            WeakValueDictionary()
+        )
 
     def template(self, spec: PodSpec) -> PodTemplate:
         """Return the one template of all specs that differ only in what belongs to the single pod."""
@@ -222,23 +245,13 @@ class Interned:
             template = self._templates[content] = PodTemplate(shared)
         return template
 
-    def label_class(self, namespace: str, labels: Mapping[str, str]) -> LabelClass:
-        """Return the one class of all pods with this namespace and these labels."""
-        key = (namespace, frozenset(labels.items()))
+    def label_class(self, namespace: str, labels: Mapping[str, str], terminating: bool) -> LabelClass:
+        """Return the one class of all pods with this namespace and these labels, being deleted or not."""
+        key = (namespace, frozenset(labels.items()), terminating)
         found = self._classes.get(key)
         if found is None:
-            found = self._classes[key] = LabelClass(namespace, labels)
-            for callback in self._on_new_class:
-                callback(found)
+            found = self._classes[key] = LabelClass(namespace, labels, terminating)
         return found
-
-    def on_new_class(self, callback: Callable[[LabelClass], None]) -> None:
-        """Call back with each label class when it comes into use."""
-        self._on_new_class.append(callback)
-
-    def classes(self) -> list[LabelClass]:
-        """List the label classes in use, in the order in which they came."""
-        return list(self._classes.values())
 
     def __len__(self) -> int:
         return len(self._templates)
@@ -253,6 +266,11 @@ def _shared(spec: PodSpec) -> PodSpec:
         volumes=tuple(_anonymous(volume) for volume in spec.volumes),
         affinity=_unpinned(spec.affinity),
     )
+
+
+def _claims(spec: PodSpec) -> tuple[str, ...]:
+    sources = (volume.persistent_volume_claim for volume in spec.volumes)
+    return tuple(source.claim_name for source in sources if source is not None)
 
 
 def _anonymous(volume: Volume) -> Volume:

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import msgspec
+import numpy as np
 
 from kframework.objects import Node, Pod
 from kframework.objects.requests import allocatable, non_zero_requests, on_node_requests
+from kframework.selectors import label_selector
 from kframework.state.cluster import ClusterState
-from kframework.state.columns import Column
-from kframework.state.counters import Selects
+from kframework.state.counters import PodCount, Selection
 from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.topology import Tally, Topology
 
 __all__ = ["Facts", "NodeTree", "Truth", "left_over", "node_facts", "pod_facts", "rebuilt", "shown"]
 
@@ -86,18 +88,52 @@ class Truth:
         return orphans
 
 
-def rebuilt(truth: Truth, label_keys: Iterable[str], terms: Mapping[str, Selects]) -> dict[str, object]:
+def rebuilt(
+    truth: Truth, label_keys: Iterable[str], selections: Mapping[str, tuple[Selection, ...]]
+) -> dict[str, object]:
     """Work out what `shown` must answer."""
     facts: dict[str, Facts] = {}
     for name, node in truth.nodes.items():
         pods = [pod for pod, on in truth.placed.values() if on == name]
-        facts[name] = _of_node(node, label_keys) | _of_pods(pods, terms) | _present({"extra": truth.extra.get(name)})
+        facts[name] = _of_node(node, label_keys) | _of_pods(pods, selections)
+        facts[name] |= _present({"extra": truth.extra.get(name)})
     classes: dict[object, Counter[str]] = {}
+    held: dict[object, Counter[str]] = {}
+    domains: dict[object, Counter[str]] = {}
     for pod, on in truth.placed.values():
-        if on in truth.nodes:
-            key = (pod.metadata.namespace, frozenset(pod.metadata.labels.items()))
-            classes.setdefault(key, Counter())[on] += 1
-    return {"nodes": facts, "classes": classes}
+        if on not in truth.nodes:
+            continue
+        labels, metadata = truth.nodes[on].metadata.labels, pod.metadata
+        key = (metadata.namespace, frozenset(metadata.labels.items()), metadata.deletion_timestamp is not None)
+        classes.setdefault(key, Counter())[on] += 1
+        for topology, *about in _anti_affinity(pod):
+            holders = held.setdefault((topology, *about), Counter())
+            holders.update([on, f"in {labels[topology]}"] if topology in labels else [on])
+        for name in (name for name, chosen in selections.items() if _chosen(pod, chosen)):
+            for topology in (topology for topology in label_keys if topology in labels):
+                domains.setdefault((name, topology), Counter())[labels[topology]] += 1
+    return {"nodes": facts, "classes": classes, "held": held, "domains": domains}
+
+
+def _chosen(pod: Pod, selections: tuple[Selection, ...]) -> bool:
+    metadata = pod.metadata
+    return all(
+        (selection.namespaces is None or metadata.namespace in selection.namespaces)
+        and selection.selector.matches(metadata.labels)
+        and (selection.terminating or metadata.deletion_timestamp is None)
+        for selection in selections
+    )
+
+
+def _anti_affinity(pod: Pod) -> list[tuple[str, frozenset[str], str]]:
+    affinity = pod.spec.affinity
+    away = affinity.pod_anti_affinity if affinity is not None else None
+    terms = away.required_during_scheduling_ignored_during_execution if away is not None else ()
+    own = (pod.metadata.namespace,)
+    return [
+        (term.topology_key, frozenset(term.namespaces or own), str(label_selector(term.label_selector)))
+        for term in terms
+    ]
 
 
 def _of_node(node: Node, label_keys: Iterable[str]) -> Facts:
@@ -109,14 +145,13 @@ def _of_node(node: Node, label_keys: Iterable[str]) -> Facts:
     return _present(facts)
 
 
-def _of_pods(pods: list[Pod], terms: Mapping[str, Selects]) -> Facts:
+def _of_pods(pods: list[Pod], selections: Mapping[str, tuple[Selection, ...]]) -> Facts:
     facts: Counter[str] = Counter()
     for pod in pods:
         facts.update({f"requested {resource}": amount for resource, amount in on_node_requests(pod).items()})
         cpu, memory = non_zero_requests(pod)
         facts.update({"requested pods": 1, "non-zero cpu": cpu, "non-zero memory": memory})
-        for key, selects in terms.items():
-            facts[f"term {key}"] += selects(pod.metadata.namespace, pod.metadata.labels)
+        facts.update({f"count of {name}": _chosen(pod, chosen) for name, chosen in selections.items()})
     return _present({**facts, "uids": frozenset(pod.metadata.uid for pod in pods)})
 
 
@@ -127,18 +162,42 @@ def _present(facts: Facts) -> Facts:
 # -- what they do say ----------------------------------------------------------------------------------------------
 
 
-def shown(state: ClusterState, label_keys: Iterable[str], terms: Mapping[str, Column]) -> dict[str, object]:
+def shown(state: ClusterState, label_keys: Iterable[str], counts: Mapping[str, PodCount]) -> dict[str, object]:
     """Read the tables in the form of `rebuilt`, by node name."""
     nodes = state.nodes
     name_of = {info.row: info.name for info in nodes}
     return {
-        "nodes": {info.name: node_facts(info, label_keys) | pod_facts(info, terms) for info in nodes},
+        "nodes": {info.name: node_facts(info, label_keys) | pod_facts(info, counts) for info in nodes},
         "classes": {
-            (found.namespace, frozenset(found.labels.items())): {name_of[row]: n for row, n in found.pods.items()}
-            for found in state.interned.classes()
-            if found.pods
+            (pods.namespace, frozenset(pods.labels.items()), pods.terminating): {
+                name_of[row]: n for row, n in pods.pods.items()
+            }
+            for classes in nodes.counters._classes.values()
+            for pods in classes
+            if pods.pods
+        },
+        "held": {
+            (held.term.topology_key, held.term.namespaces, str(held.term.selector)): {
+                name_of[row]: n for row, n in held.rows.items()
+            }
+            | {f"in {value}": n for value, n in _tallied(held.topology, held.domains(held.topology)).items()}
+            for held in nodes.counters._held.values()
+            if held.rows
+        },
+        "domains": {
+            (name, key): found
+            for name, count in counts.items()
+            for key in label_keys
+            if (found := _tallied(nodes.label(key), count.domains(nodes.label(key))))
         },
     }
+
+
+def _tallied(topology: Topology, tally: Tally) -> dict[str, int]:
+    """Read a tally by the values of its label; its total is the sum."""
+    found = {str(topology.meanings[code]): int(tally.values[code]) for code in np.flatnonzero(tally.values).tolist()}
+    assert tally.total == sum(found.values())
+    return found
 
 
 def node_facts(info: NodeInfo, label_keys: Iterable[str]) -> Facts:
@@ -154,14 +213,14 @@ def node_facts(info: NodeInfo, label_keys: Iterable[str]) -> Facts:
     return _present(facts)
 
 
-def pod_facts(info: NodeInfo, terms: Mapping[str, Column]) -> Facts:
+def pod_facts(info: NodeInfo, counts: Mapping[str, PodCount]) -> Facts:
     """Read the columns of a row that sum up its pods."""
     nodes, row = info.table, info.row
     facts: Facts = {f"requested {key}": column.cells[row] for key, column in nodes.requesteds.items()}
     facts["non-zero cpu"] = nodes.non_zero_cpu.cells[row]
     facts["non-zero memory"] = nodes.non_zero_memory.cells[row]
     facts["uids"] = frozenset(pod.uid for pod in info.pods)
-    return _present(facts | {f"term {key}": column.cells[row] for key, column in terms.items()})
+    return _present(facts | {f"count of {name}": count.column.cells[row] for name, count in counts.items()})
 
 
 def left_over(nodes: NodeTable) -> list[int]:

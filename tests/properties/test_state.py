@@ -15,13 +15,14 @@ from kframework.state.log import Log
 from kframework.state.node_order import NodeOrder
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import LabelClass, PodInfo
+from kframework.state.topology import Topology
 from tests.properties.machines import StateMachine, fails
 
 TestState = StateMachine.TestCase
 TestState.settings = settings(max_examples=80, stateful_step_count=50)
 
 append, count, write, put_node = Log.append, NodeTable._count, NodeTable._write, ClusterState.put_node
-grow, add = Column.grow, NodeOrder.add
+grow, add, join, put = Column.grow, NodeOrder.add, Counters.join, Topology.put
 
 
 def log_another_row(log: Log, row: int) -> None:
@@ -32,8 +33,14 @@ def count_up_only(nodes: NodeTable, pod: PodInfo, row: int, sign: int) -> None:
     count(nodes, pod, row, abs(sign))
 
 
-def forget_the_counters(counters: Counters, label_class: LabelClass) -> None:
-    pass
+def forget_the_counts(counters: Counters, label_class: LabelClass) -> None:
+    join(counters, label_class)
+    label_class.counts = []
+
+
+def stay_in_the_domain(topology: Topology, row: int, value: str | None) -> None:
+    if not topology.cells[row] or value is None:
+        put(topology, row, value)
 
 
 def leave_orphans_alone(state: ClusterState, node: Node) -> Node | None:
@@ -66,7 +73,8 @@ def keep_the_zone(order: NodeOrder, row: int, zone: tuple[str, str]) -> None:
     [
         (Log, "append", log_another_row),
         (NodeTable, "_count", count_up_only),
-        (Counters, "_join", forget_the_counters),
+        (Counters, "join", forget_the_counts),
+        (Topology, "put", stay_in_the_domain),
         (ClusterState, "put_node", leave_orphans_alone),
         (NodeTable, "_write", write_no_labels),
         (Column, "grow", grow_without_the_last),

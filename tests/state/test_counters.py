@@ -1,9 +1,19 @@
-"""Counters: columns of a term's pods that stay current."""
+"""Counts of pods that stay current, and the affinity terms that pods hold."""
 
 from __future__ import annotations
 
+import gc
+
+import pytest
+
+from kframework.objects import Affinity, LabelSelector, PodAffinityTerm, PodAntiAffinity
+from kframework.selectors import EVERYTHING, exact
+from kframework.state import counters as counters_module
 from kframework.state.cluster import ClusterState
-from tests.objects_made import node, pod, term
+from kframework.state.counters import Counters, Selection
+from tests.objects_made import node, pod, selection
+
+WEB = selection("default", app="web")
 
 
 def cluster(*nodes: str) -> ClusterState:
@@ -14,24 +24,36 @@ def cluster(*nodes: str) -> ClusterState:
     return state
 
 
-def put(state: ClusterState, uid: str, node_name: str, namespace: str = "default", **labels: str) -> None:
-    """Put an assigned pod into the cluster."""
-    state.put_pod(pod(uid, namespace=namespace, labels=labels, node_name=node_name))
+def put(
+    state: ClusterState, uid: str, node_name: str, namespace: str = "default", away: str = "", **labels: str
+) -> None:
+    """Put an assigned pod into the cluster; `away`: from web pods, in this topology."""
+    term = PodAffinityTerm(topology_key=away, label_selector=LabelSelector(match_labels={"app": "web"}))
+    keeps_away = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
+    affinity = Affinity(pod_anti_affinity=keeps_away) if away else None
+    state.put_pod(pod(uid, namespace=namespace, labels=labels, node_name=node_name, affinity=affinity))
 
 
-def test_a_term_counts_the_pods_there_are() -> None:
+def per_row(state: ClusterState, *selections: Selection) -> list[int]:
+    """Count on the first two rows."""
+    return state.nodes.counters.count(*selections).column.cells[:2].tolist()
+
+
+def test_a_count_is_of_the_pods_there_are() -> None:
     state = cluster("a", "b")
     put(state, "p", "a", app="web")
     put(state, "q", "a", app="web", tier="x")
     put(state, "r", "b", app="db")
     put(state, "s", "b", namespace="other", app="web")
-    assert state.counters.term("web", term("default", app="web")).cells[:2].tolist() == [2, 0]
-    assert state.counters.term("all", term("default")).cells[:2].tolist() == [2, 1]
+    assert per_row(state, WEB) == [2, 0]
+    assert per_row(state, selection("default")) == [2, 1]
+    assert per_row(state, Selection(None, exact({"app": "web"}))) == [2, 1]
+    assert per_row(state, WEB, Selection(None, exact({"tier": "x"}))) == [1, 0]
 
 
-def test_a_term_stays_current() -> None:
+def test_a_count_stays_current() -> None:
     state = cluster("a", "b")
-    column = state.counters.term("web", term("default", app="web"))
+    column = state.nodes.counters.count(WEB).column
     put(state, "p", "a", app="web")
     put(state, "q", "b", app="web", tier="new class")
     assert column.cells[:2].tolist() == [1, 1]
@@ -42,10 +64,10 @@ def test_a_term_stays_current() -> None:
     assert column.cells[:2].tolist() == [0, 0]
 
 
-def test_a_term_loses_the_pods_of_a_node_and_gets_them_back() -> None:
+def test_a_count_loses_the_pods_of_a_node_and_gets_them_back() -> None:
     state = cluster("a")
     put(state, "p", "a", app="web")
-    column = state.counters.term("web", term("default", app="web"))
+    column = state.nodes.counters.count(WEB).column
     state.remove_node("a")
     assert not column.values.any()
     state.put_node(node("b"))
@@ -53,34 +75,79 @@ def test_a_term_loses_the_pods_of_a_node_and_gets_them_back() -> None:
     assert column.cells[:2].tolist() == [0, 1]
 
 
-def test_a_term_grows_with_the_table() -> None:
+def test_a_count_grows_with_the_table() -> None:
     state = cluster("a")
-    column = state.counters.term("web", term("default", app="web"))
+    count = state.nodes.counters.count(WEB)
     for n in range(100):
         state.put_node(node(f"n{n}"))
         put(state, f"p{n}", f"n{n}", app="web")
-    assert column.values.sum() == 100
-    assert len(column.values) == state.nodes.capacity
+    assert count.column.values.sum() == 100
+    assert len(count.column.values) == state.nodes.capacity
 
 
-def test_a_term_is_one_column_until_it_is_dropped() -> None:
+def test_equal_selections_share_a_count() -> None:
+    counters = cluster("a").nodes.counters
+    assert counters.count(WEB) is counters.count(selection("default", app="web"))
+
+
+def test_counts_that_nobody_asks_for_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counters_module, "_BUDGET", 0)
     state = cluster("a")
-    selects = term("default", app="web")
-    column = state.counters.term("web", selects)
-    assert state.counters.term("web", selects) is column
-    assert len(state.counters) == 1
-    state.counters.drop("web")
     put(state, "p", "a", app="web")
-    assert len(state.counters) == 0
-    assert not column.values.any()
-    assert state.counters.term("web", selects).cells[0] == 1
-
-
-def test_dropping_a_term_leaves_the_others() -> None:
-    state = cluster("a")
-    state.counters.term("web", term("default", app="web"))
-    column = state.counters.term("all", term("default"))
-    put(state, "p", "a", app="web")
-    state.counters.drop("web")
+    counters = state.nodes.counters
+    first = counters.count(WEB)
+    for n in range(62):
+        counters.count(selection("default", app=str(n)))
+    assert counters.count(WEB) is first
+    counters.count(Selection(None, EVERYTHING))
+    counters.count(selection("default", app="62"))
+    assert counters.count(WEB) is first
+    for n in range(100, 170):
+        counters.count(selection("default", app=str(n)))
     put(state, "q", "a", app="web")
-    assert column.cells[0] == 2
+    assert first.column.cells[0] == 1
+    assert counters.count(WEB).column.cells[0] == 2
+
+
+def test_classes_without_pods_are_let_go() -> None:
+    state = cluster("a")
+    counters = state.nodes.counters
+    count = counters.count(WEB)
+    for n in range(3000):
+        put(state, "p", "a", app="web", index=str(n))
+    assert sum(map(len, counters._classes.values())) < 2100
+    assert count.column.cells[0] == 1
+    state.remove_pod("p")
+    put(state, "p", "a", app="web", index="0")
+    assert count.column.cells[0] == 1
+
+
+def about_web(counters: Counters) -> list[tuple[str, int]]:
+    """List the terms about a web pod of the default namespace: their topology and number of holders."""
+    found = counters.about("default", {}, {"app": "web", "tier": "x"})
+    return [(held.term.topology_key, sum(held.rows.values())) for held in found]
+
+
+def test_held_terms_are_found_by_what_they_are_about() -> None:
+    state = cluster("a", "b")
+    counters = state.nodes.counters
+    put(state, "p", "a", away="zone")
+    put(state, "q", "b", away="zone")
+    put(state, "r", "b", away="host")
+    put(state, "s", "b", namespace="other", away="zone")
+    assert about_web(counters) == [("zone", 2), ("host", 1)]
+    assert not counters.about("default", {}, {"app": "db"})
+    assert len(counters.about("other", {}, {"app": "web"})) == 1
+    version = counters.version
+    put(state, "t", "a", away="zone")
+    assert counters.version == version
+    put(state, "u", "a", away="rack")
+    assert counters.version == version + 1
+
+
+def test_a_term_that_nobody_holds_is_forgotten() -> None:
+    state = cluster("a")
+    put(state, "p", "a", away="zone")
+    state.remove_pod("p")
+    gc.collect()
+    assert about_web(state.nodes.counters) == []

@@ -299,15 +299,6 @@ def test_what_pods_take_is_counted_up_and_down() -> None:
     assert repr(info) == "<NodeInfo a 1 pods, 1000m of 4000m cpu>"
 
 
-def test_a_kept_column_is_let_go() -> None:
-    nodes = table(node("a"))
-    mine, other = nodes.column("mine"), nodes.column("other")
-    nodes.keep(mine)
-    nodes.keep(other)
-    nodes.release(mine)
-    assert [column is other for column in nodes._kept] == [True]
-
-
 def test_a_replaced_node_keeps_its_place_until_it_is_settled() -> None:
     nodes = table(node("a", zone="x"), node("b", zone="x"), node("c", zone="y"))
     nodes.replace(0, node("a", zone="y"))

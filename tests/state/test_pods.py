@@ -18,6 +18,8 @@ from kframework.objects import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
+    PodCondition,
+    PodStatus,
     Resources,
     Volume,
 )
@@ -130,7 +132,7 @@ def test_templates_and_classes_die_with_their_last_pod() -> None:
     del other
     gc.collect()
     assert (template(), label_class()) == (None, None)
-    assert (len(interned), interned.classes()) == (0, [])
+    assert (len(interned), len(interned._classes)) == (0, 0)
 
 
 def test_an_assigned_pod_lets_its_object_go() -> None:
@@ -157,11 +159,12 @@ def test_a_label_class_is_a_namespace_and_labels(namespace: str, labels: dict[st
     assert (second.namespace, second.labels, second.key) == (namespace, labels, f"{namespace}/b")
 
 
-def test_each_new_class_is_announced_once() -> None:
-    interned, seen = Interned(), list[str]()
-    interned.on_new_class(lambda label_class: seen.append(label_class.namespace))
-    kept = [PodInfo(pod(uid, namespace=namespace), interned) for uid, namespace in ("ax", "by", "cx")]
-    assert (seen, len(kept)) == (["x", "y"], 3)
+def test_pods_that_are_being_deleted_are_a_class_of_their_own() -> None:
+    interned, made = Interned(), pod("a", labels={"app": "web"})
+    leaving = msgspec.structs.replace(made.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    stays, leaves = PodInfo(made, interned), PodInfo(msgspec.structs.replace(made, metadata=leaving), interned)
+    assert stays.label_class is not leaves.label_class
+    assert leaves.label_class.terminating
 
 
 # -- requests ------------------------------------------------------------------------------------------------------
@@ -243,3 +246,19 @@ def test_pods_show_themselves() -> None:
     assert repr(info) == "<PodInfo default/a on n>"
     assert repr(info.template) == "<PodTemplate cpu=1000>"
     assert repr(info.label_class) == "<LabelClass default/app=web on 0 nodes>"
+
+
+@pytest.mark.parametrize(
+    ("type", "status", "reason", "disrupted"),
+    [
+        ("DisruptionTarget", "True", "PreemptionByScheduler", True),
+        ("DisruptionTarget", "False", "PreemptionByScheduler", False),
+        ("DisruptionTarget", "True", "DeletionByTaintManager", False),
+        ("Ready", "True", "PreemptionByScheduler", False),
+    ],
+)
+def test_a_victim_of_preemption_is_known_by_its_condition(type: str, status: str, reason: str, disrupted: bool) -> None:
+    conditions = (PodCondition(type="Ready"), PodCondition(type=type, status=status, reason=reason))
+    victim = msgspec.structs.replace(pod("p"), status=PodStatus(conditions=conditions))
+    assert PodInfo(victim, Interned()).disrupted is disrupted
+    assert not PodInfo(pod("p"), Interned()).disrupted

@@ -25,7 +25,7 @@ def everything(cluster: ClusterState, state: CycleState) -> object:
     return (
         [column.values.tolist() for column in columns],
         {node.name: {pod.uid: pod.row for pod in node.pods} for node in nodes},
-        [dict(labels.pods) for labels in cluster.interned.classes()],
+        [dict(pods.pods) for classes in nodes.counters._classes.values() for pods in classes],
         (nodes.node_log.end, nodes.pod_log.end, len(cluster.statements)),
         {key.name: dict(value) if isinstance(value, Counts) else value for key in state for value in [state[key]]},
     )

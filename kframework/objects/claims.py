@@ -1,0 +1,153 @@
+"""How pods, claims and volumes belong together: names, annotations and matching, as Kubernetes has them.
+
+What the scheduler, the PersistentVolume controller and provisioners agree on, in objects alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kframework.objects.meta import ObjectMeta, ResourceList
+from kframework.objects.pod import Volume
+from kframework.objects.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
+from kframework.quantity import nano
+from kframework.selectors import Matcher, label_selector
+
+__all__ = [
+    "BIND_COMPLETED",
+    "BOUND_BY_CONTROLLER",
+    "NO_PROVISIONER",
+    "PROVISIONED_BY",
+    "SELECTED_NODE",
+    "WAIT_FOR_FIRST_CONSUMER",
+    "Wanted",
+    "capacity",
+    "claim_class",
+    "claim_name",
+    "claim_reference",
+    "is_bound",
+    "is_claimed_by",
+    "is_controlled_by",
+    "requested",
+    "volume_class",
+]
+
+#: On a claim: its binding is complete.
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+#: On a claim or a volume: it was bound by the controller, not by its author.
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+#: On a volume: who made it.
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+#: On a claim: the node for which its volume is to be made.
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+#: The provisioner of classes whose volumes somebody makes by hand.
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+#: The binding mode of classes whose claims wait for a pod.
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+
+_STORAGE = "storage"
+_FILESYSTEM = "Filesystem"
+
+
+def claim_name(pod_name: str, volume: Volume) -> str | None:
+    """Name the claim behind a pod's volume; None for a volume of another kind."""
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name
+    return f"{pod_name}-{volume.name}" if volume.ephemeral is not None else None
+
+
+def claim_class(claim: PersistentVolumeClaim) -> str:
+    """Name the storage class of a claim, empty if it has none."""
+    return _class(claim.metadata, claim.spec.storage_class_name)
+
+
+def volume_class(volume: PersistentVolume) -> str:
+    """Name the storage class of a volume, empty if it has none."""
+    return _class(volume.metadata, volume.spec.storage_class_name)
+
+
+def _class(metadata: ObjectMeta, named: str | None) -> str:
+    return metadata.annotations.get(_BETA_CLASS, named or "")
+
+
+def is_bound(claim: PersistentVolumeClaim) -> bool:
+    """Tell whether a claim has its volume, and the controller is done with it."""
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
+
+
+def is_claimed_by(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Tell whether a volume is kept for this claim, or bound to it."""
+    by, metadata = volume.spec.claim_ref, claim.metadata
+    if by is None or (by.namespace, by.name) != (metadata.namespace, metadata.name):
+        return False
+    return by.uid in ("", metadata.uid)
+
+
+def is_controlled_by(metadata: ObjectMeta, uid: str) -> bool:
+    """Tell whether the object of this uid is the managing owner."""
+    controller = next((owner for owner in metadata.owner_references if owner.controller), None)
+    return controller is not None and controller.uid == uid
+
+
+def claim_reference(claim: PersistentVolumeClaim) -> ObjectReference:
+    """Point to a claim, as the volume does that is bound to it."""
+    metadata = claim.metadata
+    return ObjectReference(
+        api_version="v1",
+        kind="PersistentVolumeClaim",
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+    )
+
+
+def requested(claim: PersistentVolumeClaim) -> int:
+    """Return how much storage a claim asks for, in nanos of a byte."""
+    return _storage(claim.spec.resources.requests)
+
+
+def capacity(volume: PersistentVolume) -> int:
+    """Return how much storage a volume has, in nanos of a byte."""
+    return _storage(volume.spec.capacity)
+
+
+def _storage(amounts: ResourceList) -> int:
+    return nano(amounts.get(_STORAGE, 0))
+
+
+class Wanted:
+    """What a claim wants of a volume, wherever that can be reached; SelectorError if its selector does not parse."""
+
+    __slots__ = ("_access_modes", "_attributes_class", "_mode", "_selector", "size")
+
+    def __init__(self, claim: PersistentVolumeClaim) -> None:
+        spec = claim.spec
+        self.size: int = requested(claim)
+        self._access_modes = frozenset(spec.access_modes)
+        self._attributes_class = spec.volume_attributes_class_name or ""
+        self._mode = spec.volume_mode or _FILESYSTEM
+        self._selector: Matcher | None = label_selector(spec.selector).matches if spec.selector is not None else None
+
+    def suits(self, volume: PersistentVolume) -> bool:
+        """Tell whether a volume that is kept for the claim can serve it: size, mode and attributes."""
+        spec = volume.spec
+        return (
+            volume.metadata.deletion_timestamp is None
+            and capacity(volume) >= self.size
+            and (spec.volume_mode or _FILESYSTEM) == self._mode
+            and (spec.volume_attributes_class_name or "") == self._attributes_class
+        )
+
+    def may_take(self, volume: PersistentVolume) -> bool:
+        """Tell whether the claim can have a volume that is kept for nobody: it is available and matches in all."""
+        labels: Mapping[str, str] = volume.metadata.labels
+        return (
+            volume.spec.claim_ref is None
+            and volume.status.phase == "Available"
+            and self.suits(volume)
+            and self._access_modes.issubset(volume.spec.access_modes)
+            and (self._selector is None or self._selector(labels))
+        )

@@ -1,0 +1,121 @@
+"""Volumes of the old in-tree plugins as the CSI drivers know them that do their work now (csi-translation-lib)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from urllib.parse import unquote, urlsplit
+
+from kframework.objects.pod import Volume
+from kframework.objects.storage import PersistentVolume, PersistentVolumeSpec
+from kframework.objects.volumes import CSISource
+
+__all__ = ["DRIVERS", "TranslationError", "in_tree_plugin", "translated_inline", "translated_volume", "volume_driver"]
+
+_EBS, _GCE_PD, _CINDER = "kubernetes.io/aws-ebs", "kubernetes.io/gce-pd", "kubernetes.io/cinder"
+_AZURE_DISK, _AZURE_FILE = "kubernetes.io/azure-disk", "kubernetes.io/azure-file"
+_VSPHERE, _PORTWORX = "kubernetes.io/vsphere-volume", "kubernetes.io/portworx-volume"
+
+#: The CSI driver of each in-tree plugin that has one.
+DRIVERS: Mapping[str, str] = MappingProxyType(
+    {
+        _EBS: "ebs.csi.aws.com",
+        _GCE_PD: "pd.csi.storage.gke.io",
+        _CINDER: "cinder.csi.openstack.org",
+        _AZURE_DISK: "disk.csi.azure.com",
+        _AZURE_FILE: "file.csi.azure.com",
+        _VSPHERE: "csi.vsphere.vmware.com",
+        _PORTWORX: "pxd.portworx.com",
+    }
+)
+#: The plugins that kube-scheduler takes for migrated, on every node that has a CSINode.
+_MIGRATED = frozenset({_EBS, _GCE_PD, _CINDER, _AZURE_DISK, _PORTWORX})
+
+_SOURCES = (
+    ("aws_elastic_block_store", _EBS),
+    ("gce_persistent_disk", _GCE_PD),
+    ("cinder", _CINDER),
+    ("azure_disk", _AZURE_DISK),
+    ("azure_file", _AZURE_FILE),
+    ("vsphere_volume", _VSPHERE),
+    ("portworx_volume", _PORTWORX),
+)
+_ZONE, _BETA_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
+_UNKNOWN = "UNSPECIFIED"
+_EBS_VOLUME = re.compile(r"vol-[^/]*")
+
+
+class TranslationError(ValueError):
+    """Raised for an in-tree volume that no CSI driver can serve."""
+
+
+def in_tree_plugin(source: Volume | PersistentVolumeSpec) -> str | None:
+    """Name the in-tree plugin of a volume if there is a CSI driver in its place."""
+    return next((plugin for field, plugin in _SOURCES if getattr(source, field) is not None), None)
+
+
+def volume_driver(provisioner: str) -> str:
+    """Name the CSI driver of the volumes that a storage class's provisioner makes, empty if no driver serves them.
+
+    Whatever is no in-tree plugin counts as a driver of that name.
+    """
+    if provisioner not in DRIVERS:
+        return provisioner
+    return DRIVERS[provisioner] if provisioner in _MIGRATED else ""
+
+
+def translated_inline(volume: Volume) -> CSISource | None:
+    """Return driver and handle of a pod's in-tree volume; None if its plugin is not migrated, or TranslationError."""
+    return _translated(volume, "")
+
+
+def translated_volume(volume: PersistentVolume) -> CSISource | None:
+    """Return driver and handle of an in-tree volume; None if its plugin is not migrated, or TranslationError."""
+    labels = volume.metadata.labels
+    return _translated(volume.spec, labels.get(_BETA_ZONE) or labels.get(_ZONE, ""))
+
+
+def _translated(source: Volume | PersistentVolumeSpec, zones: str) -> CSISource | None:
+    """Translate a source; `zones` as they stand in a label, which only disks of Google have in their handles."""
+    plugin = in_tree_plugin(source)
+    if plugin not in _MIGRATED:
+        return None
+    handle = ""
+    if source.aws_elastic_block_store is not None:
+        handle = _ebs_handle(source.aws_elastic_block_store.volume_id)
+    elif source.gce_persistent_disk is not None:
+        handle = f"projects/{_UNKNOWN}/{_gce_place(zones)}/disks/{source.gce_persistent_disk.pd_name}"
+    elif source.cinder is not None:
+        handle = source.cinder.volume_id
+    elif source.azure_disk is not None:
+        handle = source.azure_disk.disk_uri
+    elif source.portworx_volume is not None:
+        handle = source.portworx_volume.volume_id
+    return CSISource(driver=DRIVERS[plugin], volume_handle=handle)
+
+
+def _ebs_handle(volume_id: str) -> str:
+    """Return the volume's id at Amazon, which may be written as a URL with its zone: `aws://<zone>/<id>`."""
+    if not volume_id.startswith("aws://"):
+        return volume_id
+    try:
+        handle = unquote(urlsplit(volume_id).path).strip("/")
+    except ValueError:
+        handle = ""
+    if not _EBS_VOLUME.fullmatch(handle):
+        raise TranslationError(f"Invalid format for AWS volume ({volume_id})")
+    return handle
+
+
+def _gce_place(label: str) -> str:
+    """Return the zone of a disk, or the region of one that lies in several zones."""
+    zones = label.split("__")
+    if len(zones) == 1:
+        return f"zones/{label or _UNKNOWN}"
+    if any(zone.count("-") != 2 for zone in zones):
+        raise TranslationError(f"zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {label}")
+    regions = {zone.rpartition("-")[0] for zone in zones}
+    if len(regions) != 1:
+        raise TranslationError(f"multiple or no regions gotten from zones, got: {sorted(regions)}")
+    return f"regions/{regions.pop()}"

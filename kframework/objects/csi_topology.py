@@ -1,0 +1,75 @@
+"""Where volumes of the old in-tree plugins are reached once a CSI driver serves them: the driver's own zone labels."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from kframework.objects.csi_migration import in_tree_plugin
+from kframework.objects.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from kframework.objects.storage import CSINode, PersistentVolume, VolumeNodeAffinity
+
+__all__ = ["migrated_plugins", "node_affinity_after_migration", "zonal_plugin"]
+
+_MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
+_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+_BETA_ZONE, _BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+#: By plugin, the node label under which its CSI driver knows zones.
+_ZONE_LABELS = {
+    "kubernetes.io/aws-ebs": "topology.ebs.csi.aws.com/zone",
+    "kubernetes.io/gce-pd": "topology.gke.io/zone",
+    "kubernetes.io/cinder": "topology.cinder.csi.openstack.org/zone",
+}
+
+
+def migrated_plugins(csi_node: CSINode) -> frozenset[str]:
+    """Name the in-tree plugins whose work CSI drivers do on a node."""
+    return frozenset(filter(None, csi_node.metadata.annotations.get(_MIGRATED, "").split(",")))
+
+
+def zonal_plugin(volume: PersistentVolume) -> str | None:
+    """Name the in-tree plugin of a volume if its CSI driver has zone labels of its own; of others nothing changes."""
+    plugin = in_tree_plugin(volume.spec)
+    return plugin if plugin in _ZONE_LABELS else None
+
+
+def node_affinity_after_migration(volume: PersistentVolume, plugin: str) -> VolumeNodeAffinity | None:
+    """Return the node affinity of a volume of this zonal plugin in the labels of its CSI driver.
+
+    The zones are those of its node affinity or else, behind what that says otherwise, those of its labels.
+    """
+    selector = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
+    terms = selector.node_selector_terms if selector is not None else ()
+    zone, region = _labels_in_use(volume, terms)
+    renamed = {region: _REGION}
+    zones: tuple[str, ...] = ()
+    if any(each.key == zone and each.values for term in terms for each in term.match_expressions):
+        renamed[zone] = _ZONE_LABELS[plugin]
+    else:
+        names = {name.strip() for name in volume.metadata.labels.get(zone, "").split("__")}
+        zones = tuple(sorted(filter(None, names)))
+    if zones:
+        added = NodeSelectorRequirement(key=_ZONE_LABELS[plugin], operator="In", values=zones)
+        terms = tuple(_and(term, added) for term in terms or (NodeSelectorTerm(),))
+    elif selector is None:
+        return volume.spec.node_affinity
+    return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=tuple(_with(term, renamed) for term in terms)))
+
+
+def _labels_in_use(volume: PersistentVolume, terms: tuple[NodeSelectorTerm, ...]) -> tuple[str, str]:
+    """Tell which zone and region labels the volume goes by: today's or the old ones."""
+    used = {each.key for term in terms for each in term.match_expressions}
+    for keys in (used, volume.metadata.labels.keys()):
+        if _ZONE in keys:
+            return _ZONE, _REGION
+        if _BETA_ZONE in keys:
+            return _BETA_ZONE, _BETA_REGION
+    return _ZONE, _REGION
+
+
+def _and(term: NodeSelectorTerm, requirement: NodeSelectorRequirement) -> NodeSelectorTerm:
+    return replace(term, match_expressions=(*term.match_expressions, requirement))
+
+
+def _with(term: NodeSelectorTerm, renamed: dict[str, str]) -> NodeSelectorTerm:
+    expressions = tuple(replace(each, key=renamed.get(each.key, each.key)) for each in term.match_expressions)
+    return replace(term, match_expressions=expressions)

@@ -1,0 +1,216 @@
+"""NodeVolumeLimits: a node can attach only so many volumes of a CSI driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    EventResource,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    PodInfo,
+    Skip,
+    Status,
+    Watch,
+    hookimpl,
+    unschedulable,
+)
+from kframework.cycle_state import StateKey
+from kframework.events import QueueingHint
+from kframework.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Volume, VolumeAttachment
+from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translated_inline
+from kframework.plugin import Reads, Rows, Scores
+from kframework.state.attachments import Attachments
+from kframework.state.volume_ids import Problem, VolumeId, VolumeIds, claim_names, limited_volumes
+
+__all__ = ["REASON", "NodeVolumeLimits"]
+
+REASON = "node(s) exceed max volume count"
+
+_EXCEEDED = unschedulable(REASON)
+# Reason bits.
+_TOO_MANY, _MISSING = 1, 2
+
+_STORAGE = "storage.k8s.io"
+
+
+class Wanted(NamedTuple):
+    """What a pod wants attached, by driver, and what is wrong with others of its volumes."""
+
+    problems: tuple[Problem, ...]
+    by_driver: Mapping[str, list[VolumeId]]
+
+
+_WANTED = StateKey[Wanted]("NodeVolumeLimits.wanted")
+
+
+class VolumeFault(Exception):
+    """Raised instead of a column when what is wrong must be told node by node."""
+
+
+class NodeVolumeLimits(Plugin):
+    """Reject nodes that cannot attach all of the pod's volumes beside those they have."""
+
+    name = "NodeVolumeLimits"
+    reads: ClassVar[Reads] = "pods"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Watch("persistentvolumeclaims"),
+        Watch("persistentvolumes"),
+        Watch("storageclasses", _STORAGE),
+        Watch("csinodes", _STORAGE),
+        Watch("volumeattachments", _STORAGE),
+    )
+
+    @cached_property
+    def _attachments(self) -> Attachments:
+        return Attachments.of(self.handle)
+
+    @cached_property
+    def _ids(self) -> VolumeIds:
+        return VolumeIds(self.handle)
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> bool | None:
+        return None if limited_volumes(pod) else False
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+        if not limited_volumes(pod):
+            return Skip
+        volumes = self._ids.of_pod(pod)
+        state[_WANTED] = Wanted(volumes.problems, _by_driver(volumes.ids))
+        return None
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        wanted = state[_WANTED]
+        for problem in wanted.problems:
+            if not problem.migrated or self.handle.objects(CSINode).get(node.name) is not None:
+                return problem.status
+        if not wanted.by_driver:
+            return None
+        attachments, row = self._attachments, node.row
+        attachments.catch_up(node.table)
+        if row in attachments.faults:
+            return attachments.faults[row]
+        exceeds = any(attachments.exceeds(row, driver, volumes) for driver, volumes in wanted.by_driver.items())
+        return _EXCEEDED if exceeds else None
+
+    @hookimpl
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        wanted, bits = state[_WANTED], np.zeros(nodes.capacity, dtype=np.int64)
+        if wanted.problems:
+            first = wanted.problems[0]
+            if not first.status.rejected:
+                raise VolumeFault(first.status.message)
+            bits[:] = _MISSING
+        elif wanted.by_driver:
+            attachments = self._attachments
+            attachments.catch_up(nodes)
+            if attachments.faults:
+                _check(attachments.faults, np.arange(nodes.capacity)[rows].tolist())
+            for driver, volumes in wanted.by_driver.items():
+                bits[attachments.exceeding(driver, volumes)] = _TOO_MANY
+        return bits[rows]
+
+    @hookimpl
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        return self._ids.of_pod(pod).problems[0].status if bits & _MISSING else _EXCEEDED
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        added, changed, gone = ActionType.ADD, ActionType.UPDATE, ActionType.DELETE
+        return [
+            ClusterEvent(EventResource.NODE, added),
+            ClusterEvent(EventResource.CSI_NODE, added),
+            ClusterEvent(EventResource.CSI_NODE, changed, after_csi_node_change),
+            ClusterEvent(EventResource.CSI_NODE, gone),
+            ClusterEvent(EventResource.POD, gone, after_pod_is_gone),
+            ClusterEvent(EventResource.ASSIGNED_POD, added, self.after_pod_arrival),
+            ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, added | changed, after_claim_change),
+            ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, gone),
+            ClusterEvent(EventResource.PERSISTENT_VOLUME, added | changed, self.after_volume_change),
+            ClusterEvent(EventResource.PERSISTENT_VOLUME, gone),
+            ClusterEvent(EventResource.STORAGE_CLASS, gone),
+            ClusterEvent(EventResource.VOLUME_ATTACHMENT, gone, after_attachment_is_gone),
+        ]
+
+    def after_pod_arrival(self, pod: PendingPod, old: None, new: PodInfo) -> QueueingHint:
+        """Queue the pod when one with a volume in common has come to a node: there it is attached once for both."""
+        shared = limited_volumes(new) and not self._ids.of_pod(pod).ids.isdisjoint(self._ids.of_pod(new).ids)
+        return QueueingHint.QUEUE if shared else QueueingHint.SKIP
+
+    def after_volume_change(self, pod: PendingPod, old: PersistentVolume | None, new: PersistentVolume) -> QueueingHint:
+        """Queue the pod when the volume of one of its claims is there, or has changed."""
+        claims = self.handle.objects(PersistentVolumeClaim)
+        for name in claim_names(pod):
+            claim = claims.get(name, pod.namespace)
+            if claim is not None and claim.spec.volume_name == new.metadata.name:
+                return QueueingHint.QUEUE
+        return QueueingHint.SKIP
+
+
+def _by_driver(volumes: Iterable[VolumeId]) -> Mapping[str, list[VolumeId]]:
+    by_driver: dict[str, list[VolumeId]] = {}
+    for volume in volumes:
+        by_driver.setdefault(volume.driver, []).append(volume)
+    return by_driver
+
+
+def _check(faults: Mapping[int, Status], rows: Iterable[int]) -> None:
+    """Raise VolumeFault if something is wrong on one of these rows."""
+    for row in rows:
+        if row in faults:
+            raise VolumeFault(faults[row].message)
+
+
+def after_csi_node_change(pod: PendingPod, old: CSINode, new: CSINode) -> QueueingHint:
+    """Queue the pod when a driver can attach more to the node than before, or any number."""
+    before, after = _limits(old), _limits(new)
+    more = any(limit > before.get(driver, 0) for driver, limit in after.items())
+    return QueueingHint.QUEUE if more or before.keys() - after.keys() else QueueingHint.SKIP
+
+
+def _limits(csi_node: CSINode) -> dict[str, int]:
+    limits = ((driver.name, driver.allocatable) for driver in csi_node.spec.drivers)
+    return {name: limit.count for name, limit in limits if limit is not None and limit.count is not None}
+
+
+def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
+    """Queue the pod when one with volumes has left the node that it was on, or that was kept for it."""
+    held = bool(old.node_name or old.nominated_node_name)
+    return QueueingHint.QUEUE if held and limited_volumes(old) else QueueingHint.SKIP
+
+
+def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> QueueingHint:
+    """Queue the pod when a claim of its own is there, or has changed."""
+    own = new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod)
+    return QueueingHint.QUEUE if own else QueueingHint.SKIP
+
+
+def after_attachment_is_gone(pod: PendingPod, old: VolumeAttachment, new: None) -> QueueingHint:
+    """Queue the pod when it has a claim, or an in-tree volume of the driver that has detached one."""
+    detached = any(_concerns(old, volume) for volume in limited_volumes(pod))
+    return QueueingHint.QUEUE if detached else QueueingHint.SKIP
+
+
+def _concerns(attachment: VolumeAttachment, volume: Volume) -> bool:
+    plugin = in_tree_plugin(volume)
+    if plugin is None or DRIVERS[plugin] == attachment.spec.attacher:
+        return True
+    try:
+        translated_inline(volume)
+    except TranslationError:
+        return True
+    return False

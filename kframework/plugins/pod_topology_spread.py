@@ -1,0 +1,304 @@
+"""PodTopologySpread: pods of a kind are spread evenly over the values of a node label, as they must be or should be."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    EventResource,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    PodInfo,
+    Skip,
+    Status,
+    error,
+    hookimpl,
+    unresolvable,
+    unschedulable,
+)
+from kframework.config.args import PodTopologySpreadArgs
+from kframework.cycle_state import StateKey
+from kframework.events import QueueingHint
+from kframework.objects import Node, TopologySpreadConstraint
+from kframework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores, Watch
+from kframework.selectors import SelectorError
+from kframework.state.domain_counts import DomainCounts, FrozenCounts
+from kframework.state.node_sets import NodeSets
+from kframework.state.spread_constraints import (
+    DO_NOT_SCHEDULE,
+    SCHEDULE_ANYWAY,
+    DefaultConstraints,
+    SpreadConstraint,
+    own_constraints,
+    topology_keys,
+)
+from kframework.state.spread_scores import HOSTNAME, SpreadScores
+
+__all__ = ["REASON", "UNLABELLED", "PodTopologySpread"]
+
+REASON = "node(s) didn't match pod topology spread constraints"
+UNLABELLED = f"{REASON} (missing required label)"
+
+_SKEWED, _UNLABELLED = unschedulable(REASON), unresolvable(UNLABELLED)
+# Reason bits.
+_TOO_MANY, _NO_LABEL = 1, 2
+
+_ZONE = "topology.kubernetes.io/zone"
+_SYSTEM_DEFAULTS = (
+    TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SCHEDULE_ANYWAY),
+    TopologySpreadConstraint(max_skew=5, topology_key=_ZONE, when_unsatisfiable=SCHEDULE_ANYWAY),
+)
+
+
+class PodTopologySpread(Plugin):
+    """Reject nodes where a pod would skew the spread of its kind too much, and prefer those where it evens it out."""
+
+    name = "PodTopologySpread"
+    Args: ClassVar[type[PluginArgs]] = PodTopologySpreadArgs
+    reads: ClassVar[Reads] = "pods"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Watch("services"),
+        Watch("replicationcontrollers"),
+        Watch("replicasets", group="apps"),
+        Watch("statefulsets", group="apps"),
+    )
+
+    args: PodTopologySpreadArgs
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> Hashable | None:
+        return None if pod.spec.topology_spread_constraints or self._default_constraints else ()
+
+    # -- how pods must be spread -----------------------------------------------------------------------------------
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+        try:
+            constraints = self._constraints(pod, DO_NOT_SCHEDULE)
+        except SelectorError as problem:
+            return error(f"pod's hard topology spread constraints: {problem}")
+        if not constraints:
+            return Skip
+        state[_LIMITS] = _limits(pod, nodes, constraints, self._node_sets)
+        return None
+
+    @hookimpl
+    def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
+        state[_LIMITS].count(pod, other, node.row, 1)
+        return None
+
+    @hookimpl
+    def remove_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
+        state[_LIMITS].count(pod, other, node.row, -1)
+        return None
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return state[_LIMITS].objection(node.row)
+
+    @hookimpl
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        return state[_LIMITS].objections(nodes, rows)
+
+    @hookimpl
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        return _UNLABELLED if bits == _NO_LABEL else _SKEWED
+
+    # -- how they should be spread ---------------------------------------------------------------------------------
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
+        try:
+            constraints = self._constraints(pod, SCHEDULE_ANYWAY)
+        except SelectorError as problem:
+            return error(f"pod's soft topology spread constraints: {problem}")
+        if not constraints:
+            return Skip
+        # With kube-scheduler's own defaults a node that has no zone is still one of many hosts.
+        needs_labels = bool(pod.spec.topology_spread_constraints) or self.args.defaulting_type != "System"
+        state[_SCORES] = SpreadScores(pod, nodes, constraints, self._node_sets, rows, needs_labels=needs_labels)
+        return None
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        return state[_SCORES].on(node.row)
+
+    @hookimpl
+    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        return state[_SCORES].on_rows(rows)
+
+    @hookimpl
+    def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
+        """Score the most where the fewest pods are, and 0 on a node that is ignored."""
+        ignored = state[_SCORES].ignored
+        counted = scores if ignored is None else scores[~ignored]
+        most = int(counted.max(initial=0))
+        if most == 0:
+            return MAX_SCORE if ignored is None else np.where(ignored, 0, MAX_SCORE)
+        evened: Scores = MAX_SCORE * (most + int(counted.min()) - scores) // most
+        return evened if ignored is None else np.where(ignored, 0, evened)
+
+    # -- whose constraints -----------------------------------------------------------------------------------------
+
+    def _constraints(self, pod: PendingPod, action: str) -> tuple[SpreadConstraint, ...]:
+        """Return the pod's constraints with this action, or the default ones if it has none at all."""
+        if pod.spec.topology_spread_constraints:
+            return own_constraints(pod, action)
+        return self._defaults.of(pod, action)
+
+    @cached_property
+    def _default_constraints(self) -> Sequence[TopologySpreadConstraint]:
+        return _SYSTEM_DEFAULTS if self.args.defaulting_type == "System" else self.args.default_constraints
+
+    @cached_property
+    def _defaults(self) -> DefaultConstraints:
+        return DefaultConstraints(self._default_constraints, self.handle)
+
+    @cached_property
+    def _node_sets(self) -> NodeSets:
+        return NodeSets(self.handle.nodes)
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        of_pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION | ActionType.DELETE
+        of_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+        return [
+            ClusterEvent(EventResource.POD, of_pods, self.after_pod_change),
+            ClusterEvent(EventResource.NODE, of_nodes, self.after_node_change),
+        ]
+
+    def after_pod_change(self, pod: PendingPod, old: PodInfo | None, new: PodInfo | None) -> QueueingHint:
+        """Queue the pod when others of its kind come or go, or when its own constraints mean something else."""
+        if not all(_matters(other, pod) for other in (old, new) if other is not None):
+            return QueueingHint.SKIP
+        try:
+            constraints = self._constraints(pod, DO_NOT_SCHEDULE)
+        except SelectorError:
+            return QueueingHint.QUEUE
+        if old is not None and new is not None and new.uid == pod.uid and old.spec.tolerations != new.spec.tolerations:
+            if any(constraint.honors_taints for constraint in constraints):
+                return QueueingHint.QUEUE
+        counted = (_is_matched(constraint, old) != _is_matched(constraint, new) for constraint in constraints)
+        return QueueingHint.QUEUE if any(counted) else QueueingHint.SKIP
+
+    def after_node_change(self, pod: PendingPod, old: Node | None, new: Node | None) -> QueueingHint:
+        """Queue the pod when a node joins, leaves or changes domains, or may count now or no more."""
+        try:
+            constraints = self._constraints(pod, DO_NOT_SCHEDULE)
+        except SelectorError:
+            return QueueingHint.QUEUE
+        before, after = _domains(constraints, old), _domains(constraints, new)
+        if before != after:
+            return QueueingHint.QUEUE
+        if after is not None and old is not None and new is not None and old.spec.taints != new.spec.taints:
+            return QueueingHint.QUEUE
+        return QueueingHint.SKIP
+
+
+def _matters(other: PodInfo, pod: PendingPod) -> bool:
+    """Tell whether a pod is the one in question, or one in its namespace that has a node or is to get one."""
+    has_place = bool(other.node_name or other.nominated_node_name)
+    return other.uid == pod.uid or (has_place and other.namespace == pod.namespace)
+
+
+def _is_matched(constraint: SpreadConstraint, pod: PodInfo | None) -> bool:
+    return pod is not None and constraint.selector.matches(pod.labels)
+
+
+def _domains(constraints: Sequence[SpreadConstraint], node: Node | None) -> Sequence[str] | None:
+    """List a node's domains, None if it is not in all topologies."""
+    if node is None or not all(constraint.topology_key in node.metadata.labels for constraint in constraints):
+        return None
+    return [node.metadata.labels[constraint.topology_key] for constraint in constraints]
+
+
+# -- how pods must be spread -------------------------------------------------------------------------------------------
+
+
+class _Limit(NamedTuple):
+    """A constraint that must hold: so many pods (`leeway`) may a domain have beyond the fewest in any domain."""
+
+    constraint: SpreadConstraint
+    counts: DomainCounts | FrozenCounts
+    leeway: int
+
+
+class _Limits:
+    """All constraints of a pod that must hold."""
+
+    __slots__ = ("_limits",)
+
+    def __init__(self, limits: Sequence[_Limit]) -> None:
+        self._limits = limits
+
+    def clone(self) -> _Limits:
+        """Return them with the counts of this moment, which only `count` changes."""
+        return _Limits([limit._replace(counts=limit.counts.frozen()) for limit in self._limits])
+
+    def count(self, pod: PendingPod, other: PodInfo, row: int, more: int) -> None:
+        """Note that another pod came to a row or left it.
+
+        As in kube-scheduler, here it matters neither whether that pod is being deleted nor whether the selector is
+        empty.
+        """
+        if other.namespace != pod.namespace:
+            return
+        if not all(limit.counts.topology.cells[row] for limit in self._limits):
+            return
+        for constraint, counts, _ in self._limits:
+            if constraint.selector.matches(other.labels) and (counts.among is None or counts.among.has(row)):
+                counts.add(row, more)
+
+    def objection(self, row: int) -> Status | None:
+        """Say what stands against a row."""
+        for _, counts, leeway in self._limits:
+            code = counts.topology.cells[row]
+            if not code:
+                return _UNLABELLED
+            tally, fewest = counts.look()
+            if tally.cells[code] > fewest + leeway:
+                return _SKEWED
+        return None
+
+    def objections(self, nodes: NodeTable, rows: Rows) -> Scores:
+        """Say what stands against each of these rows, as reason bits."""
+        first, *others = (_objections(limit, nodes, rows) for limit in self._limits)
+        for other in others:
+            first = np.where(first, first, other)
+        return first
+
+
+def _objections(limit: _Limit, nodes: NodeTable, rows: Rows) -> Scores:
+    topology = limit.counts.topology
+    tally, fewest = limit.counts.look()
+    codes = topology.values[rows]
+    bits: Scores = (tally.values[codes] > fewest + limit.leeway).astype(np.int64)
+    if topology.sizes.total < len(nodes):
+        bits[codes == 0] = _NO_LABEL
+    return bits
+
+
+_LIMITS = StateKey[_Limits]("PodTopologySpread.limits")
+_SCORES = StateKey[SpreadScores]("PodTopologySpread.scores")
+
+
+def _limits(pod: PendingPod, nodes: NodeTable, constraints: Sequence[SpreadConstraint], node_sets: NodeSets) -> _Limits:
+    keys = topology_keys(constraints)
+    limits = []
+    for constraint in constraints:
+        topology, count = nodes.label(constraint.topology_key), nodes.counters.count(constraint.counted)
+        among = node_sets.of(pod, keys, affinity=constraint.honors_affinity, taints=constraint.honors_taints)
+        counts = DomainCounts(nodes, topology, count, among, constraint.min_domains)
+        limits.append(_Limit(constraint, counts, constraint.max_skew - constraint.selector.matches(pod.labels)))
+    return _Limits(limits)

@@ -1,0 +1,329 @@
+"""VolumeBinding: a pod goes where its claims' volumes are reached, found or made, and waits there until they are bound.
+
+What a node has for the claims stands in `kframework.state.pod_volumes`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+
+from kframework import (
+    ActionType,
+    ClusterError,
+    ClusterEvent,
+    CycleState,
+    EventResource,
+    Handle,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    Skip,
+    Status,
+    error,
+    hookimpl,
+    unresolvable,
+)
+from kframework.config.args import VolumeBindingArgs
+from kframework.cycle_state import StateKey
+from kframework.events import QueueingHint
+from kframework.objects import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodSpec,
+    StorageClass,
+)
+from kframework.objects.claims import (
+    WAIT_FOR_FIRST_CONSUMER,
+    claim_class,
+    claim_name,
+    is_bound,
+    is_controlled_by,
+)
+from kframework.objects.csi_migration import TranslationError
+from kframework.objects.csi_topology import migrated_plugins
+from kframework.plugin import PluginArgs, Reads, Rows, Scores, Watch
+from kframework.selectors import SelectorError
+from kframework.state.objects import AssumptionError
+from kframework.state.pod_volumes import (
+    BIND_CONFLICT,
+    NODE_CONFLICT,
+    NOT_ENOUGH_SPACE,
+    VOLUME_MISSING,
+    PodClaims,
+)
+from kframework.state.volume_reservation import BindingError, VolumeReservation, claim_patch, volume_patch
+from kframework.state.volumes import Storage, largest_volume
+
+__all__ = ["REASONS", "UNBOUND_IMMEDIATE", "VolumeBinding"]
+
+MISSING = 'persistentvolumeclaim "{}" not found'
+AWAITED = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "{}"'
+LOST = 'persistentvolumeclaim "{}" bound to non-existent persistentvolume "{}"'
+DELETED = 'persistentvolumeclaim "{}" is being deleted'
+FOREIGN = "PVC {} was not created for pod {} (pod is not owner)"
+NO_BINDING_MODE = 'VolumeBindingMode not set for StorageClass "{}"'
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+#: What the bits say against a node, in this order.
+REASONS: dict[int, str] = {
+    NODE_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
+    BIND_CONFLICT: "node(s) didn't find available persistent volumes to bind",
+    NOT_ENOUGH_SPACE: "node(s) did not have enough free storage",
+    VOLUME_MISSING: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+}
+
+#: The claims of the pod; None when it has none.
+_CLAIMS = StateKey[PodClaims | None]("VolumeBinding")
+#: What is reserved for the pod; nothing when all claims were bound before.
+_RESERVED = StateKey[VolumeReservation]("VolumeBinding.reserved")
+
+#: How often the cluster is looked at while volumes are being bound, in seconds.
+_INTERVAL = 1.0
+
+_STORAGE_GROUP = "storage.k8s.io"
+
+
+class VolumeBinding(Plugin):
+    """Reject nodes that do not have the pod's volumes, and have them bound before the pod is."""
+
+    name = "VolumeBinding"
+    Args: ClassVar[type[PluginArgs]] = VolumeBindingArgs
+    reads: ClassVar[Reads] = "node"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Watch("persistentvolumeclaims", verbs=("patch",)),
+        Watch("persistentvolumes", verbs=("patch",)),
+        Watch("storageclasses", _STORAGE_GROUP),
+        Watch("csinodes", _STORAGE_GROUP),
+        Watch("csidrivers", _STORAGE_GROUP),
+        Watch("csistoragecapacities", _STORAGE_GROUP),
+    )
+    parallel_pre_bind: ClassVar[bool] = True
+
+    args: VolumeBindingArgs
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._storage = Storage(handle)
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> Hashable | None:
+        return None if pod.template.once(VolumeBinding, _has_claims) else ""
+
+    # -- which nodes have the volumes ------------------------------------------------------------------------------
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+        if not pod.template.once(VolumeBinding, _has_claims):
+            state[_CLAIMS] = None
+            return Skip
+        claims = self._claims(pod)
+        sorted_out = claims if isinstance(claims, Status) else self._sort_out(claims)
+        if isinstance(sorted_out, Status):
+            return sorted_out
+        state[_CLAIMS] = sorted_out
+        return None
+
+    def _claims(self, pod: PendingPod) -> list[PersistentVolumeClaim] | Status:
+        """Look up the claims of the pod's volumes, one by one until one cannot be used."""
+        claims = []
+        for volume in pod.spec.volumes:
+            name = claim_name(pod.name, volume)
+            if name is None:
+                continue
+            claim, ephemeral = self._storage.claims.get(name, pod.namespace), volume.ephemeral is not None
+            if claim is None:
+                return unresolvable((AWAITED if ephemeral else MISSING).format(name))
+            if claim.status.phase == "Lost":
+                return unresolvable(LOST.format(name, claim.spec.volume_name))
+            if claim.metadata.deletion_timestamp is not None:
+                return unresolvable(DELETED.format(name))
+            if ephemeral and not is_controlled_by(claim.metadata, pod.uid):
+                return unresolvable(FOREIGN.format(f"{pod.namespace}/{name}", pod.key))
+            claims.append(claim)
+        return claims
+
+    def _sort_out(self, claims: list[PersistentVolumeClaim]) -> PodClaims | Status:
+        """Tell the bound claims from those that wait for the pod; others should be bound and are not."""
+        unbound = [claim for claim in claims if not is_bound(claim)]
+        classes = [self._storage.classes.get(claim_class(claim)) for claim in unbound]
+        for each in classes:
+            if each is not None and each.volume_binding_mode is None:
+                return error(NO_BINDING_MODE.format(each.metadata.name))
+        for claim, each in zip(unbound, classes, strict=True):
+            waits = each is not None and each.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+            if not waits or claim.spec.volume_name:
+                return unresolvable(UNBOUND_IMMEDIATE)
+        return PodClaims(self._storage, [claim for claim in claims if is_bound(claim)], unbound)
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        claims = state[_CLAIMS]
+        if claims is None:
+            return None
+        try:
+            bits, _ = claims.find(node)
+        except (SelectorError, TranslationError) as problem:
+            return error(str(problem))
+        return _rejection(bits) if bits else None
+
+    @hookimpl
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        claims = state[_CLAIMS]
+        return claims.objections(nodes, rows) if claims is not None else np.zeros(nodes.capacity, dtype=np.int64)[rows]
+
+    @hookimpl
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        return _rejection(bits)
+
+    # -- which nodes are better: kube-scheduler tells them apart by storage only behind an alpha gate ---------------
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status:
+        return Skip
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        return 0
+
+    @hookimpl
+    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> int:
+        return 0
+
+    # -- reserving -------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+        claims, node = state[_CLAIMS], self.handle.nodes.named(node_name)
+        if claims is None or claims.all_bound or node is None:
+            return None
+        _, found = claims.find(node)
+        reservation = state[_RESERVED] = VolumeReservation(self._storage, node_name)
+        try:
+            reservation.assume(found)
+        except AssumptionError as problem:
+            reservation.restore()
+            return error(str(problem))
+        return None
+
+    @hookimpl
+    def unreserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        reservation = state.get(_RESERVED)
+        if reservation is not None:
+            reservation.restore()
+
+    # -- binding ---------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def pre_bind_pre_flight(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+        return None if _RESERVED in state else Skip
+
+    @hookimpl
+    async def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+        reservation = state.get(_RESERVED)
+        if reservation is None:
+            return None
+        try:
+            await self._write(reservation)
+            await self._until_bound(reservation, pod, node_name)
+        except ClusterError as refusal:
+            return error(str(refusal))
+        except (BindingError, TranslationError) as problem:
+            return error(f"binding volumes: {problem}")
+        return None
+
+    async def _write(self, reservation: VolumeReservation) -> None:
+        """Tell the cluster which volume is kept for which claim, and where volumes are to be made."""
+        api = self.handle.api
+        for place, (volume, claim) in enumerate(reservation.volumes):
+            kept = await api.patch(PersistentVolume, volume.metadata.name, volume_patch(volume))
+            reservation.volumes[place] = (kept, claim)
+        for place, claim in enumerate(reservation.claims):
+            name, namespace = claim.metadata.name, claim.metadata.namespace
+            reservation.claims[place] = await api.patch(PersistentVolumeClaim, name, claim_patch(claim), namespace)
+
+    async def _until_bound(self, reservation: VolumeReservation, pod: PendingPod, node_name: str) -> None:
+        """Look again and again until everything is bound; BindingError when it will not be, or not in time."""
+        clock = self.handle.clock
+        deadline = clock.now() + self.args.bind_timeout_seconds
+        while True:
+            left = deadline - clock.now()
+            await asyncio.sleep(min(_INTERVAL, max(left, 0.0)))
+            if left <= _INTERVAL:
+                raise BindingError("context deadline exceeded")
+            if self._is_complete(reservation, pod, node_name):
+                return
+
+    def _is_complete(self, reservation: VolumeReservation, pod: PendingPod, node_name: str) -> bool:
+        handle = self.handle
+        node = handle.nodes.named(node_name)
+        if node is None:
+            raise BindingError(f'failed to get node "{node_name}": node "{node_name}" not found')
+        if pod.uid not in handle.pending and pod.uid not in handle.pods:
+            raise BindingError(f'pod does not exist any more: pod "{pod.name}" not found')
+        return reservation.is_complete(node)
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        new_or_changed = ActionType.ADD | ActionType.UPDATE
+        return [
+            ClusterEvent(EventResource.STORAGE_CLASS, new_or_changed, after_class_change),
+            ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, new_or_changed, after_claim_change),
+            ClusterEvent(EventResource.PERSISTENT_VOLUME, new_or_changed),
+            ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+            ClusterEvent(EventResource.CSI_NODE, new_or_changed, after_csi_node_change),
+            ClusterEvent(EventResource.CSI_DRIVER, ActionType.UPDATE, after_driver_change),
+            ClusterEvent(EventResource.CSI_STORAGE_CAPACITY, new_or_changed, after_capacity_change),
+        ]
+
+
+def after_class_change(pod: PendingPod, old: StorageClass | None, new: StorageClass) -> QueueingHint:
+    """Queue the pod for a class that is new or allows other topologies."""
+    return _queue_if(old is None or old.allowed_topologies != new.allowed_topologies)
+
+
+def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> QueueingHint:
+    """Queue the pod for a claim of its own."""
+    if new.metadata.namespace != pod.namespace:
+        return QueueingHint.SKIP
+    return _queue_if(any(claim_name(pod.name, volume) == new.metadata.name for volume in pod.spec.volumes))
+
+
+def after_csi_node_change(pod: PendingPod, old: CSINode | None, new: CSINode) -> QueueingHint:
+    """Queue the pod for a node on which other plugins are migrated than before."""
+    return _queue_if(old is None or migrated_plugins(old) != migrated_plugins(new))
+
+
+def after_driver_change(pod: PendingPod, old: CSIDriver, new: CSIDriver) -> QueueingHint:
+    """Queue the pod for a driver that no longer asks for room to be looked after."""
+    return _queue_if(bool(old.spec.storage_capacity) and not new.spec.storage_capacity)
+
+
+def after_capacity_change(pod: PendingPod, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> QueueingHint:
+    """Queue the pod for room that is new or more than before."""
+    if old is None:
+        return QueueingHint.QUEUE
+    before, after = largest_volume(old), largest_volume(new)
+    return _queue_if(after is not None and (before is None or after > before))
+
+
+def _queue_if(helps: bool) -> QueueingHint:
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+
+def _has_claims(spec: PodSpec) -> bool:
+    return any(claim_name("", volume) is not None for volume in spec.volumes)
+
+
+@cache
+def _rejection(bits: int) -> Status:
+    return unresolvable(*(reason for bit, reason in REASONS.items() if bits & bit))

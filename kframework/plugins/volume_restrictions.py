@@ -1,0 +1,173 @@
+"""VolumeRestrictions: some disks can be mounted once only, and a ReadWriteOncePod claim belongs to one pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    EventResource,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    PodInfo,
+    Skip,
+    Status,
+    Watch,
+    hookimpl,
+    unresolvable,
+    unschedulable,
+)
+from kframework.cycle_state import StateKey
+from kframework.events import QueueingHint
+from kframework.objects import PersistentVolumeClaim, PodSpec, Volume
+from kframework.plugin import Reads
+
+__all__ = ["CLAIM_IN_USE", "DISK_TAKEN", "VolumeRestrictions"]
+
+DISK_TAKEN = "node(s) had no available disk"
+CLAIM_IN_USE = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+
+_TAKEN, _IN_USE = unschedulable(DISK_TAKEN), unschedulable(CLAIM_IN_USE)
+
+_ONE_POD = "ReadWriteOncePod"
+
+
+class OwnClaims:
+    """The pod's ReadWriteOncePod claims, and how many uses of them by pods on nodes stand in its way."""
+
+    __slots__ = ("conflicts", "names")
+
+    def __init__(self, names: frozenset[str], conflicts: int) -> None:
+        self.names = names
+        self.conflicts = conflicts
+
+    def clone(self) -> OwnClaims:
+        """Return a copy for a what-if."""
+        return OwnClaims(self.names, self.conflicts)
+
+    def uses(self, pod: PodInfo) -> int:
+        """Count the volumes of another pod with such a claim; as in kube-scheduler, of whatever namespace."""
+        return sum(claim in self.names for claim in pod.claims)
+
+
+_CLAIMS = StateKey[OwnClaims]("VolumeRestrictions.claims")
+
+
+class VolumeRestrictions(Plugin):
+    """Reject nodes where a disk of the pod is mounted, and all while another pod uses a claim for one pod only."""
+
+    name = "VolumeRestrictions"
+    reads: ClassVar[Reads] = "pods"
+    watches: ClassVar[tuple[Watch, ...]] = (Watch("persistentvolumeclaims"),)
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> bool | None:
+        return None if pod.claims or disks(pod) else False
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+        names = self._own(pod)
+        if isinstance(names, Status):
+            return names
+        conflicts = sum(1 for name in names if nodes.claims.rows(pod.namespace, name))
+        if not conflicts and not disks(pod):
+            return Skip
+        state[_CLAIMS] = OwnClaims(names, conflicts)
+        return None
+
+    def _own(self, pod: PendingPod) -> frozenset[str] | Status:
+        """Name the pod's claims that are for one pod only; reject it when a claim is missing."""
+        names: set[str] = set()
+        if pod.claims:
+            store = self.handle.objects(PersistentVolumeClaim)
+            for name in pod.claims:
+                claim = store.latest(name, pod.namespace)
+                if claim is None:
+                    return unresolvable(f'persistentvolumeclaim "{name}" not found')
+                if _ONE_POD in claim.spec.access_modes:
+                    names.add(name)
+        return frozenset(names)
+
+    @hookimpl
+    def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> None:
+        state[_CLAIMS].conflicts += state[_CLAIMS].uses(other)
+
+    @hookimpl
+    def remove_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> None:
+        state[_CLAIMS].conflicts -= state[_CLAIMS].uses(other)
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        wanted = disks(pod)
+        if wanted and any(_conflict(wanted, disks(other)) for other in node.pods):
+            return _TAKEN
+        return _IN_USE if state[_CLAIMS].conflicts > 0 else None
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        return [
+            ClusterEvent(EventResource.POD, ActionType.DELETE, after_pod_is_gone),
+            ClusterEvent(EventResource.NODE, ActionType.ADD),
+            ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, after_claim_added),
+        ]
+
+
+def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
+    """Queue the pod when one that had a disk or a claim of it has gone."""
+    shares = old.namespace == pod.namespace and not set(pod.claims).isdisjoint(old.claims)
+    return QueueingHint.QUEUE if shares or _conflict(disks(pod), disks(old)) else QueueingHint.SKIP
+
+
+def after_claim_added(pod: PendingPod, old: None, new: PersistentVolumeClaim) -> QueueingHint:
+    """Queue the pod when a claim of it is there."""
+    own = new.metadata.namespace == pod.namespace and new.metadata.name in pod.claims
+    return QueueingHint.QUEUE if own else QueueingHint.SKIP
+
+
+# -- disks that are mounted once -----------------------------------------------------------------------------------
+
+
+def disks(pod: PodInfo) -> tuple[Volume, ...]:
+    """List the volumes of a pod that are such disks."""
+    return pod.template.once(disks, _disks)
+
+
+def _disks(spec: PodSpec) -> tuple[Volume, ...]:
+    return tuple(
+        volume
+        for volume in spec.volumes
+        if volume.gce_persistent_disk or volume.aws_elastic_block_store or volume.iscsi or volume.rbd
+    )
+
+
+def _conflict(wanted: Iterable[Volume], mounted: Iterable[Volume]) -> bool:
+    mounted = tuple(mounted)
+    return bool(mounted) and any(_same_disk(one, other) for one in wanted for other in mounted)
+
+
+def _same_disk(one: Volume, other: Volume) -> bool:
+    """Tell whether two volumes are one disk that cannot be mounted for both."""
+    if one.gce_persistent_disk is not None and other.gce_persistent_disk is not None:
+        disk, held = one.gce_persistent_disk, other.gce_persistent_disk
+        return disk.pd_name == held.pd_name and not (disk.read_only and held.read_only)
+    if one.aws_elastic_block_store is not None and other.aws_elastic_block_store is not None:
+        return one.aws_elastic_block_store.volume_id == other.aws_elastic_block_store.volume_id
+    if one.iscsi is not None and other.iscsi is not None:
+        return one.iscsi.iqn == other.iscsi.iqn and not (one.iscsi.read_only and other.iscsi.read_only)
+    if one.rbd is not None and other.rbd is not None:
+        image, mapped = one.rbd, other.rbd
+        return (
+            (image.pool, image.image) == (mapped.pool, mapped.image)
+            and not set(image.monitors).isdisjoint(mapped.monitors)
+            and not (image.read_only and mapped.read_only)
+        )
+    return False

@@ -1,0 +1,209 @@
+"""VolumeZone: a pod runs in the zones and regions that the labels of its bound volumes name."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    EventResource,
+    Handle,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    Skip,
+    Status,
+    hookimpl,
+    unresolvable,
+)
+from kframework.cycle_state import StateKey
+from kframework.events import QueueingHint
+from kframework.objects import PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass
+from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
+from kframework.plugin import PluginArgs, Reads, Rows, Scores, Watch
+
+__all__ = ["REASON", "VolumeZone"]
+
+REASON = "node(s) had no available volume zone"
+NAMELESS = "PersistentVolumeClaim had no name"
+WITHOUT_CLASS = "PersistentVolumeClaim had no pv name and storageClass name"
+WITHOUT_VOLUME = "PersistentVolume had no name"
+NO_BINDING_MODE = 'VolumeBindingMode not set for StorageClass "{}"'
+NOT_FOUND = '{} "{}" not found'
+
+_ELSEWHERE = unresolvable(REASON)
+# Reason bits: the node lies elsewhere; the pod's volumes cannot be looked up.
+_NO_MATCH, _UNKNOWN = 1, 2
+
+#: The labels that name zones and regions; by the old one today's, which nodes may have in its place.
+_LABELS = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+
+
+class Zones(msgspec.Struct, frozen=True):
+    """The values that a volume's label allows."""
+
+    key: str
+    values: frozenset[str]
+
+
+_ZONES = StateKey[tuple[Zones, ...]]("VolumeZone")
+
+
+class VolumeZone(Plugin):
+    """Reject nodes outside the zones of the volumes that the pod's claims are bound to."""
+
+    name = "VolumeZone"
+    reads: ClassVar[Reads] = "node"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Watch("persistentvolumeclaims"),
+        Watch("persistentvolumes"),
+        Watch("storageclasses", "storage.k8s.io"),
+    )
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._claims = handle.objects(PersistentVolumeClaim)
+        self._volumes = handle.objects(PersistentVolume)
+        self._classes = handle.objects(StorageClass)
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> Hashable | None:
+        return None if pod.template.once(VolumeZone, _has_claims) else ""
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+        zones = self._zones(pod)
+        if isinstance(zones, Status):
+            return zones
+        state[_ZONES] = zones
+        return None if zones else Skip
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        zones = self._known(state, pod)
+        if isinstance(zones, Status):
+            return zones
+        labels = node.labels
+        if not any(key in labels for key in _LABELS):
+            return None
+        allowed = all(labels.get(each.key, labels.get(_LABELS[each.key])) in each.values for each in zones)
+        return None if allowed else _ELSEWHERE
+
+    @hookimpl
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        zones = self._known(state, pod)
+        bits = np.zeros(nodes.capacity, dtype=np.int64)[rows]
+        if isinstance(zones, Status):
+            return bits | _UNKNOWN
+        zoned = np.logical_or.reduce([nodes.label(key).values[rows] != 0 for key in _LABELS])
+        for each in zones:
+            allowed = _is_among(nodes, each.key, each.values, rows)
+            if _LABELS[each.key] != each.key:
+                absent = nodes.label(each.key).values[rows] == 0
+                allowed |= absent & _is_among(nodes, _LABELS[each.key], each.values, rows)
+            bits[zoned & ~allowed] = _NO_MATCH
+        return bits
+
+    @hookimpl
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        zones = self._zones(pod) if bits & _UNKNOWN else ()
+        return zones if isinstance(zones, Status) else _ELSEWHERE
+
+    # -- the pod's volumes -----------------------------------------------------------------------------------------
+
+    def _known(self, state: CycleState, pod: PendingPod) -> tuple[Zones, ...] | Status:
+        """Recall the zones; a profile may have this plugin at Filter and not at PreFilter."""
+        return state[_ZONES] if _ZONES in state else self._zones(pod)
+
+    def _zones(self, pod: PendingPod) -> tuple[Zones, ...] | Status:
+        """Collect the zones of the volumes of all claims; a claim that waits for its first pod has none."""
+        zones: list[Zones] = []
+        for name in pod.claims:
+            claim = self._claims.get(name, pod.namespace)
+            if not name:
+                return unresolvable(NAMELESS)
+            if claim is None:
+                return unresolvable(NOT_FOUND.format("persistentvolumeclaim", name))
+            if not claim.spec.volume_name:
+                problem = self._unbound(claim)
+                if problem is not None:
+                    return unresolvable(problem)
+                continue
+            volume = self._volumes.get(claim.spec.volume_name)
+            if volume is None:
+                return unresolvable(NOT_FOUND.format("persistentvolume", claim.spec.volume_name))
+            zones += _zones_of(volume)
+        return tuple(zones)
+
+    def _unbound(self, claim: PersistentVolumeClaim) -> str | None:
+        """Say what is wrong with a claim that has no volume yet; nothing if it waits for its first pod."""
+        name = claim_class(claim)
+        if not name:
+            return WITHOUT_CLASS
+        storage_class = self._classes.get(name)
+        if storage_class is None:
+            return NOT_FOUND.format("storageclass.storage.k8s.io", name)
+        if storage_class.volume_binding_mode is None:
+            return NO_BINDING_MODE.format(name)
+        return None if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER else WITHOUT_VOLUME
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        new_or_changed = ActionType.ADD | ActionType.UPDATE
+        return [
+            ClusterEvent(EventResource.STORAGE_CLASS, ActionType.ADD, after_class_is_added),
+            ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+            ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, new_or_changed, after_claim_change),
+            ClusterEvent(EventResource.PERSISTENT_VOLUME, new_or_changed, after_volume_change),
+        ]
+
+
+def after_class_is_added(pod: PendingPod, old: None, new: StorageClass) -> QueueingHint:
+    """Queue the pod for a class whose claims wait for their first pod."""
+    return _queue_if(new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
+
+
+def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> QueueingHint:
+    """Queue the pod for a claim of its own."""
+    return _queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in pod.claims)
+
+
+def after_volume_change(pod: PendingPod, old: PersistentVolume | None, new: PersistentVolume) -> QueueingHint:
+    """Queue the pod for a volume that is new or has come to other zones."""
+    return _queue_if(old is None or _zones_of(old) != _zones_of(new))
+
+
+def _queue_if(helps: bool) -> QueueingHint:
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+
+def _has_claims(spec: PodSpec) -> bool:
+    return any(volume.persistent_volume_claim is not None for volume in spec.volumes)
+
+
+def _zones_of(volume: PersistentVolume) -> list[Zones]:
+    """Read a volume's labels: several values are joined by `__`, and one with an empty part says nothing."""
+    labels: Mapping[str, str] = volume.metadata.labels
+    split = {key: [part.strip() for part in labels[key].split("__")] for key in _LABELS if key in labels}
+    return [Zones(key, frozenset(parts)) for key, parts in split.items() if all(parts)]
+
+
+def _is_among(nodes: NodeTable, key: str, values: frozenset[str], rows: Rows) -> NDArray[np.bool_]:
+    column = nodes.label(key)
+    codes = [code for code in map(column.known, values) if code is not None]
+    return np.isin(column.values[rows], codes)

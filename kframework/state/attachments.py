@@ -1,0 +1,209 @@
+"""How many volumes of each CSI driver the nodes have attached, and how many they can attach at most.
+
+Kept current row by row: the change log tells on which rows pods came or went, and each row knows the claims, volumes,
+classes and CSINodes that it was counted by, so that a change of one of them has just those rows counted anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.objects import (
+    ApiObject,
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from kframework.state.columns import Column
+from kframework.state.log import NEVER
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.objects import ObjectStore, Stores
+from kframework.state.pods import PodInfo
+from kframework.state.row_counts import RowCounts
+from kframework.state.volume_ids import Source, UsedVolumes, VolumeId, VolumeIds, limited_volumes
+from kframework.status import Status
+
+__all__ = ["Attachments"]
+
+#: Who uses volumes of a row: its pods, and under the node's name the VolumeAttachments.
+User = PodInfo | str
+_NOBODY: Mapping[User, UsedVolumes] = {}
+
+
+class Attachments:
+    """The volumes of the nodes' pods and VolumeAttachments, distinct and counted by driver.
+
+    Catch up before asking. `faults` says for rows with limits what is wrong with a volume of a pod there.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        self._ids = VolumeIds(stores)
+        self._csi_nodes = stores.objects(CSINode)
+        self._by_node: dict[str, dict[str, VolumeAttachment]] = {}
+        self._position = NEVER
+        self._capacity = 0
+        #: Rows on which something must be looked up anew.
+        self._stale: set[int] = set()
+        #: What each row was counted by; volumes by user, volumes by user that is a pod, and objects read.
+        self._users: dict[int, dict[User, UsedVolumes]] = {}
+        self._attached = RowCounts[VolumeId]()
+        self._held = RowCounts[VolumeId]()
+        self._readers = RowCounts[Source]()
+        self._counts: dict[str, Column] = {}
+        #: By driver, one more than a node can attach; 0 where it has no limit.
+        self._limits: dict[str, Column] = {}
+        self.faults: dict[int, Status] = {}
+        for attachment in stores.objects(VolumeAttachment):
+            self._attachment_changed(None, attachment)
+        stores.objects(VolumeAttachment).on_change(self._attachment_changed)
+        for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode):
+            stores.objects(kind).on_change(self._object_changed)
+
+    @staticmethod
+    def of(stores: Stores) -> Attachments:
+        """Return the one index that all who ask for the same stores share."""
+        place = stores.objects(VolumeAttachment).index(_Place)
+        if place.index is None:
+            place.index = Attachments(stores)
+        return place.index
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    def exceeds(self, row: int, driver: str, wanted: Collection[VolumeId]) -> bool:
+        """Tell whether these volumes of a driver are more than a node can attach beside those it has.
+
+        Volumes of pods that are there are there already, those of mere VolumeAttachments are not (and so count twice,
+        as in kube-scheduler).
+        """
+        limit = self._limits.get(driver)
+        if limit is None or not limit.cells[row]:
+            return False
+        fresh = sum(row not in self._held.rows(volume) for volume in wanted)
+        return fresh > 0 and self._count_of(driver).cells[row] + fresh >= limit.cells[row]
+
+    def exceeding(self, driver: str, wanted: Collection[VolumeId]) -> NDArray[np.bool_]:
+        """Answer `exceeds` for all rows."""
+        limit = self._limits.get(driver)
+        if limit is None:
+            return np.zeros(self._capacity, dtype=np.bool_)
+        fresh = np.full(self._capacity, len(wanted), dtype=np.int64)
+        for volume in wanted:
+            there = self._held.rows(volume)
+            fresh[np.fromiter(there, dtype=np.int64, count=len(there))] -= 1
+        full: NDArray[np.bool_] = self._count_of(driver).values + fresh >= limit.values
+        return full & (limit.values > 0) & (fresh > 0)
+
+    # -- keeping current -------------------------------------------------------------------------------------------
+
+    def catch_up(self, nodes: NodeTable) -> None:
+        """Count anew what has changed since the last time."""
+        log = nodes.pod_log
+        if self._position == log.end and not self._stale:
+            return
+        changed = log.since(self._position)
+        self._position = log.end
+        self._grow(nodes.capacity)
+        rows = range(nodes.size) if changed is None else dict.fromkeys([*changed, *self._stale])
+        for row in rows:
+            self._look(nodes.by_row[row], row)
+        self._stale.clear()
+
+    def _look(self, node: NodeInfo | None, row: int) -> None:
+        """Compare who uses volumes of a row with who did, and count the difference."""
+        before = self._users.get(row, _NOBODY)
+        known = _NOBODY if row in self._stale else before
+        now: dict[User, UsedVolumes] = {}
+        if node is not None:
+            now[node.name] = known.get(node.name) or self._of_node(node.name)
+            for pod in node.pods:
+                if limited_volumes(pod):
+                    now[pod] = known.get(pod) or self._ids.of_pod(pod)
+        for user, volumes in before.items():
+            if now.get(user) is not volumes:
+                self._count(user, volumes, row, -1)
+        for user, volumes in now.items():
+            if before.get(user) is not volumes:
+                self._count(user, volumes, row, 1)
+        self._users[row] = now
+        self._judge(node, row)
+
+    def _of_node(self, name: str) -> UsedVolumes:
+        """Return the volumes of a node's VolumeAttachments; its CSINode tells of the row too."""
+        read: list[Source] = [(VolumeAttachment, "", name), (CSINode, "", name)]
+        return self._ids.of_attachments(self._by_node.get(name, {}).values(), read)
+
+    def _count(self, user: User, volumes: UsedVolumes, row: int, sign: int) -> None:
+        for volume in volumes.ids:
+            left = self._attached.count(volume, row, sign)
+            if left == (1 if sign > 0 else 0):
+                self._count_of(volume.driver).cells[row] += sign
+            if isinstance(user, PodInfo):
+                self._held.count(volume, row, sign)
+        for source in volumes.read:
+            self._readers.count(source, row, sign)
+
+    def _judge(self, node: NodeInfo | None, row: int) -> None:
+        """Note the limits of a row, and what is wrong there where there are limits."""
+        limits = self._limits_of(node.name) if node is not None else {}
+        for driver in limits.keys() - self._limits.keys():
+            self._limits[driver] = Column(self._capacity)
+        for driver, column in self._limits.items():
+            column.cells[row] = limits.get(driver, -1) + 1
+        faults = (volumes.fault for volumes in self._users[row].values())
+        fault = next((fault for fault in faults if fault is not None), None)
+        if limits and fault is not None:
+            self.faults[row] = fault
+        else:
+            self.faults.pop(row, None)
+
+    def _limits_of(self, node_name: str) -> dict[str, int]:
+        csi_node = self._csi_nodes.latest(node_name)
+        limits: dict[str, int] = {}
+        for driver in csi_node.spec.drivers if csi_node is not None else ():
+            if driver.allocatable is not None and driver.allocatable.count is not None:
+                limits[driver.name] = driver.allocatable.count
+        return limits
+
+    def _count_of(self, driver: str) -> Column:
+        if driver not in self._counts:
+            self._counts[driver] = Column(self._capacity)
+        return self._counts[driver]
+
+    def _grow(self, capacity: int) -> None:
+        if capacity > self._capacity:
+            self._capacity = capacity
+            for column in (*self._counts.values(), *self._limits.values()):
+                column.grow(capacity)
+
+    # -- what the stores tell --------------------------------------------------------------------------------------
+
+    def _object_changed(self, old: ApiObject | None, new: ApiObject | None) -> None:
+        changed = new or old
+        assert changed is not None
+        self._stale.update(self._readers.rows((type(changed), changed.metadata.namespace, changed.metadata.name)))
+
+    def _attachment_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
+        for attachment in filter(None, (old, new)):
+            self._stale.update(self._readers.rows((VolumeAttachment, "", attachment.spec.node_name)))
+        if old is not None:
+            of_node = self._by_node[old.spec.node_name]
+            del of_node[old.metadata.name]
+            if not of_node:
+                del self._by_node[old.spec.node_name]
+        if new is not None:
+            self._by_node.setdefault(new.spec.node_name, {})[new.metadata.name] = new
+
+    def __repr__(self) -> str:
+        return f"<Attachments of {len(self._attached)} volumes, {len(self._held)} of them used by pods>"
+
+
+class _Place:
+    """Where the stores keep their index."""
+
+    def __init__(self, store: ObjectStore[VolumeAttachment]) -> None:
+        self.index: Attachments | None = None

@@ -1,0 +1,119 @@
+"""How many pods each domain of a topology holds, and the fewest that one holds: live, or frozen for a what-if."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.state.counters import PodCount
+from kframework.state.log import NEVER
+from kframework.state.node_sets import NodeSet
+from kframework.state.nodes import NodeTable
+from kframework.state.topology import Tally, Topology
+
+__all__ = ["DomainCounts", "FrozenCounts"]
+
+#: What is fewest where there is no domain.
+_NO_DOMAIN = 2**31 - 1
+
+
+class DomainCounts:
+    """The pods of a count per domain, on the nodes of a set (None: on all that carry the label).
+
+    Current at every look, also in the middle of a what-if. With fewer than `min_domains` domains the fewest are 0.
+    """
+
+    def __init__(
+        self, nodes: NodeTable, topology: Topology, count: PodCount, among: NodeSet | None, min_domains: int
+    ) -> None:
+        self.topology: Topology = topology
+        self.among: NodeSet | None = among
+        self._nodes = nodes
+        self._count = count
+        self._min_domains = min_domains
+        self._position = NEVER
+        self._tally: Tally
+        self._domains: NDArray[np.int64]
+        self._fewest = 0
+
+    def look(self) -> tuple[Tally, int]:
+        """Return the pods per domain, and the fewest."""
+        log = self._nodes.pod_log
+        if log.since(self._position) != []:
+            self._position = log.end
+            self._recount()
+        return self._tally, 0 if len(self._domains) < self._min_domains else self._fewest
+
+    def _recount(self) -> None:
+        among, topology = self.among, self.topology
+        if among is None:
+            self._tally, self._domains = self._count.domains(topology), topology.present
+        else:
+            self._tally, self._domains = among.tally(self._count, topology), among.domains(topology)
+        if self._tally.total < len(self._domains):
+            self._fewest = 0  # at least one domain has none
+        else:
+            self._fewest = int(self._tally.values[self._domains].min(initial=_NO_DOMAIN))
+
+    def frozen(self) -> FrozenCounts:
+        """Return a copy that no change of the tables changes."""
+        tally, _ = self.look()
+        return FrozenCounts(self.topology, self.among, tally, self._domains, self._fewest, self._min_domains)
+
+    def add(self, row: int, more: int) -> None:
+        """Do nothing: these counts see the change for themselves."""
+
+    def __repr__(self) -> str:
+        tally, fewest = self.look()
+        return f"<{type(self).__name__} {tally.total} pods by {self.topology.key}, at least {fewest} each>"
+
+
+class FrozenCounts:
+    """The counts of a moment, changed by `add` and nothing else."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        among: NodeSet | None,
+        tally: Tally,
+        domains: NDArray[np.int64],
+        fewest: int,
+        min_domains: int,
+    ) -> None:
+        self.topology: Topology = topology
+        self.among: NodeSet | None = among
+        self._tally = Tally(len(tally.values))
+        self._tally.values[:] = tally.values
+        self._tally.total = tally.total
+        self._domains = domains
+        self._fewest = fewest
+        self._min_domains = min_domains
+        #: The domain that changed last, and the fewest pods in any other.
+        self._changed = 0
+        self._elsewhere = 0
+
+    def look(self) -> tuple[Tally, int]:
+        """Return the pods per domain, and the fewest."""
+        return self._tally, 0 if len(self._domains) < self._min_domains else self._fewest
+
+    def add(self, row: int, more: int) -> None:
+        """Count so many pods more in the domain of a row."""
+        code = self.topology.cells[row]
+        if code != self._changed:
+            self._changed, self._elsewhere = code, self._fewest_beside(code)
+        self._tally.add(code, more)
+        self._fewest = min(self._elsewhere, self._tally.cells[code])
+
+    def _fewest_beside(self, code: int) -> int:
+        if self._tally.cells[code] > self._fewest:
+            return self._fewest
+        others = self._domains[self._domains != code]
+        return int(self._tally.values[others].min(initial=_NO_DOMAIN))
+
+    def frozen(self) -> FrozenCounts:
+        """Return a copy."""
+        return FrozenCounts(self.topology, self.among, self._tally, self._domains, self._fewest, self._min_domains)
+
+    def __repr__(self) -> str:
+        tally, fewest = self.look()
+        return f"<{type(self).__name__} {tally.total} pods by {self.topology.key}, at least {fewest} each>"

@@ -1,0 +1,182 @@
+"""Sets of nodes that carry some labels, meet a pod's node affinity and whose taints it tolerates, remembered.
+
+They depend on Node objects alone, so they are found once for all pods that ask for the same.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.objects import PodSpec
+from kframework.objects.affinity import node_affinity
+from kframework.objects.taints import first_untolerated
+from kframework.state import selection
+from kframework.state.counters import PodCount
+from kframework.state.log import NEVER
+from kframework.state.nodes import NodeTable
+from kframework.state.pods import PendingPod
+from kframework.state.topology import Tally, Topology
+
+__all__ = ["NodeSet", "NodeSets"]
+
+#: So many sets are remembered, of up to 130 KB each with 5,000 nodes.
+_MOST = 256
+
+_HARD = ("NoSchedule", "NoExecute")
+
+
+class _Domains(NamedTuple):
+    """The domain of each node of a set, and all that there are."""
+
+    codes: NDArray[np.int64]
+    domains: NDArray[np.int64]
+
+
+class NodeSet:
+    """The nodes that carry all `keys` and suit the pods of a spec; current at every look."""
+
+    def __init__(self, nodes: NodeTable, spec: PodSpec, keys: tuple[str, ...], *, affinity: bool, taints: bool) -> None:
+        self._nodes = nodes
+        self._spec = spec
+        self._keys = keys
+        self._affinity = affinity
+        self._taints = taints
+        self._generation = NEVER
+        self._position = NEVER
+        self._mask: NDArray[np.bool_]
+        self._rows: NDArray[np.int64]
+        self._domains: dict[str, _Domains] = {}
+
+    def has(self, row: int) -> bool:
+        """Tell whether the node of a row is in the set."""
+        self._catch_up()
+        return bool(self._mask[row])
+
+    def rows(self) -> NDArray[np.int64]:
+        """Return the rows of the nodes."""
+        self._catch_up()
+        return self._rows
+
+    def domains(self, topology: Topology) -> NDArray[np.int64]:
+        """Return the domains that have nodes in the set, by their codes."""
+        if self._is_all_of(topology):
+            return topology.present
+        return self._of(topology).domains
+
+    def tally(self, count: PodCount, topology: Topology) -> Tally:
+        """Return how many of the pods are on nodes of the set in each domain."""
+        if self._is_all_of(topology):
+            return count.domains(topology)
+        tally = Tally(topology.room)
+        pods = count.column.values[self._rows]
+        hosts = np.flatnonzero(pods)
+        np.add.at(tally.values, self._of(topology).codes[hosts], pods[hosts])
+        tally.values[0] = 0
+        tally.total = int(tally.values.sum())
+        return tally
+
+    def _is_all_of(self, topology: Topology) -> bool:
+        """Tell whether no node in any of the domains is left out."""
+        self._catch_up()
+        return len(self._rows) == (topology.sizes.total if topology.key in self._keys else len(self._nodes))
+
+    def _of(self, topology: Topology) -> _Domains:
+        known = self._domains.get(topology.key)
+        if known is None:
+            codes = topology.values[self._rows]
+            present = np.flatnonzero(np.bincount(codes[codes != 0]))
+            known = self._domains[topology.key] = _Domains(codes, present)
+        return known
+
+    def _catch_up(self) -> None:
+        """Find the set anew if a node came, left or changed since the last look."""
+        nodes = self._nodes
+        unchanged = nodes.node_log.since(self._position) == []
+        if unchanged and self._generation == nodes.generation:
+            return
+        self._position, self._generation = nodes.node_log.end, nodes.generation
+        rows = nodes.order
+        chosen = np.ones(len(rows), dtype=np.bool_)
+        for key in self._keys:
+            chosen &= nodes.label(key).values[rows] != 0
+        if self._affinity:
+            chosen &= selection.required(nodes, self._spec, rows)
+        if self._taints:
+            chosen &= _tolerated(nodes, self._spec, rows)
+        self._mask = np.zeros(nodes.capacity, dtype=np.bool_)
+        self._mask[rows] = chosen
+        self._rows = np.flatnonzero(self._mask)
+        self._domains.clear()
+
+    def __repr__(self) -> str:
+        return f"<NodeSet of {len(self.rows())} nodes>"
+
+
+class NodeSets:
+    """The sets that were asked for lately."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._known: OrderedDict[Hashable, NodeSet] = OrderedDict()
+
+    def of(self, pod: PendingPod, keys: tuple[str, ...], *, affinity: bool, taints: bool) -> NodeSet | None:
+        """Return the nodes with these labels that suit the pod in `affinity` or in `taints`, or in both.
+
+        None: that a node carries the labels is all that is asked, and it leaves out no node that carries one of them.
+        """
+        wishes = pod.template.once(_wishes, _wishes)
+        affinity = affinity and wishes.affinity is not None
+        taints = taints and len(self._nodes.taint_sets.meanings) > 1
+        if not affinity and not taints and self._all_carry(keys):
+            return None
+        if affinity and wishes.pinned:  # the names of the nodes are the pod's own
+            return NodeSet(self._nodes, pod.spec, keys, affinity=affinity, taints=taints)
+        wished = (keys, affinity and wishes.affinity, taints and wishes.tolerations)
+        known = self._known.get(wished)
+        if known is not None:
+            self._known.move_to_end(wished)
+            return known
+        if len(self._known) == _MOST:
+            self._known.popitem(last=False)
+        found = NodeSet(self._nodes, pod.template.spec, keys, affinity=affinity, taints=taints)
+        self._known[wished] = found
+        return found
+
+    def _all_carry(self, keys: tuple[str, ...]) -> bool:
+        nodes = self._nodes
+        return len(keys) < 2 or all(nodes.label(key).sizes.total == len(nodes) for key in keys)
+
+
+class _Wishes(NamedTuple):
+    """What a spec says about nodes, as values to compare; `pinned`: its affinity names nodes."""
+
+    affinity: bytes | None
+    pinned: bool
+    tolerations: bytes
+
+
+def _wishes(spec: PodSpec) -> _Wishes:
+    affinity = node_affinity(spec)
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    asked = (sorted(spec.node_selector.items()), required)
+    return _Wishes(
+        msgspec.json.encode(asked) if spec.node_selector or required is not None else None,
+        required is not None and any(term.match_fields for term in required.node_selector_terms),
+        msgspec.json.encode(spec.tolerations),
+    )
+
+
+def _tolerated(nodes: NodeTable, spec: PodSpec, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell on which rows no hard taint keeps a pod away, asking once for each distinct set of taints."""
+    codes = nodes.taint_sets.values[rows]
+    tolerated = np.zeros(len(nodes.taint_sets.meanings), dtype=np.bool_)
+    for code in np.flatnonzero(np.bincount(codes)).tolist():
+        taints = nodes.taint_sets.meanings[code]
+        tolerated[code] = first_untolerated(taints, spec.tolerations, _HARD) is None
+    return tolerated[codes]

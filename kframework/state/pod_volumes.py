@@ -1,0 +1,252 @@
+"""What a pod's claims ask of a node, and which volumes they would get there (kube-scheduler's FindPodVolumes).
+
+Bound claims ask that the node reaches their volumes. Claims that waited for the pod take a free volume that the node
+reaches, or else have one made there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.objects import PersistentVolume, PersistentVolumeClaim
+from kframework.objects.claims import NO_PROVISIONER, SELECTED_NODE, claim_class, requested
+from kframework.objects.csi_migration import translated_volume
+from kframework.objects.csi_topology import node_affinity_after_migration, zonal_plugin
+from kframework.quantity import value
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.reach import Reach
+from kframework.state.selection import Mask, Rows
+from kframework.state.volumes import Candidates, Migrations, Storage
+
+__all__ = [
+    "BIND_CONFLICT",
+    "NODE_CONFLICT",
+    "NOT_ENOUGH_SPACE",
+    "VOLUME_MISSING",
+    "PodClaims",
+    "PodVolumes",
+    "VolumeReach",
+]
+
+#: What may stand against a node, as bits; said in this order.
+NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING = 1, 2, 4, 8
+
+Bits = NDArray[np.int64]
+
+
+class PodVolumes(msgspec.Struct, frozen=True):
+    """What becomes of the waiting claims on a node: `static` pairs of volume and claim, claims to be `provisioned`."""
+
+    static: tuple[tuple[PersistentVolume, PersistentVolumeClaim], ...] = ()
+    provisioned: tuple[PersistentVolumeClaim, ...] = ()
+
+
+class PodClaims:
+    """The claims of one pod, in one cycle: those that are bound and those that wait for their first pod.
+
+    `find` and `objections` raise SelectorError when they need the selector of a claim and it does not parse, and
+    TranslationError when a bound volume is served by a CSI driver that cannot.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        bound: Sequence[PersistentVolumeClaim],
+        waiting: Sequence[PersistentVolumeClaim],
+    ) -> None:
+        self._storage = storage
+        self._bound = bound
+        selected = [claim for claim in waiting if SELECTED_NODE in claim.metadata.annotations]
+        self._selected = tuple(selected)
+        self._nodes_selected = {claim.metadata.annotations[SELECTED_NODE] for claim in selected}
+        others = [claim for claim in waiting if SELECTED_NODE not in claim.metadata.annotations]
+        self._others = tuple(sorted(others, key=requested))
+
+    @property
+    def all_bound(self) -> bool:
+        """Whether every claim has its volume."""
+        return not self._selected and not self._others
+
+    # -- one node --------------------------------------------------------------------------------------------------
+
+    def find(self, node: NodeInfo) -> tuple[int, PodVolumes]:
+        """Return what stands against a node, and the volumes that its waiting claims would get there."""
+        bits = self._bound_bits(node)
+        if any(name != node.name for name in self._nodes_selected):
+            return bits | BIND_CONFLICT, PodVolumes()
+        static, unmatched = self._match(node.labels)
+        provisioned = (*self._selected, *unmatched)
+        bits |= next(filter(None, (self._provision(claim).bits(node.labels) for claim in provisioned)), 0)
+        return bits, PodVolumes(static, provisioned)
+
+    def _bound_bits(self, node: NodeInfo) -> int:
+        for reach in self._reaches:
+            if reach is None:
+                return VOLUME_MISSING
+            if not reach.covers(node):
+                return NODE_CONFLICT
+        return 0
+
+    def _match(
+        self, labels: Mapping[str, str]
+    ) -> tuple[tuple[tuple[PersistentVolume, PersistentVolumeClaim], ...], tuple[PersistentVolumeClaim, ...]]:
+        """Give free volumes to claims, the smallest claim first; return the pairs and the claims that got none."""
+        pairs: dict[str, tuple[PersistentVolume, PersistentVolumeClaim]] = {}
+        unmatched = []
+        for claim, candidates in zip(self._others, self._candidates, strict=True):
+            volume = candidates.best(labels, pairs.keys())
+            if volume is None:
+                unmatched.append(claim)
+            else:
+                pairs[volume.metadata.name] = (volume, claim)
+        return tuple(pairs.values()), tuple(unmatched)
+
+    # -- many rows -------------------------------------------------------------------------------------------------
+
+    def objections(self, nodes: NodeTable, rows: Rows) -> Bits:
+        """Return what stands against the nodes of these rows, as `find` does of each."""
+        listed = np.arange(nodes.capacity)[rows]
+        bits = self._bound_column(nodes, listed)
+        if self.all_bound:
+            return bits
+        elsewhere = self._selected_elsewhere(nodes, listed)
+        bits[elsewhere] |= BIND_CONFLICT
+        for places, unmatched in self._matched(nodes, listed, np.flatnonzero(~elsewhere)):
+            bits[places] |= self._provision_column((*self._selected, *unmatched), nodes, listed[places])
+        return bits
+
+    def _bound_column(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Bits:
+        bits = np.zeros(len(rows), dtype=np.int64)
+        for reach in self._reaches:
+            objection = np.where(reach.covered(nodes, rows), 0, NODE_CONFLICT) if reach is not None else VOLUME_MISSING
+            bits = np.where(bits == 0, objection, bits)
+        return bits
+
+    def _selected_elsewhere(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Mask:
+        """Tell for which rows a claim's volume is made, or to be made, for another node."""
+        elsewhere = np.zeros(len(rows), dtype=np.bool_)
+        for name in self._nodes_selected:
+            selected = nodes.row(name)
+            elsewhere |= rows != (-1 if selected is None else selected)
+        return elsewhere
+
+    def _matched(
+        self, nodes: NodeTable, rows: NDArray[np.int64], places: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.int64], tuple[PersistentVolumeClaim, ...]]]:
+        """Group the places of rows by the claims that get no free volume there."""
+        if not len(places) or not any(candidates.differ_by_node for candidates in self._candidates):
+            yield places, self._match({})[1] if len(places) else ()
+            return
+        infos = nodes.by_row
+        groups: dict[tuple[int, ...], tuple[tuple[PersistentVolumeClaim, ...], list[int]]] = {}
+        for place in places.tolist():
+            row = int(rows[place])
+            info = infos[row] if row < nodes.size else None
+            unmatched = self._match(info.labels)[1] if info is not None else ()
+            groups.setdefault(tuple(map(id, unmatched)), (unmatched, []))[1].append(place)
+        for unmatched, alike in groups.values():
+            yield np.array(alike, dtype=np.int64), unmatched
+
+    def _provision_column(
+        self, claims: Iterable[PersistentVolumeClaim], nodes: NodeTable, rows: NDArray[np.int64]
+    ) -> Bits:
+        bits = np.zeros(len(rows), dtype=np.int64)
+        for claim in claims:
+            bits = np.where(bits == 0, self._provision(claim).column(nodes, rows), bits)
+        return bits
+
+    # -- worked out once in a cycle --------------------------------------------------------------------------------
+
+    @cached_property
+    def _reaches(self) -> Sequence[VolumeReach | None]:
+        """From where the volume of each bound claim is reached; None for a volume that does not exist."""
+        storage = self._storage
+        volumes = (storage.volumes.get(claim.spec.volume_name) for claim in self._bound)
+        return [VolumeReach(volume, storage.migrations) if volume is not None else None for volume in volumes]
+
+    @cached_property
+    def _candidates(self) -> Sequence[Candidates]:
+        return [Candidates(self._storage.by_class[claim_class(claim)], claim) for claim in self._others]
+
+    @cached_property
+    def _provisions(self) -> dict[str, _Provision]:
+        return {claim.metadata.name: _Provision(self._storage, claim) for claim in (*self._selected, *self._others)}
+
+    def _provision(self, claim: PersistentVolumeClaim) -> _Provision:
+        return self._provisions[claim.metadata.name]
+
+
+class VolumeReach:
+    """The nodes from which a volume is reached; where a CSI driver serves it now, told by that driver's labels.
+
+    Asked about such a node, it raises TranslationError if the driver cannot serve the volume.
+    """
+
+    def __init__(self, volume: PersistentVolume, migrations: Migrations) -> None:
+        self._reach = Reach.of_volume(volume.spec.node_affinity)
+        self._migrations = migrations
+        self._plugin = zonal_plugin(volume)
+        self._volume = volume
+
+    def covers(self, node: NodeInfo) -> bool:
+        """Tell whether the node is among them."""
+        if self._plugin is not None and self._migrations.concern(self._plugin, node.name):
+            return self._after_migration.covers(node.labels)
+        return self._reach.covers(node.labels)
+
+    def covered(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Mask:
+        """Tell which rows are among them."""
+        covered = self._reach.covered(nodes, rows)
+        if self._plugin is None:
+            return covered
+        concerned = [nodes.row(name) for name in self._migrations.nodes(self._plugin)]
+        after = np.isin(rows, [row for row in concerned if row is not None])
+        return np.where(after, self._after_migration.covered(nodes, rows), covered) if after.any() else covered
+
+    @cached_property
+    def _after_migration(self) -> Reach:
+        assert self._plugin is not None
+        translated_volume(self._volume)
+        return Reach.of_volume(node_affinity_after_migration(self._volume, self._plugin))
+
+
+class _Provision:
+    """Where a volume can be made for a claim: what its class allows, and where its driver has room."""
+
+    def __init__(self, storage: Storage, claim: PersistentVolumeClaim) -> None:
+        name = claim_class(claim)
+        storage_class = storage.classes.get(name)
+        provisioner = storage_class.provisioner if storage_class is not None else ""
+        allowed = storage_class.allowed_topologies if storage_class is not None else ()
+        self._possible = provisioner not in ("", NO_PROVISIONER)
+        self._allowed = Reach.of_class(allowed)
+        driver = storage.drivers.get(provisioner)
+        size = claim.spec.resources.requests.get("storage")
+        self._rooms: list[Reach] | None = None
+        if driver is not None and driver.spec.storage_capacity and size is not None:
+            self._rooms = storage.capacities.enough(name, value(size))
+
+    def bits(self, labels: Mapping[str, str]) -> int:
+        """Return what stands against a node of these labels."""
+        if not self._possible or not self._allowed.covers(labels):
+            return BIND_CONFLICT
+        roomy = self._rooms is None or any(room.covers(labels) for room in self._rooms)
+        return 0 if roomy else NOT_ENOUGH_SPACE
+
+    def column(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Bits:
+        """Return what stands against the nodes of these rows."""
+        if not self._possible:
+            return np.full(len(rows), BIND_CONFLICT)
+        bits = np.zeros(len(rows), dtype=np.int64)
+        if self._rooms is not None:
+            roomy = np.zeros(len(rows), dtype=np.bool_)
+            for room in self._rooms:
+                roomy |= room.covered(nodes, rows)
+            bits[~roomy] = NOT_ENOUGH_SPACE
+        bits[~self._allowed.covered(nodes, rows)] = BIND_CONFLICT
+        return bits

@@ -1,0 +1,39 @@
+"""Something that occurs on rows of the node table, counted where it does."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from types import MappingProxyType
+from typing import Generic, TypeVar
+
+__all__ = ["RowCounts"]
+
+K = TypeVar("K", bound=Hashable)
+
+_NOWHERE: Mapping[int, int] = MappingProxyType({})
+
+
+class RowCounts(Generic[K]):
+    """How often things occur on which rows; only those that occur somewhere are known."""
+
+    def __init__(self) -> None:
+        self._rows: dict[K, dict[int, int]] = {}
+
+    def count(self, key: K, row: int, more: int) -> int:
+        """Note that a thing occurs so many times more (or, negative, fewer) on a row; return how often it does now."""
+        rows = self._rows.setdefault(key, {})
+        left = rows.get(row, 0) + more
+        if left:
+            rows[row] = left
+        else:
+            del rows[row]
+            if not rows:
+                del self._rows[key]
+        return left
+
+    def rows(self, key: K) -> Mapping[int, int]:
+        """Return how often a thing occurs, by row; empty if it does nowhere."""
+        return self._rows.get(key, _NOWHERE)
+
+    def __len__(self) -> int:
+        return len(self._rows)

@@ -1,0 +1,204 @@
+"""Topology spread constraints, compiled: a pod's own, or the default ones about the pods of its services and owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from kframework.objects import (
+    LabelSelector,
+    PodSpec,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+    TopologySpreadConstraint,
+)
+from kframework.selectors import NOTHING, Requirement, Selector, SelectorError, exact, label_selector
+from kframework.state.counters import Selection
+from kframework.state.objects import ObjectStore, Stores
+from kframework.state.pods import LabelClass, PendingPod, PodInfo
+
+__all__ = [
+    "DO_NOT_SCHEDULE",
+    "SCHEDULE_ANYWAY",
+    "DefaultConstraints",
+    "SpreadConstraint",
+    "own_constraints",
+    "topology_keys",
+]
+
+#: What is done about a pod that would skew the spread.
+DO_NOT_SCHEDULE = "DoNotSchedule"
+SCHEDULE_ANYWAY = "ScheduleAnyway"
+
+_OWNERS: Mapping[tuple[str, str], type[ReplicationController | ReplicaSet | StatefulSet]] = {
+    ("v1", "ReplicationController"): ReplicationController,
+    ("apps/v1", "ReplicaSet"): ReplicaSet,
+    ("apps/v1", "StatefulSet"): StatefulSet,
+}
+
+
+class SpreadConstraint(NamedTuple):
+    """How evenly the pods of a namespace that the selector matches must be spread over the values of a node label.
+
+    `counted` are those of them that count; on which nodes, say node affinity and taints where they are honored.
+    """
+
+    max_skew: int
+    topology_key: str
+    selector: Selector
+    counted: Selection
+    min_domains: int
+    honors_affinity: bool
+    honors_taints: bool
+
+
+def topology_keys(constraints: Iterable[SpreadConstraint]) -> tuple[str, ...]:
+    """List the node labels that the constraints are about, each once."""
+    return tuple(dict.fromkeys(constraint.topology_key for constraint in constraints))
+
+
+def own_constraints(pod: PodInfo, action: str) -> tuple[SpreadConstraint, ...]:
+    """Return the constraints with this action that a pod itself has; raises SelectorError."""
+    labels, namespace = pod.labels, pod.namespace
+    told_apart_by = tuple(labels.get(key) for key in pod.template.once(_match_label_keys, _match_label_keys))
+    return pod.template.once(
+        (own_constraints, action, namespace, told_apart_by),
+        lambda spec: tuple(
+            _compiled(constraint, _selector(constraint, labels), namespace)
+            for constraint in spec.topology_spread_constraints
+            if constraint.when_unsatisfiable == action
+        ),
+    )
+
+
+def _match_label_keys(spec: PodSpec) -> tuple[str, ...]:
+    """List the labels of the pod itself that its constraints are about."""
+    return tuple(chain.from_iterable(constraint.match_label_keys for constraint in spec.topology_spread_constraints))
+
+
+def _selector(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> Selector:
+    selector = label_selector(constraint.label_selector)
+    own = [Requirement(key, "=", (labels[key],)) for key in constraint.match_label_keys if key in labels]
+    return selector if not own or selector is NOTHING else Selector((*own, *selector.requirements))
+
+
+def _compiled(constraint: TopologySpreadConstraint, selector: Selector, namespace: str) -> SpreadConstraint:
+    # kube-scheduler counts no pod for a selector that is empty, though every pod matches it.
+    counted = NOTHING if selector.empty else selector
+    return SpreadConstraint(
+        constraint.max_skew,
+        constraint.topology_key,
+        selector,
+        Selection(frozenset((namespace,)), counted, terminating=False),
+        1 if constraint.min_domains is None else constraint.min_domains,
+        constraint.node_affinity_policy in (None, "Honor"),
+        constraint.node_taints_policy == "Honor",
+    )
+
+
+class DefaultConstraints:
+    """The constraints of pods that have none of their own.
+
+    They are about the pods that the services of the pod select, and the ReplicationController, ReplicaSet or
+    StatefulSet that controls it; a pod with neither has no constraints.
+    """
+
+    def __init__(self, constraints: Sequence[TopologySpreadConstraint], stores: Stores) -> None:
+        self._constraints = {
+            action: [constraint for constraint in constraints if constraint.when_unsatisfiable == action]
+            for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
+        }
+        self._stores = stores
+        #: What was found for pods of the same labels, and what it was found with.
+        self._known: WeakKeyDictionary[LabelClass, tuple[object, Mapping[str, tuple[SpreadConstraint, ...]]]] = (
+            WeakKeyDictionary()
+        )
+
+    def of(self, pod: PendingPod, action: str) -> tuple[SpreadConstraint, ...]:
+        """Return the constraints with this action for a pod."""
+        if not self._constraints[action]:
+            return ()
+        services = self._stores.objects(Service).index(_ServiceSelectors)
+        owned = self._owner_selector(pod)
+        found_with = (services.version(pod.namespace), owned)
+        known = self._known.get(pod.label_class)
+        if known is None or known[0] != found_with:
+            selector = _default_selector(services.chosen_by(pod.namespace, pod.labels), owned)
+            known = self._known[pod.label_class] = (found_with, self._about(selector, pod.namespace))
+        return known[1][action]
+
+    def _about(self, selector: Selector, namespace: str) -> Mapping[str, tuple[SpreadConstraint, ...]]:
+        return {
+            action: tuple(_compiled(constraint, selector, namespace) for constraint in constraints)
+            if not selector.empty
+            else ()
+            for action, constraints in self._constraints.items()
+        }
+
+    def _owner_selector(self, pod: PendingPod) -> Mapping[str, str] | LabelSelector | None:
+        owner = next((owner for owner in pod.owner_references if owner.controller), None)
+        kind = _OWNERS.get((owner.api_version, owner.kind)) if owner is not None else None
+        if owner is None or kind is None:
+            return None
+        found = self._stores.objects(kind).get(owner.name, pod.namespace)
+        return found.spec.selector if found is not None else None
+
+
+def _default_selector(labels: Mapping[str, str], owned: Mapping[str, str] | LabelSelector | None) -> Selector:
+    """Join the labels that services select by with the selector of the owner; one that does not parse says nothing."""
+    if owned is None:
+        return exact(labels)
+    if not isinstance(owned, LabelSelector):
+        return exact({**labels, **owned})
+    try:
+        return Selector((*exact(labels).requirements, *label_selector(owned).requirements))
+    except SelectorError:
+        return exact(labels)
+
+
+class _ServiceSelectors:
+    """The selectors of all services, each found by its namespace and one label."""
+
+    def __init__(self, store: ObjectStore[Service]) -> None:
+        self._by_pair: dict[tuple[str, str, str], dict[str, Mapping[str, str]]] = {}
+        self._versions: dict[str, int] = {}
+        for service in store:
+            self._changed(None, service)
+        store.on_change(self._changed)
+
+    def version(self, namespace: str) -> int:
+        """Count the changes in a namespace: what was found there holds until it moves."""
+        return self._versions.get(namespace, 0)
+
+    def chosen_by(self, namespace: str, labels: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the labels by which the services of a pod with these labels select it, all taken together."""
+        chosen: dict[str, str] = {}
+        for key, value in labels.items():
+            for selector in self._by_pair.get((namespace, key, value), {}).values():
+                if selector.items() <= labels.items():
+                    chosen.update(selector)
+        return chosen
+
+    def _changed(self, old: Service | None, new: Service | None) -> None:
+        before, after = (service.spec.selector if service is not None else None for service in (old, new))
+        service = new or old
+        if before == after or service is None:
+            return
+        namespace, name = service.metadata.namespace, service.metadata.name
+        self._versions[namespace] = self.version(namespace) + 1
+        if before:
+            filed = self._by_pair[_filed_under(namespace, before)]
+            del filed[name]
+            if not filed:
+                del self._by_pair[_filed_under(namespace, before)]
+        if after:
+            self._by_pair.setdefault(_filed_under(namespace, after), {})[name] = after
+
+
+def _filed_under(namespace: str, selector: Mapping[str, str]) -> tuple[str, str, str]:
+    key = min(selector)
+    return (namespace, key, selector[key])

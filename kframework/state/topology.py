@@ -1,0 +1,119 @@
+"""Topologies: the domains that the values of a node label make, and numbers that are kept per domain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet
+
+import numpy as np
+
+from kframework.state.columns import CodeColumn, Column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Tallied", "Tally", "Topology"]
+
+#: So many codes that no node has any more are kept before the codes are given anew.
+_SPARE = 1024
+
+
+class Tally(Column):
+    """A number per domain, indexed by the codes of its topology; rows without the label are in no domain.
+
+    `total` is their sum. `values` is as long as the topology has room for codes, and 0 at code 0.
+    """
+
+    __slots__ = ("__weakref__", "total")
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self.total: int = 0
+
+    def add(self, code: int, more: int) -> None:
+        """Add to a domain."""
+        if code:
+            self.cells[code] += more
+            self.total += more
+
+
+class Tallied(Protocol):
+    """Whoever keeps a tally on a topology, from a number that it has per row."""
+
+    def on_row(self, row: int) -> int:
+        """Return the number of a row."""
+        ...
+
+    def domains(self, topology: Topology) -> Tally:
+        """Return the tally."""
+        ...
+
+
+class Topology(CodeColumn[str | None]):
+    """A label's values per row, interned: equal codes are one domain, 0 is for rows without the label."""
+
+    __slots__ = ("_domains", "_tallied", "key", "room", "sizes")
+
+    def __init__(self, key: str, capacity: int) -> None:
+        super().__init__(capacity, None)
+        self.key: str = key
+        #: How many codes there is room for in the tallies.
+        self.room: int = 64
+        #: How many nodes are in each domain.
+        self.sizes: Tally = Tally(self.room)
+        self._domains: NDArray[np.int64] | None = None
+        self._tallied: WeakSet[Tallied] = WeakSet()
+
+    @property
+    def present(self) -> NDArray[np.int64]:
+        """The codes of the domains that have nodes, in order."""
+        if self._domains is None:
+            self._domains = np.flatnonzero(self.sizes.values)
+        return self._domains
+
+    def code(self, value: str | None) -> int:
+        """Return the code of a value, giving it one if it is new."""
+        code = super().code(value)
+        if code == self.room:
+            self.room *= 2
+            self.sizes.grow(self.room)
+            for tallied in self._tallied:
+                tallied.domains(self).grow(self.room)
+        return code
+
+    def put(self, row: int, value: str | None) -> None:
+        """Set a row's value, None to take it out; what is tallied on the row moves along."""
+        old, new = self.cells[row], self.code(value)
+        if old == new:
+            return
+        self.cells[row] = new
+        self.sizes.add(old, -1)
+        self.sizes.add(new, 1)
+        self._domains = None
+        for tallied in self._tallied:
+            amount = tallied.on_row(row)
+            if amount:
+                tally = tallied.domains(self)
+                tally.add(old, -amount)
+                tally.add(new, amount)
+
+    def follow(self, tallied: Tallied) -> None:
+        """Keep a tally current for as long as its owner lives."""
+        self._tallied.add(tallied)
+
+    def tidy(self) -> None:
+        """Give the codes anew when most of them belong to values that no node has any more, as hostnames may.
+
+        Only between two cycles, since what a cycle has worked out refers to codes.
+        """
+        if len(self.meanings) <= 2 * len(self.present) + _SPARE:
+            return
+        kept = self.present
+        new_of = np.zeros(self.room, dtype=np.int64)
+        new_of[kept] = np.arange(1, len(kept) + 1)
+        self.values[:] = new_of[self.values]
+        self._rename([None, *(self.meanings[code] for code in kept.tolist())])
+        for tally in (self.sizes, *(tallied.domains(self) for tallied in self._tallied)):
+            tally.values[1 : len(kept) + 1] = tally.values[kept]
+            tally.values[len(kept) + 1 :] = 0
+        self._domains = None

@@ -1,0 +1,186 @@
+"""Which volumes of CSI drivers pods use: what a node's attachment limits count.
+
+kube-scheduler reads what the cluster says, so volumes that are only assumed to be bound do not count as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kframework.objects import (
+    CSISource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodSpec,
+    StorageClass,
+    Volume,
+    VolumeAttachment,
+)
+from kframework.objects.claims import claim_class, is_controlled_by
+from kframework.objects.csi_migration import (
+    TranslationError,
+    in_tree_plugin,
+    translated_inline,
+    translated_volume,
+    volume_driver,
+)
+from kframework.state.objects import Stores
+from kframework.state.pods import PodInfo
+from kframework.status import Code, Status, error, unresolvable
+
+__all__ = ["Problem", "Source", "UsedVolumes", "VolumeId", "VolumeIds", "claim_names", "limited_volumes"]
+
+#: Kind, namespace and name of an object that was looked up, whether it exists or not.
+Source = tuple[type, str, str]
+
+
+class VolumeId(NamedTuple):
+    """A volume of a CSI driver; a claim that has none yet stands for it with its namespace and name."""
+
+    driver: str
+    handle: str | tuple[str, str]
+
+
+class Problem(NamedTuple):
+    """What is wrong with a volume of a pod: a rejection if its claim is missing, else an error.
+
+    `migrated` ones lie in in-tree volumes; they are noticed only on nodes that have a CSINode.
+    """
+
+    status: Status
+    migrated: bool = False
+
+
+class UsedVolumes:
+    """Distinct volumes, what is wrong with others in order of appearance, and the objects that told.
+
+    `fault` is the first error: of a pod on a node, a missing claim is none.
+    """
+
+    __slots__ = ("fault", "ids", "problems", "read")
+
+    def __init__(self, ids: Iterable[VolumeId], problems: Iterable[Problem], read: Iterable[Source]) -> None:
+        self.ids: frozenset[VolumeId] = frozenset(ids)
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        self.read: frozenset[Source] = frozenset(read)
+        errors = (problem.status for problem in self.problems if problem.status.code == Code.ERROR)
+        self.fault: Status | None = next(errors, None)
+
+
+def limited_volumes(pod: PodInfo) -> tuple[Volume, ...]:
+    """List the volumes that a CSI driver may have to attach: claims, ephemeral volumes and migratable in-tree ones."""
+    return pod.template.once(limited_volumes, _limited)
+
+
+def _limited(spec: PodSpec) -> tuple[Volume, ...]:
+    return tuple(volume for volume in spec.volumes if _has_claim(volume) or in_tree_plugin(volume) is not None)
+
+
+def _has_claim(volume: Volume) -> bool:
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None
+
+
+def claim_names(pod: PodInfo) -> Iterator[str]:
+    """Name the claims of a pod's volumes, ephemeral ones included."""
+    return (name for _, name in _named(pod) if name is not None)
+
+
+def _named(pod: PodInfo) -> Iterator[tuple[Volume, str | None]]:
+    """Pair the limited volumes with the names of their claims, None for in-tree ones."""
+    claims = iter(pod.claims)
+    for volume in limited_volumes(pod):
+        if volume.persistent_volume_claim is not None:
+            yield volume, next(claims)
+        else:
+            yield volume, f"{pod.name}-{volume.name}" if volume.ephemeral is not None else None
+
+
+class VolumeIds:
+    """Resolves volumes to what the driver knows them by."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._claims = stores.objects(PersistentVolumeClaim)
+        self._volumes = stores.objects(PersistentVolume)
+        self._classes = stores.objects(StorageClass)
+
+    def of_pod(self, pod: PodInfo) -> UsedVolumes:
+        """Return the volumes that a pod uses."""
+        ids: list[VolumeId] = []
+        problems: list[Problem] = []
+        read: set[Source] = set()
+        for volume, claim in _named(pod):
+            if claim is None:
+                found = _of_inline(volume)
+            else:
+                found = self._of_claimed(pod, volume, claim, read)
+            if isinstance(found, VolumeId):
+                ids.append(found)
+            elif found is not None:
+                problems.append(Problem(found, migrated=claim is None))
+        return UsedVolumes(ids, problems, read)
+
+    def of_attachments(self, attachments: Iterable[VolumeAttachment], read: Iterable[Source]) -> UsedVolumes:
+        """Return the volumes of these attachments, attached or not; `read` is what they were found by."""
+        ids: list[VolumeId] = []
+        sources = set(read)
+        for attachment in attachments:
+            name = attachment.spec.source.persistent_volume_name
+            if not attachment.spec.attacher or name is None:
+                continue
+            sources.add((PersistentVolume, "", name))
+            volume = self._volumes.latest(name)
+            if volume is not None and volume.spec.csi is not None:
+                ids.append(VolumeId(attachment.spec.attacher, volume.spec.csi.volume_handle))
+        return UsedVolumes(ids, (), sources)
+
+    def _of_claimed(self, pod: PodInfo, volume: Volume, name: str, read: set[Source]) -> VolumeId | Status | None:
+        namespace = pod.namespace
+        if not name:
+            return error("PersistentVolumeClaim had no name")
+        read.add((PersistentVolumeClaim, namespace, name))
+        claim = self._claims.latest(name, namespace)
+        if claim is None:
+            return unresolvable(f'looking up PVC {namespace}/{name}: persistentvolumeclaim "{name}" not found')
+        if volume.ephemeral is not None and not is_controlled_by(claim.metadata, pod.uid):
+            return error(f"PVC {namespace}/{name} was not created for pod {pod.key} (pod is not owner)")
+        return self._of_claim(claim, read)
+
+    def _of_claim(self, claim: PersistentVolumeClaim, read: set[Source]) -> VolumeId | None:
+        name = claim.spec.volume_name
+        if name:
+            read.add((PersistentVolume, "", name))
+            volume = self._volumes.latest(name)
+            if volume is not None:
+                return _of_volume(volume)
+        return self._of_class(claim, read)
+
+    def _of_class(self, claim: PersistentVolumeClaim, read: set[Source]) -> VolumeId | None:
+        """Return what a claim without a volume counts as: one volume of its class's driver."""
+        name = claim_class(claim)
+        if not name:
+            return None
+        read.add((StorageClass, "", name))
+        storage_class = self._classes.latest(name)
+        driver = volume_driver(storage_class.provisioner) if storage_class is not None else ""
+        return VolumeId(driver, (claim.metadata.namespace, claim.metadata.name)) if driver else None
+
+
+def _of_volume(volume: PersistentVolume) -> VolumeId | None:
+    try:
+        source = volume.spec.csi or translated_volume(volume)
+    except TranslationError:
+        return None
+    return _id(source) if source is not None and source.driver and source.volume_handle else None
+
+
+def _of_inline(volume: Volume) -> VolumeId | Status | None:
+    try:
+        source = translated_inline(volume)
+    except TranslationError as problem:
+        return error(f"converting volume({volume.name}) from inline to csi: {problem}")
+    return _id(source) if source is not None else None
+
+
+def _id(source: CSISource) -> VolumeId:
+    return VolumeId(source.driver, source.volume_handle)

@@ -1,0 +1,252 @@
+"""The storage of the cluster, looked up as the volume plugins need it; kept current by the stores."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import TypeVar
+
+from kframework.objects import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from kframework.objects.claims import Wanted, capacity, is_claimed_by, volume_class
+from kframework.objects.csi_topology import migrated_plugins
+from kframework.quantity import value
+from kframework.state.objects import ObjectStore, Stores
+from kframework.state.reach import Reach
+
+__all__ = [
+    "Candidates",
+    "ClassVolumes",
+    "Migrations",
+    "Storage",
+    "StorageCapacities",
+    "VolumesByClass",
+    "largest_volume",
+]
+
+Key = TypeVar("Key")
+
+#: A volume, with what it is sorted by: its capacity, then its name.
+Entry = tuple[int, str, PersistentVolume]
+
+
+class ClassVolumes:
+    """The volumes of one storage class that claims may get, the smallest first.
+
+    Free volumes stand by where they can be reached: `anywhere`; by the value of one node label, as local volumes are;
+    or in some other way (`elsewhere`). `kept` are those kept for a claim, or bound to it, by its namespace and name.
+    """
+
+    def __init__(self) -> None:
+        self.anywhere: list[Entry] = []
+        self.by_label: dict[str, dict[str, list[Entry]]] = {}
+        self.elsewhere: list[Entry] = []
+        self.kept: dict[tuple[str, str], list[Entry]] = {}
+        self.reach_of: dict[str, Reach] = {}
+
+    def add(self, volume: PersistentVolume) -> None:
+        """Take a volume in."""
+        reach = self.reach_of[volume.metadata.name] = Reach.of_volume(volume.spec.node_affinity)
+        entry = _entry(volume)
+        by = volume.spec.claim_ref
+        if by is not None:
+            insort(self.kept.setdefault((by.namespace, by.name), []), entry)
+        elif reach.anywhere:
+            insort(self.anywhere, entry)
+        elif reach.label_values is None:
+            insort(self.elsewhere, entry)
+        else:
+            key, values = reach.label_values
+            for value in dict.fromkeys(values):
+                insort(self.by_label.setdefault(key, {}).setdefault(value, []), entry)
+
+    def remove(self, volume: PersistentVolume) -> None:
+        """Leave a volume out."""
+        reach = self.reach_of.pop(volume.metadata.name)
+        entry = _entry(volume)
+        by = volume.spec.claim_ref
+        if by is not None:
+            _take_out(self.kept, (by.namespace, by.name), entry)
+        elif reach.anywhere:
+            del self.anywhere[bisect_left(self.anywhere, entry[:2])]
+        elif reach.label_values is None:
+            del self.elsewhere[bisect_left(self.elsewhere, entry[:2])]
+        else:
+            key, values = reach.label_values
+            for value in dict.fromkeys(values):
+                _take_out(self.by_label[key], value, entry)
+            if not self.by_label[key]:
+                del self.by_label[key]
+
+    def __len__(self) -> int:
+        return len(self.reach_of)
+
+
+def _entry(volume: PersistentVolume) -> Entry:
+    return capacity(volume), volume.metadata.name, volume
+
+
+def _take_out(entries_by: dict[Key, list[Entry]], key: Key, entry: Entry) -> None:
+    entries = entries_by[key]
+    del entries[bisect_left(entries, entry[:2])]
+    if not entries:
+        del entries_by[key]
+
+
+class Candidates:
+    """The volumes that one claim may get, worked out as node after node asks; SelectorError as `Wanted`."""
+
+    def __init__(self, volumes: ClassVolumes, claim: PersistentVolumeClaim) -> None:
+        self._volumes = volumes
+        self._wanted = Wanted(claim)
+        kept = volumes.kept.get((claim.metadata.namespace, claim.metadata.name), ())
+        self._kept = [each for each in kept if is_claimed_by(each[2], claim) and self._wanted.suits(each[2])]
+        self._sifted: dict[tuple[str, str], list[Entry]] = {}
+
+    @property
+    def differ_by_node(self) -> bool:
+        """Whether some of them cannot be reached from everywhere."""
+        kept_somewhere = any(not self._volumes.reach_of[name].anywhere for _, name, _ in self._kept)
+        return kept_somewhere or bool(self._volumes.by_label or self._volumes.elsewhere)
+
+    def best(self, labels: Mapping[str, str], taken: Set[str]) -> PersistentVolume | None:
+        """Choose for a node of these labels, leaving out the volumes of these names.
+
+        A volume that is kept for the claim is its only choice; else it is the smallest that will do, of equals the
+        first by name.
+        """
+        for _, name, volume in self._kept:
+            if name not in taken:
+                return volume if self._volumes.reach_of[name].covers(labels) else None
+        smallest = min(self._smallest(labels, taken), default=None)
+        return smallest[2] if smallest is not None else None
+
+    def _smallest(self, labels: Mapping[str, str], taken: Set[str]) -> Iterator[Entry]:
+        """Name the smallest of each place that the node reaches."""
+        volumes = self._volumes
+        for place, entries in self._places(labels):
+            yield from _first(self._sift(place, entries), taken)
+        reached = (each for each in volumes.elsewhere if volumes.reach_of[each[1]].covers(labels))
+        yield from _first((each for each in reached if self._wanted.may_take(each[2])), taken)
+
+    def _places(self, labels: Mapping[str, str]) -> Iterator[tuple[tuple[str, str], list[Entry]]]:
+        volumes = self._volumes
+        if volumes.anywhere:
+            yield ("", ""), volumes.anywhere
+        for key, by_value in volumes.by_label.items():
+            label = labels.get(key)
+            if label is not None and label in by_value:
+                yield (key, label), by_value[label]
+
+    def _sift(self, place: tuple[str, str], entries: list[Entry]) -> list[Entry]:
+        if place not in self._sifted:
+            large_enough = entries[bisect_left(entries, (self._wanted.size,)) :]
+            self._sifted[place] = [each for each in large_enough if self._wanted.may_take(each[2])]
+        return self._sifted[place]
+
+
+def _first(entries: Iterable[Entry], taken: Set[str]) -> Iterator[Entry]:
+    """Yield the first entry that is not taken, if there is one."""
+    for entry in entries:
+        if entry[1] not in taken:
+            yield entry
+            return
+
+
+# -- indexes over the stores ---------------------------------------------------------------------------------------
+
+
+class VolumesByClass:
+    """The volumes of each storage class."""
+
+    def __init__(self, store: ObjectStore[PersistentVolume]) -> None:
+        self._classes: dict[str, ClassVolumes] = {}
+        for volume in store:
+            self._changed(None, volume)
+        store.on_change(self._changed)
+
+    def __getitem__(self, name: str) -> ClassVolumes:
+        """Return the volumes of a class, be there any or not."""
+        return self._classes.get(name) or ClassVolumes()
+
+    def _changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        if old is not None:
+            name = volume_class(old)
+            self._classes[name].remove(old)
+            if not len(self._classes[name]):
+                del self._classes[name]
+        if new is not None:
+            self._classes.setdefault(volume_class(new), ClassVolumes()).add(new)
+
+
+class StorageCapacities:
+    """Where there is room for new volumes of each storage class."""
+
+    def __init__(self, store: ObjectStore[CSIStorageCapacity]) -> None:
+        self._classes: dict[str, dict[tuple[str, str], tuple[int, Reach]]] = {}
+        for room in store:
+            self._changed(None, room)
+        store.on_change(self._changed)
+
+    def enough(self, storage_class: str, size: int) -> list[Reach]:
+        """Tell from where a volume of so many bytes could be reached."""
+        return [reach for limit, reach in self._classes.get(storage_class, {}).values() if limit >= size]
+
+    def _changed(self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> None:
+        if old is not None:
+            self._classes.get(old.storage_class_name, {}).pop((old.metadata.namespace, old.metadata.name), None)
+        limit = largest_volume(new) if new is not None else None
+        if new is not None and limit is not None:
+            rooms = self._classes.setdefault(new.storage_class_name, {})
+            rooms[new.metadata.namespace, new.metadata.name] = (limit, Reach.of_capacity(new.node_topology))
+
+
+def largest_volume(room: CSIStorageCapacity) -> int | None:
+    """Return the size of the largest volume for which there is room, in bytes; None if that is not known."""
+    limit = room.maximum_volume_size if room.maximum_volume_size is not None else room.capacity
+    return value(limit) if limit is not None else None
+
+
+class Migrations:
+    """The nodes on which CSI drivers do the work of an in-tree plugin."""
+
+    def __init__(self, store: ObjectStore[CSINode]) -> None:
+        self._nodes: dict[str, dict[str, None]] = {}
+        for csi_node in store:
+            self._changed(None, csi_node)
+        store.on_change(self._changed)
+
+    def nodes(self, plugin: str) -> Iterable[str]:
+        """Name the nodes."""
+        return self._nodes.get(plugin, ())
+
+    def concern(self, plugin: str, node_name: str) -> bool:
+        """Tell whether the plugin has been replaced on the node."""
+        return node_name in self._nodes.get(plugin, ())
+
+    def _changed(self, old: CSINode | None, new: CSINode | None) -> None:
+        if old is not None:
+            for plugin in migrated_plugins(old):
+                del self._nodes[plugin][old.metadata.name]
+        if new is not None:
+            for plugin in migrated_plugins(new):
+                self._nodes.setdefault(plugin, {})[new.metadata.name] = None
+
+
+class Storage:
+    """All that volume plugins look up; the indexes are one for all who ask."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.claims: ObjectStore[PersistentVolumeClaim] = stores.objects(PersistentVolumeClaim)
+        self.volumes: ObjectStore[PersistentVolume] = stores.objects(PersistentVolume)
+        self.classes: ObjectStore[StorageClass] = stores.objects(StorageClass)
+        self.drivers: ObjectStore[CSIDriver] = stores.objects(CSIDriver)
+        self.by_class: VolumesByClass = self.volumes.index(VolumesByClass)
+        self.capacities: StorageCapacities = stores.objects(CSIStorageCapacity).index(StorageCapacities)
+        self.migrations: Migrations = stores.objects(CSINode).index(Migrations)

@@ -1,0 +1,573 @@
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kframework import ActionType, CycleState, Skip, Status
+from kframework.events import QueueingHint
+from kframework.objects import (
+    AWSElasticBlockStore,
+    AzureFile,
+    CSINode,
+    CSISource,
+    GCEPersistentDisk,
+    OpaqueSource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    Pod,
+    PodSpec,
+    StorageClass,
+    Volume,
+    VolumeAttachment,
+)
+from kframework.objects.meta import ApiObject
+from kframework.plugins.node_volume_limits import (
+    REASON,
+    NodeVolumeLimits,
+    VolumeFault,
+    after_attachment_is_gone,
+    after_claim_change,
+    after_csi_node_change,
+    after_pod_is_gone,
+)
+from kframework.state.cluster import ClusterState
+from kframework.status import Code, unresolvable, unschedulable
+from kframework.testing import check_plugin, make_node, make_pod
+from tests.plugins.asking import filtered, made, on_node, pending
+from tests.volumes_in_use import (
+    attachment,
+    claim,
+    csi_node,
+    csi_volume,
+    ephemeral,
+    put,
+    slow_answer,
+    storage_class,
+    using,
+    volume,
+)
+
+EXCEEDED = unschedulable(REASON)
+
+EBS = Volume(name="ebs", aws_elastic_block_store=AWSElasticBlockStore(volume_id="vol-1"))
+BROKEN = Volume(name="broken", aws_elastic_block_store=AWSElasticBlockStore(volume_id="aws://eu-1a/disk"))
+GCE = Volume(name="gce", gce_persistent_disk=GCEPersistentDisk(pd_name="disk"))
+FILE = Volume(name="file", azure_file=AzureFile(share_name="share"))
+SECRET = Volume(name="secret", secret=OpaqueSource())
+
+
+def cluster_of(limit: int | None, *pods: Pod, driver: str = "a") -> ClusterState:
+    """Build a cluster of one node `n`, whose driver can attach so many volumes, with claims c1.. of volumes v1.."""
+    cluster = ClusterState()
+    cluster.put_node(make_node("n"))
+    put(cluster, csi_node("n", {driver: limit}), *(csi_volume(f"v{n}") for n in range(1, 5)))
+    put(cluster, *(claim(f"c{n}", f"v{n}") for n in range(1, 5)))
+    for pod in pods:
+        cluster.put_pod(pod)
+    return cluster
+
+
+def rejections(cluster: ClusterState, pod: Pod) -> list[Status]:
+    return list(filtered(made(NodeVolumeLimits, handle=cluster), cluster, pod).values())
+
+
+def there(*volumes: str | Volume, name: str = "there") -> Pod:
+    return using(*volumes, name=name, node_name="n")
+
+
+# -- what is counted -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 3, None])
+@pytest.mark.parametrize(
+    ("wanted", "needed"),
+    [
+        (using("c1"), 1),
+        (using("c1", "c1"), 1),
+        (using("c1", "c2"), 2),
+        (using("c3", "c1"), 2),
+        (using("c1", "c2", SECRET), 2),
+    ],
+)
+def test_a_node_attaches_so_many_volumes(limit: int | None, wanted: Pod, needed: int) -> None:
+    cluster = cluster_of(limit)
+    assert rejections(cluster, wanted) == ([EXCEEDED] if limit is not None and needed > limit else [])
+
+
+@pytest.mark.parametrize(
+    ("pods", "wanted", "fits"),
+    [
+        ([there("c1")], using("c2"), True),
+        ([there("c1", "c2")], using("c3"), False),
+        ([there("c1"), there("c2", name="other")], using("c3"), False),
+        ([there("c1"), there("c1", name="other")], using("c2"), True),
+        # A volume that is there already is not attached again, even beyond the limit.
+        ([there("c1", "c2", "c3")], using("c1"), True),
+        ([there("c1", "c2")], using("c1", "c3"), False),
+        ([there("gone", "c1")], using("c2"), True),
+    ],
+)
+def test_volumes_of_pods_that_are_there(pods: list[Pod], wanted: Pod, fits: bool) -> None:
+    assert rejections(cluster_of(2, *pods), wanted) == ([] if fits else [EXCEEDED])
+
+
+def test_nothing_is_limited_without_a_csi_node() -> None:
+    cluster = cluster_of(0)
+    assert rejections(cluster, using("c1")) == [EXCEEDED]
+    cluster.objects(CSINode).remove(csi_node("n", {}).metadata)
+    assert rejections(cluster, using("c1")) == []
+
+
+@pytest.mark.parametrize(
+    ("attached", "fits"),
+    [
+        ([], True),
+        ([attachment("x", "n", "v2")], False),
+        ([attachment("x", "n", "v2"), attachment("y", "n", "v2")], False),
+        ([attachment("x", "elsewhere", "v2")], True),
+        ([attachment("x", "n", "missing")], True),
+        ([attachment("x", "n", None)], True),
+        ([attachment("x", "n", "v2", attacher="")], True),
+        ([attachment("x", "n", "v2", attacher="b")], True),
+        # What a pod there uses is counted once.
+        ([attachment("x", "n", "v1")], True),
+        # What only an attachment tells of counts as new all the same.
+        ([attachment("x", "n", "v3")], False),
+    ],
+)
+def test_volumes_that_are_attached(attached: list[VolumeAttachment], fits: bool) -> None:
+    cluster = cluster_of(2, there("c1"))
+    put(cluster, *attached)
+    assert rejections(cluster, using("c3")) == ([] if fits else [EXCEEDED])
+
+
+@pytest.mark.parametrize(
+    ("bound_to", "class_name", "counted"),
+    [
+        ("", "fast", True),
+        ("", "missing", False),
+        ("", None, False),
+        ("", "in-tree", True),
+        ("", "file", False),
+        ("gone", "fast", True),
+        ("nfs", "fast", False),
+        ("ebs", None, True),
+        ("unzoned", "fast", False),
+    ],
+)
+def test_claims_without_a_volume_of_a_driver(bound_to: str, class_name: str | None, counted: bool) -> None:
+    cluster = ClusterState()
+    cluster.put_node(make_node("n"))
+    put(cluster, csi_node("n", {"a": 0, "ebs.csi.aws.com": 0, "file.csi.azure.com": 0, "pd.csi.storage.gke.io": 0}))
+    put(cluster, storage_class("fast", "a"), storage_class("in-tree", "kubernetes.io/aws-ebs"))
+    put(cluster, storage_class("file", "kubernetes.io/azure-file"))
+    put(cluster, volume("nfs", PersistentVolumeSpec(nfs=OpaqueSource())))
+    put(cluster, volume("ebs", PersistentVolumeSpec(aws_elastic_block_store=EBS.aws_elastic_block_store)))
+    odd = {"topology.kubernetes.io/zone": "eu__us"}
+    put(cluster, volume("unzoned", PersistentVolumeSpec(gce_persistent_disk=GCE.gce_persistent_disk), **odd))
+    put(cluster, claim("c", bound_to, storage_class=class_name))
+    assert rejections(cluster, using("c")) == ([EXCEEDED] if counted else [])
+
+
+@pytest.mark.parametrize(
+    ("inline", "driver", "counted"),
+    [
+        (EBS, "ebs.csi.aws.com", True),
+        (GCE, "pd.csi.storage.gke.io", True),
+        (GCE, "ebs.csi.aws.com", False),
+        (FILE, "file.csi.azure.com", False),
+    ],
+)
+def test_in_tree_volumes_of_the_pod_itself(inline: Volume, driver: str, counted: bool) -> None:
+    assert rejections(cluster_of(0, driver=driver), using(inline)) == ([EXCEEDED] if counted else [])
+
+
+def test_an_assumed_binding_is_not_counted_as_one() -> None:
+    cluster = cluster_of(1)
+    put(cluster, storage_class("fast", "b"), claim("c", storage_class="fast"), csi_node("n", {"a": 0, "b": 1}))
+    assert rejections(cluster, using("c")) == []
+    assumed = claim("c", "v1", storage_class="fast")
+    cluster.objects(PersistentVolumeClaim).assume(assumed.metadata, assumed)
+    assert rejections(cluster, using("c")) == []
+    put(cluster, assumed)
+    assert rejections(cluster, using("c")) == [EXCEEDED]
+
+
+# -- pods that cannot go anywhere ----------------------------------------------------------------------------------
+
+
+def test_a_missing_claim_is_named() -> None:
+    missing = unresolvable('looking up PVC default/gone: persistentvolumeclaim "gone" not found')
+    assert rejections(cluster_of(9), using("c1", "gone", "other")) == [missing]
+    unmade = unresolvable('looking up PVC default/pod-data: persistentvolumeclaim "pod-data" not found')
+    assert rejections(cluster_of(None), using(ephemeral("data"))) == [unmade]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text"),
+    [
+        (using(""), "PersistentVolumeClaim had no name"),
+        (
+            using(ephemeral("foreign")),
+            "PVC default/pod-foreign was not created for pod default/pod (pod is not owner)",
+        ),
+        (using(BROKEN), "converting volume(broken) from inline to csi: Invalid format for AWS volume"),
+    ],
+)
+def test_a_volume_that_makes_no_sense_is_an_error(wanted: Pod, text: str) -> None:
+    cluster = cluster_of(1)
+    put(cluster, claim("pod-foreign", owner="another"))
+    plugin, state, pod = made(NodeVolumeLimits, handle=cluster), CycleState(), pending(wanted, cluster)
+    assert plugin.pre_filter(state, pod, cluster.nodes) is None
+    status = plugin.filter(state, pod, cluster.nodes[0])
+    assert status is not None
+    assert (status.code, status.message.startswith(text)) == (Code.ERROR, True)
+    with pytest.raises(VolumeFault):
+        plugin.filter_nodes(state, pod, cluster.nodes, cluster.nodes.order)
+
+
+def test_in_tree_volumes_are_looked_at_only_where_there_are_drivers() -> None:
+    cluster = cluster_of(1)
+    plugin, state, pod = made(NodeVolumeLimits, handle=cluster), CycleState(), pending(using(BROKEN, "gone"), cluster)
+    plugin.pre_filter(state, pod, cluster.nodes)
+    cluster.objects(CSINode).remove(csi_node("n", {}).metadata)
+    status = plugin.filter(state, pod, cluster.nodes[0])
+    assert status is not None
+    assert status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+
+@pytest.mark.parametrize("wanted", [using(), using(SECRET), make_pod()])
+def test_pods_without_such_volumes_are_skipped_and_share_their_answers(wanted: Pod) -> None:
+    plugin = made(NodeVolumeLimits)
+    assert plugin.pre_filter(CycleState(), pending(wanted), ClusterState().nodes) == Skip
+    assert plugin.sign(pending(wanted)) == plugin.sign(pending(make_pod("other"))) is not None
+
+
+@pytest.mark.parametrize("wanted", [using("c1"), using(ephemeral("data")), using(EBS), using(FILE)])
+def test_other_pods_are_asked_about_in_every_cycle(wanted: Pod) -> None:
+    cluster = cluster_of(1)
+    plugin = made(NodeVolumeLimits, handle=cluster)
+    assert plugin.pre_filter(CycleState(), pending(wanted, cluster), cluster.nodes) is None
+    assert plugin.sign(pending(wanted, cluster)) is None
+
+
+# -- events --------------------------------------------------------------------------------------------------------
+
+
+def test_what_wakes_a_pod() -> None:
+    registered = {(event.resource, event.action) for event in made(NodeVolumeLimits).events_to_register()}
+    kube_scheduler = {
+        ("storage.k8s.io/CSINode", ActionType.ADD),
+        ("storage.k8s.io/CSINode", ActionType.UPDATE),
+        ("Pod", ActionType.DELETE),
+        ("storage.k8s.io/VolumeAttachment", ActionType.DELETE),
+    }
+    ours = {
+        ("Node", ActionType.ADD),
+        ("storage.k8s.io/CSINode", ActionType.DELETE),
+        ("AssignedPod", ActionType.ADD),
+        ("PersistentVolumeClaim", ActionType.ADD | ActionType.UPDATE),
+        ("PersistentVolumeClaim", ActionType.DELETE),
+        ("PersistentVolume", ActionType.ADD | ActionType.UPDATE),
+        ("PersistentVolume", ActionType.DELETE),
+        ("storage.k8s.io/StorageClass", ActionType.DELETE),
+    }
+    assert registered == kube_scheduler | ours
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "queued"),
+    [
+        ({"a": 1}, {"a": 2}, True),
+        ({"a": 2}, {"a": 1}, False),
+        ({"a": 2}, {"a": 2}, False),
+        ({}, {"a": 1}, True),
+        ({}, {"a": 0}, False),
+        ({"a": None}, {"a": 1}, True),
+        ({"a": 1}, {"a": None}, True),
+        ({"a": 1}, {}, True),
+        ({"a": 2, "b": 1}, {"a": 1, "b": 2}, True),
+    ],
+)
+def test_a_driver_that_can_attach_more(
+    before: dict[str, int | None], after: dict[str, int | None], queued: bool
+) -> None:
+    said = after_csi_node_change(pending(using("c1")), csi_node("n", before), csi_node("n", after))
+    assert said is hint(queued)
+
+
+@pytest.mark.parametrize(
+    ("gone", "queued"),
+    [
+        (there("c1"), True),
+        (there(ephemeral("data")), True),
+        (there(FILE), True),
+        (there(SECRET), False),
+        (using("c1"), False),
+        (make_pod(volumes=using("c1").spec.volumes, nominated_node_name="n"), True),
+    ],
+)
+def test_a_pod_that_leaves(gone: Pod, queued: bool) -> None:
+    assert after_pod_is_gone(pending(using("c1")), on_node(gone), None) is hint(queued)
+
+
+@pytest.mark.parametrize(
+    ("arrived", "queued"), [(there("c1"), True), (there("c2"), False), (there("twin"), True), (there(), False)]
+)
+def test_a_pod_that_comes_with_a_volume_in_common(arrived: Pod, queued: bool) -> None:
+    cluster = cluster_of(1)
+    put(cluster, claim("twin", "v1"))
+    plugin = made(NodeVolumeLimits, handle=cluster)
+    assert plugin.after_pod_arrival(pending(using("c1", "c3")), None, on_node(arrived)) is hint(queued)
+
+
+@pytest.mark.parametrize(
+    ("changed", "queued"),
+    [
+        (claim("c1"), True),
+        (claim("pod-data"), True),
+        (claim("c2"), False),
+        (claim("c1", namespace="other"), False),
+    ],
+)
+def test_a_claim_that_appears_or_changes(changed: PersistentVolumeClaim, queued: bool) -> None:
+    assert after_claim_change(pending(using("c1", ephemeral("data"))), None, changed) is hint(queued)
+
+
+@pytest.mark.parametrize(("changed", "queued"), [("v1", True), ("v2", False), ("other", False)])
+def test_a_volume_that_appears_or_changes(changed: str, queued: bool) -> None:
+    plugin = made(NodeVolumeLimits, handle=cluster_of(1))
+    assert plugin.after_volume_change(pending(using("gone", "c1")), None, csi_volume(changed)) is hint(queued)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "attacher", "queued"),
+    [
+        (using("c1"), "any", True),
+        (using(ephemeral("data")), "any", True),
+        (using(EBS), "ebs.csi.aws.com", True),
+        (using(FILE), "file.csi.azure.com", True),
+        (using(EBS, FILE), "any", False),
+        (using(BROKEN), "any", True),
+        (using(SECRET), "any", False),
+    ],
+)
+def test_a_volume_that_is_detached(wanted: Pod, attacher: str, queued: bool) -> None:
+    assert after_attachment_is_gone(pending(wanted), attachment("x", "n", "v1", attacher), None) is hint(queued)
+
+
+def hint(queued: bool) -> QueueingHint:
+    return QueueingHint.QUEUE if queued else QueueingHint.SKIP
+
+
+# -- against the slow rules ----------------------------------------------------------------------------------------
+
+DRIVERS = ("a", "b", "ebs.csi.aws.com", "pd.csi.storage.gke.io")
+CLAIMS = ("c0", "c1", "c2", "c3", "pod-0-data", "pod-1-data")
+VOLUMES = ("v0", "v1", "v2", "v3")
+CLASSES = ("fast", "slow")
+PROVISIONERS = ("a", "a", "b", "kubernetes.io/aws-ebs", "kubernetes.io/azure-file")
+SOURCES = (
+    PersistentVolumeSpec(csi=CSISource(driver="a", volume_handle="h0")),
+    PersistentVolumeSpec(csi=CSISource(driver="a", volume_handle="h1")),
+    PersistentVolumeSpec(csi=CSISource(driver="a", volume_handle="h2")),
+    PersistentVolumeSpec(csi=CSISource(driver="b", volume_handle="h0")),
+    PersistentVolumeSpec(csi=CSISource(driver="a")),
+    PersistentVolumeSpec(nfs=OpaqueSource()),
+    PersistentVolumeSpec(aws_elastic_block_store=EBS.aws_elastic_block_store),
+    PersistentVolumeSpec(gce_persistent_disk=GCE.gce_persistent_disk),
+)
+
+
+class World:
+    """A cluster to which things happen at random, and its pods as the API has them."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.cluster = ClusterState()
+        self.pods: dict[str, Pod] = {}
+        self.plugin = made(NodeVolumeLimits, handle=self.cluster)
+        self.names = [f"n{number}" for number in range(random.choice([1, 2, 10]))]
+        for name in self.names:
+            self.cluster.put_node(make_node(name))
+            put(self.cluster, self._csi_node(name))
+        for make in (self._claim, self._volume, self._class, self._attachment):
+            for _ in range(10):
+                put(self.cluster, make())
+
+    def check(self) -> None:
+        """Compare both forms with the slow rules, about every node."""
+        pod = self._pod("pod-0", "")
+        info, state, nodes = pending(pod, self.cluster), CycleState(), self.cluster.nodes
+        expected = [slow_answer(self.cluster, pod, node.name, self.pods) for node in nodes]
+        if self.plugin.pre_filter(state, info, nodes) == Skip:
+            assert not any(expected)
+            return
+        one_by_one = [self.plugin.filter(state, info, node) for node in nodes]
+        assert [_told(status) for status in one_by_one] == expected
+        try:
+            bits = self.plugin.filter_nodes(state, info, nodes, nodes.order).tolist()
+        except VolumeFault:
+            assert ("Error", "") in expected or BROKEN in pod.spec.volumes
+        else:
+            assert [self.plugin.filter_status(info, bit) if bit else None for bit in bits] == one_by_one
+
+    def happen(self) -> None:
+        """Let something happen."""
+        pods, objects = (self._pod_comes, self._pod_comes, self._pod_goes), (self._object_comes,) * 3
+        self.random.choice((*pods, *objects, self._object_goes, self._node_changes, self._what_if))()
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
+    def _pod_comes(self) -> None:
+        """A pod is bound, again told of, or assumed."""
+        name = f"pod-{self.random.randint(0, 5)}"
+        pod = self.pods.get(name)
+        if pod is None or name not in self.cluster.pods:
+            pod = self._pod(name, self.random.choice(self.names))
+            if self.random.random() < 0.3:
+                self._assume(pod, self.random.choice(self.names))
+                return
+        self.pods[name] = pod
+        self.cluster.put_pod(msgspec.structs.replace(pod, spec=self._placed(pod)))
+
+    def _placed(self, pod: Pod) -> PodSpec:
+        """Return the spec with the node where the pod is or, if it is on none, may be."""
+        known = self.cluster.pods.get(pod.metadata.uid)
+        node_name = known.node_name if known is not None else self.random.choice(self.names)
+        return msgspec.structs.replace(pod.spec, node_name=node_name)
+
+    def _assume(self, pod: Pod, node_name: str) -> None:
+        self.pods[pod.metadata.uid] = pod
+        info = pending(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name="")), self.cluster)
+        self.cluster.assume(info, node_name)
+
+    def _pod_goes(self) -> None:
+        if self.cluster.pods:
+            self.cluster.remove_pod(self.random.choice(list(self.cluster.pods)))
+
+    def _pod(self, name: str, node_name: str) -> Pod:
+        volumes = self.random.choices((*CLAIMS[:4], *CLAIMS[:4], EBS, GCE, FILE, SECRET), k=self.random.randint(0, 3))
+        if self.random.random() < 0.1:
+            volumes.append(self.random.choice([BROKEN, ephemeral("data"), ephemeral("data")]))
+        pod = using(*volumes, name=name, node_name=node_name)
+        return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=name))
+
+    def _what_if(self) -> None:
+        """Evict and assume within a statement, perhaps look, perhaps keep it."""
+        statement, on_nodes = self.cluster.statement(), [pod for pod in self.cluster.pods.values() if pod.row >= 0]
+        if on_nodes:
+            statement.evict(self.random.choice(on_nodes))
+        if "guest" not in self.cluster.pods and len(self.cluster.nodes):
+            self.pods["guest"] = self._pod("guest", "")
+            guest = pending(self.pods["guest"], self.cluster)
+            statement.assume(guest, self.random.choice([node.name for node in self.cluster.nodes]))
+        if self.random.random() < 0.7:
+            self.check()
+        if self.random.random() < 0.5:
+            statement.rollback()
+            return
+        statement.commit()
+        for pod in statement.evicted:
+            self.cluster.remove_pod(pod.uid)
+
+    # -- all else --------------------------------------------------------------------------------------------------
+
+    def _node_changes(self) -> None:
+        name = self.random.choice(self.names)
+        if name in self.cluster.nodes and len(self.cluster.nodes) > 1:
+            self.cluster.remove_node(name)
+        else:
+            self.cluster.put_node(make_node(name))
+
+    def _object_comes(self) -> None:
+        name = self.random.choice(self.names)
+        make = self.random.choice(
+            (self._claim, self._claim, self._volume, self._class, self._attachment, lambda: self._csi_node(name))
+        )
+        put(self.cluster, make())
+
+    def _object_goes(self) -> None:
+        kinds = (PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode, VolumeAttachment)
+        store = self.cluster.objects(self.random.choice(kinds))
+        existing = list(store)
+        if existing:
+            store.remove(self.random.choice(existing).metadata)
+
+    def _claim(self) -> ApiObject:
+        return claim(
+            self.random.choice(CLAIMS),
+            self.random.choice(["", "", *VOLUMES]),
+            storage_class=self.random.choice([None, *CLASSES]),
+            owner=self.random.choice(["", "pod-0", "pod-1"]),
+        )
+
+    def _volume(self) -> ApiObject:
+        zone = self.random.choice(["", "eu-west-1", "eu-west-1__us-west-1"])
+        return volume(self.random.choice(VOLUMES), self.random.choice(SOURCES), **{"topology.kubernetes.io/zone": zone})
+
+    def _class(self) -> ApiObject:
+        return storage_class(self.random.choice(CLASSES), self.random.choice(PROVISIONERS))
+
+    def _attachment(self) -> ApiObject:
+        return attachment(
+            self.random.choice(["x", "y", "z"]),
+            self.random.choice(self.names),
+            self.random.choice([None, *VOLUMES]),
+            self.random.choice(["", "a", "a", "b"]),
+        )
+
+    def _csi_node(self, name: str) -> CSINode:
+        drivers = self.random.sample(DRIVERS, self.random.randint(0, 4))
+        return csi_node(name, {driver: self.random.choice([None, 0, 1, 1, 2, 3]) for driver in drivers})
+
+
+def _told(status: Status | None) -> tuple[str, str] | None:
+    """Give a status as the slow rules do."""
+    if status is None:
+        return None
+    return status.code.title, "" if status.code == Code.ERROR else status.message
+
+
+@settings(max_examples=60)
+@given(st.randoms(use_true_random=False))
+def test_the_slow_rules_say_the_same_whatever_happens(random: Random) -> None:
+    world = World(random)
+    for _ in range(12):
+        for _ in range(random.randint(1, 4)):
+            world.happen()
+        world.check()
+
+
+def test_a_reader_far_behind_the_log_sees_all_that_happened() -> None:
+    cluster = cluster_of(1, there("c1"))
+    plugin = made(NodeVolumeLimits, handle=cluster)
+    assert list(filtered(plugin, cluster, using("c2")).values()) == [EXCEEDED]
+    for _ in range(200):
+        cluster.remove_pod(there("c1").metadata.uid)
+        cluster.put_pod(there("c1"))
+    cluster.remove_pod(there("c1").metadata.uid)
+    assert list(filtered(plugin, cluster, using("c2")).values()) == []
+
+
+def test_the_table_may_grow() -> None:
+    cluster = cluster_of(1, there("c1"))
+    plugin = made(NodeVolumeLimits, handle=cluster)
+    assert filtered(plugin, cluster, using("c2")).keys() == {"n"}
+    for number in range(100):
+        cluster.put_node(make_node(f"n{number}"))
+    put(cluster, csi_node("n99", {"a": 0}))
+    assert filtered(plugin, cluster, using("c2")).keys() == {"n", "n99"}
+
+
+def test_the_contract_is_kept() -> None:
+    pods = [using(EBS, name="ebs"), using(EBS, GCE, name="both"), using("gone", name="gone")]
+    found = check_plugin(NodeVolumeLimits, pods=pods, examples=4)
+    assert found.reasons.keys() == {'looking up PVC default/gone: persistentvolumeclaim "gone" not found'}
+    assert found.passes
+    assert found.skips["pre_filter"]

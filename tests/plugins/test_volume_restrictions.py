@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import pytest
+
+from kframework import ActionType, ClusterEvent, CycleState, Skip, Status
+from kframework.events import QueueingHint
+from kframework.objects import (
+    ISCSI,
+    RBD,
+    AWSElasticBlockStore,
+    GCEPersistentDisk,
+    OpaqueSource,
+    PersistentVolumeClaim,
+    Pod,
+    Volume,
+)
+from kframework.plugins.volume_restrictions import (
+    CLAIM_IN_USE,
+    DISK_TAKEN,
+    VolumeRestrictions,
+    after_claim_added,
+    after_pod_is_gone,
+)
+from kframework.state.cluster import ClusterState
+from kframework.state.pods import PendingPod
+from kframework.status import unresolvable, unschedulable
+from kframework.testing import check_plugin, make_node, make_pod
+from tests.plugins.asking import made, on_node, pending
+from tests.volumes_in_use import claim, ephemeral, put, using
+
+TAKEN, IN_USE = unschedulable(DISK_TAKEN), unschedulable(CLAIM_IN_USE)
+ONE_POD = ("ReadWriteOncePod",)
+SECRET = Volume(name="secret", secret=OpaqueSource())
+
+
+def gce(name: str, *, read_only: bool = False) -> Volume:
+    return Volume(name="gce", gce_persistent_disk=GCEPersistentDisk(pd_name=name, read_only=read_only))
+
+
+def ebs(volume_id: str, *, read_only: bool = False) -> Volume:
+    return Volume(name="ebs", aws_elastic_block_store=AWSElasticBlockStore(volume_id=volume_id, read_only=read_only))
+
+
+def iscsi(iqn: str, portal: str = "p", *, read_only: bool = False) -> Volume:
+    return Volume(name="iscsi", iscsi=ISCSI(iqn=iqn, target_portal=portal, read_only=read_only))
+
+
+def rbd(*monitors: str, image: str = "image", pool: str = "pool", read_only: bool = False) -> Volume:
+    return Volume(name="rbd", rbd=RBD(monitors=monitors, image=image, pool=pool, read_only=read_only))
+
+
+def cluster_of(*pods: Pod) -> ClusterState:
+    """Build a cluster of the nodes `n` and `m`, with a claim `one` for one pod only, and another, `shared`."""
+    cluster = ClusterState()
+    for name in ("n", "m"):
+        cluster.put_node(make_node(name))
+    put(cluster, claim("one", modes=("ReadWriteMany", *ONE_POD)), claim("more", modes=ONE_POD), claim("shared"))
+    put(cluster, claim("one", namespace="other", modes=ONE_POD))
+    for pod in pods:
+        cluster.put_pod(pod)
+    return cluster
+
+
+def there(*volumes: str | Volume, name: str = "there", node_name: str = "n", namespace: str = "default") -> Pod:
+    return using(*volumes, name=name, node_name=node_name, namespace=namespace)
+
+
+def asked(cluster: ClusterState, pod: Pod) -> tuple[CycleState, PendingPod, VolumeRestrictions] | Status | None:
+    """Prepare a question; answer what `pre_filter` says if that settles it."""
+    plugin, state, info = made(VolumeRestrictions, handle=cluster), CycleState(), pending(pod, cluster)
+    answer = plugin.pre_filter(state, info, cluster.nodes)
+    return answer if answer is not None else (state, info, plugin)
+
+
+def rejections(cluster: ClusterState, pod: Pod) -> dict[str, Status]:
+    question = asked(cluster, pod)
+    if question == Skip:
+        return {}
+    assert isinstance(question, tuple)
+    state, info, plugin = question
+    answers = {node.name: plugin.filter(state, info, node) for node in cluster.nodes}
+    return {name: status for name, status in answers.items() if status is not None}
+
+
+# -- disks ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mounted", "wanted", "taken"),
+    [
+        (gce("a"), gce("a"), True),
+        (gce("a"), gce("b"), False),
+        (gce("a", read_only=True), gce("a"), True),
+        (gce("a"), gce("a", read_only=True), True),
+        (gce("a", read_only=True), gce("a", read_only=True), False),
+        (ebs("a"), ebs("a"), True),
+        (ebs("a"), ebs("b"), False),
+        (ebs("a", read_only=True), ebs("a", read_only=True), True),
+        (iscsi("a"), iscsi("a"), True),
+        (iscsi("a", "p"), iscsi("a", "q"), True),
+        (iscsi("a"), iscsi("b"), False),
+        (iscsi("a", read_only=True), iscsi("a"), True),
+        (iscsi("a", read_only=True), iscsi("a", read_only=True), False),
+        (rbd("x"), rbd("x"), True),
+        (rbd("x", "y"), rbd("y", "z"), True),
+        (rbd("x"), rbd("y"), False),
+        (rbd(), rbd(), False),
+        (rbd("x"), rbd("x", image="other"), False),
+        (rbd("x"), rbd("x", pool="other"), False),
+        (rbd("x"), rbd("x", read_only=True), True),
+        (rbd("x", read_only=True), rbd("x", read_only=True), False),
+        (gce("a"), ebs("a"), False),
+        (iscsi("a"), rbd("a"), False),
+        (SECRET, gce("a"), False),
+    ],
+)
+def test_a_disk_is_mounted_once(mounted: Volume, wanted: Volume, taken: bool) -> None:
+    cluster = cluster_of(there(SECRET, mounted, namespace="other"), make_pod("idle", node_name="m"))
+    assert rejections(cluster, using(SECRET, wanted)) == ({"n": TAKEN} if taken else {})
+    assert rejections(cluster, using(SECRET, rbd("other"), wanted)) == ({"n": TAKEN} if taken else {})
+    cluster.remove_pod(there(namespace="other").metadata.uid)
+    assert rejections(cluster, using(wanted)) == {}
+
+
+# -- claims for one pod only ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "rejected"),
+    [
+        (using("one"), True),
+        (using("shared", "more", "one"), True),
+        (using("more"), False),
+        (using("shared"), False),
+        (using("one", namespace="other"), False),
+    ],
+)
+def test_a_claim_in_use_keeps_the_pod_off_every_node(wanted: Pod, rejected: bool) -> None:
+    cluster = cluster_of(there("one", "shared"))
+    assert rejections(cluster, wanted) == ({"n": IN_USE, "m": IN_USE} if rejected else {})
+
+
+def test_a_disk_is_told_before_a_claim() -> None:
+    cluster = cluster_of(there("one", gce("a")))
+    assert rejections(cluster, using("one", gce("a"))) == {"n": TAKEN, "m": IN_USE}
+    assert rejections(cluster, using("more", gce("a"))) == {"n": TAKEN}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "skipped"),
+    [
+        (using(), True),
+        (using(SECRET), True),
+        (using("shared"), True),
+        (using("more"), True),
+        (using(ephemeral("gone")), True),
+        (using("one"), False),
+        (using(gce("a")), False),
+    ],
+)
+def test_pods_that_nothing_stands_in_the_way_of_are_skipped(wanted: Pod, skipped: bool) -> None:
+    assert (asked(cluster_of(there("one")), wanted) == Skip) is skipped
+
+
+def test_a_missing_claim_is_named() -> None:
+    missing = unresolvable('persistentvolumeclaim "gone" not found')
+    assert asked(cluster_of(), using("one", "gone", gce("a"))) == missing
+    assert asked(cluster_of(), using("shared", namespace="other")) == unresolvable(
+        'persistentvolumeclaim "shared" not found'
+    )
+
+
+def test_an_assumed_claim_is_read_as_the_cluster_has_it() -> None:
+    cluster = cluster_of(there("shared"))
+    assumed = claim("shared", modes=ONE_POD)
+    cluster.objects(PersistentVolumeClaim).assume(assumed.metadata, assumed)
+    assert asked(cluster, using("shared")) == Skip
+
+
+@pytest.mark.parametrize(
+    ("victims", "fits"),
+    [
+        ([there("one", "more")], True),
+        ([there("one", name="one")], False),
+        ([there("more", name="more"), there("one", name="one")], True),
+        # Counted as often as it is used, whatever the namespace: kube-scheduler's quirks.
+        ([there("one", "one", name="twice")], True),
+        ([there("one", name="foreign", namespace="other"), there("more", name="more")], True),
+    ],
+)
+def test_a_what_if_counts_uses_of_claims_by_name(victims: list[Pod], fits: bool) -> None:
+    cluster = cluster_of(there("one", "more", "shared"))
+    question = asked(cluster, using("one", "more"))
+    assert isinstance(question, tuple)
+    state, info, plugin = question
+    what_if, node = state.clone(), cluster.nodes[0]
+    for victim in victims:
+        plugin.remove_pod(what_if, info, on_node(victim), node)
+    assert (plugin.filter(what_if, info, node) is None) is fits
+    assert plugin.filter(state, info, node) == IN_USE
+    for victim in victims:
+        plugin.add_pod(what_if, info, on_node(victim), node)
+    assert plugin.filter(what_if, info, node) == IN_USE
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        (using(), make_pod(cpu=7), True),
+        (using(SECRET, ephemeral("data")), make_pod(), True),
+        (using("one"), using("one", name="other"), False),
+        (using(gce("a")), using(gce("a"), name="other"), False),
+    ],
+)
+def test_pods_without_disks_and_claims_share_their_answers(one: Pod, other: Pod, shared: bool) -> None:
+    first, second = (made(VolumeRestrictions).sign(pending(pod)) for pod in (one, other))
+    assert first == second
+    assert (first is not None) is shared
+
+
+# -- events --------------------------------------------------------------------------------------------------------
+
+
+def test_events() -> None:
+    assert made(VolumeRestrictions).events_to_register() == [
+        ClusterEvent("Pod", ActionType.DELETE, after_pod_is_gone),
+        ClusterEvent("Node", ActionType.ADD),
+        ClusterEvent("PersistentVolumeClaim", ActionType.ADD, after_claim_added),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gone", "queued"),
+    [
+        (there("one"), True),
+        (using("x", "one", name="nowhere"), True),
+        (there("shared"), False),
+        (there("one", namespace="other"), False),
+        (there(gce("a")), True),
+        (there(gce("a"), namespace="other"), True),
+        (there(gce("b")), False),
+        (there(), False),
+    ],
+)
+def test_a_pod_that_leaves_wakes_those_that_want_its_disk_or_claim(gone: Pod, queued: bool) -> None:
+    said = after_pod_is_gone(pending(using("one", gce("a"))), on_node(gone), None)
+    assert said is (QueueingHint.QUEUE if queued else QueueingHint.SKIP)
+
+
+@pytest.mark.parametrize(
+    ("added", "queued"),
+    [(claim("one"), True), (claim("other"), False), (claim("one", namespace="other"), False)],
+)
+def test_a_claim_wakes_its_pods(added: PersistentVolumeClaim, queued: bool) -> None:
+    said = after_claim_added(pending(using("x", "one")), None, added)
+    assert said is (QueueingHint.QUEUE if queued else QueueingHint.SKIP)
+
+
+def test_the_contract_is_kept() -> None:
+    pods = [using(gce("a"), name="a"), using(gce("a", read_only=True), ebs("b"), name="b"), using("gone", name="gone")]
+    found = check_plugin(VolumeRestrictions, pods=pods, examples=4)
+    assert found.reasons.keys() == {DISK_TAKEN, 'persistentvolumeclaim "gone" not found'}
+    assert found.passes
+    assert found.skips["pre_filter"]

@@ -1,0 +1,94 @@
+"""What is worked out for the affinity of pods, and when it is worked out anew; the rules are tried with the plugin."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import msgspec
+
+from kframework.objects import Affinity, Namespace, ObjectMeta
+from kframework.selectors import exact
+from kframework.state.affinity import Affinities, Wishes
+from kframework.state.cluster import ClusterState
+from kframework.state.counters import Selection
+from kframework.state.namespaces import Namespaces
+from kframework.state.pods import PendingPod
+from tests.objects_made import node, pod
+
+WEB = exact({"app": "web"})
+
+
+def affinity(kind: str, **term: Any) -> Affinity:
+    """Make a required term about pods with `app: web`."""
+    about = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}, **term}
+    return msgspec.convert({kind: {"requiredDuringSchedulingIgnoredDuringExecution": [about]}}, Affinity)
+
+
+def cluster() -> tuple[ClusterState, Affinities]:
+    state = ClusterState()
+    state.put_node(node("n", labels={"zone": "a"}))
+    return state, Affinities(state.objects(Namespace).index(Namespaces))
+
+
+def put(state: ClusterState, name: str, **labels: str) -> None:
+    metadata = ObjectMeta(name=name, labels=labels)
+    state.objects(Namespace).put(metadata, Namespace(metadata=metadata))
+
+
+def pending(state: ClusterState, name: str = "p", **fields: Any) -> PendingPod:
+    return PendingPod(pod(name, **fields), state.interned)
+
+
+def test_wishes_are_worked_out_once_for_each_namespace_until_namespaces_change() -> None:
+    state, affinities = cluster()
+    terms = affinity("podAffinity", namespaceSelector={"matchLabels": {"team": "a"}})
+    first, twin = (pending(state, name, affinity=terms) for name in "pq")
+    wishes = affinities.wishes(first)
+    assert wishes == Wishes(company=(Selection(frozenset(), WEB),), keys=("zone",))
+    assert affinities.wishes(twin) is wishes
+    put(state, "other", team="a")
+    assert affinities.wishes(twin).company == (Selection(frozenset({"other"}), WEB),)
+
+
+def test_wishes_of_the_same_template_differ_by_namespace() -> None:
+    state, affinities = cluster()
+    pods = [pending(state, namespace=name, affinity=affinity("podAntiAffinity")) for name in ("default", "other")]
+    for each in pods:
+        expected = Selection(frozenset({each.namespace}), WEB)
+        assert affinities.wishes(each) == Wishes(anti_affinity=(("zone", expected),))
+
+
+def test_wishes_are_met_by_what_satisfies_every_term() -> None:
+    state, affinities = cluster()
+    web, other = (pending(state, labels={"app": app}).label_class for app in ("web", "db"))
+    wishes = affinities.wishes(pending(state, affinity=affinity("podAffinity")))
+    assert wishes.met_by(web) and not wishes.met_by(other)
+    assert not Wishes().met_by(web)
+
+
+def test_encounters_are_found_once_until_a_term_comes_into_use_or_namespaces_change() -> None:
+    state, affinities = cluster()
+    counters = state.nodes.counters
+    web, twin = (pending(state, name, labels={"app": "web"}) for name in "pq")
+    before = affinities.encounters(web, counters)
+    assert before == ((), (), ())
+    assert affinities.encounters(twin, counters) is before
+    selected = affinity("podAntiAffinity", namespaceSelector={"matchLabels": {"team": "a"}})
+    state.put_pod(pod("holder", node_name="n", affinity=selected))
+    assert affinities.encounters(web, counters) == ((), (), ())
+    put(state, "default", team="a")
+    ((held,),) = (affinities.encounters(web, counters).anti_affinity,)
+    assert held.rows == {0: 1}
+    assert affinities.encounters(pending(state, labels={"app": "db"}), counters) == ((), (), ())
+
+
+def test_what_no_pod_needs_any_more_is_forgotten() -> None:
+    state, affinities = cluster()
+    gone = pending(state, labels={"app": "web"}, affinity=affinity("podAffinity"))
+    affinities.wishes(gone)
+    affinities.encounters(gone, state.nodes.counters)
+    assert repr(affinities) == "<Affinities of 1 templates and 1 label classes>"
+    del gone
+    gc.collect()
+    assert repr(affinities) == "<Affinities of 0 templates and 0 label classes>"

@@ -1,0 +1,171 @@
+"""The books of attached volumes; that they are right is told by the slow rules in test_node_volume_limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kframework.objects import PersistentVolume, StorageClass
+from kframework.objects.meta import ApiObject
+from kframework.state.attachments import Attachments
+from kframework.state.cluster import ClusterState
+from kframework.state.pods import PendingPod
+from kframework.state.volume_ids import VolumeId
+from kframework.testing import make_node
+from tests.volumes_in_use import attachment, claim, csi_node, csi_volume, ephemeral, put, storage_class, using
+
+NEW = VolumeId("a", "new")
+
+
+def cluster_of(limit: int = 2) -> ClusterState:
+    """Build a cluster of a node `n` that can attach so many volumes, with a pod there that has one."""
+    cluster = ClusterState()
+    cluster.put_node(make_node("n"))
+    put(cluster, csi_node("n", {"a": limit}), csi_volume("v1"), csi_volume("v2"), claim("c1", "v1"))
+    cluster.put_pod(using("c1", name="there", node_name="n"))
+    return cluster
+
+
+def free(cluster: ClusterState, attachments: Attachments, driver: str = "a") -> int:
+    """Count how many new volumes a node can attach, up to 9."""
+    attachments.catch_up(cluster.nodes)
+    row = cluster.nodes.row("n")
+    assert row is not None
+    more = 0
+    while more < 9 and not attachments.exceeds(row, driver, [VolumeId(driver, str(n)) for n in range(more + 1)]):
+        more += 1
+    wanted = [VolumeId(driver, str(n)) for n in range(more + 1)]
+    assert bool(attachments.exceeding(driver, wanted)[row]) is (more < 9)
+    return more
+
+
+def test_all_who_ask_for_the_same_stores_share_one_index() -> None:
+    cluster = cluster_of()
+    assert Attachments.of(cluster) is Attachments.of(cluster)
+    assert Attachments.of(cluster) is not Attachments.of(cluster_of())
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (lambda cluster: put(cluster, csi_node("n", {"a": 5})), 4),
+        (lambda cluster: put(cluster, csi_node("n", {"b": 5})), 9),
+        (lambda cluster: put(cluster, attachment("x", "n", "v2")), 0),
+        (lambda cluster: put(cluster, attachment("x", "n", "v1")), 1),
+        (lambda cluster: cluster.put_pod(using("c2", name="other", node_name="n")), 1),
+        (lambda cluster: cluster.remove_pod(using(name="there").metadata.uid), 2),
+        (lambda cluster: put(cluster, claim("c1")), 2),
+        (lambda cluster: put(cluster, csi_volume("v1", driver="b")), 2),
+        (lambda cluster: drop(cluster, claim("c1")), 2),
+        (lambda cluster: drop(cluster, csi_volume("v1")), 2),
+        (lambda cluster: drop(cluster, csi_node("n", {})), 9),
+    ],
+)
+def test_every_change_is_seen(change: Callable[[ClusterState], object], left: int) -> None:
+    cluster = cluster_of()
+    attachments = Attachments(cluster)
+    assert free(cluster, attachments) == 1
+    change(cluster)
+    assert free(cluster, attachments) == left == free(cluster, Attachments(cluster))
+
+
+def test_what_an_object_says_is_seen_when_it_comes_after_the_pod() -> None:
+    cluster = ClusterState()
+    cluster.put_node(make_node("n"))
+    cluster.put_pod(using("c", ephemeral("data"), name="there", node_name="n"))
+    attachments, uid = Attachments(cluster), using(name="there").metadata.uid
+    put(cluster, csi_node("n", {"a": 4}))
+    steps: list[tuple[ApiObject, int]] = [
+        (claim("c", "v", storage_class="fast"), 4),
+        (claim("there-data", owner=uid, storage_class="fast"), 4),
+        (storage_class("fast", "a"), 2),
+        (csi_volume("v", driver="b"), 3),
+        (attachment("x", "n", "w"), 3),
+        (csi_volume("w"), 2),
+        (storage_class("fast", "b"), 3),
+    ]
+    for obj, left in steps:
+        put(cluster, obj)
+        assert free(cluster, attachments) == left
+    for kind, obj in ((PersistentVolume, csi_volume("w")), (StorageClass, storage_class("fast", ""))):
+        cluster.objects(kind).remove(obj.metadata)
+    assert free(cluster, attachments) == 4
+
+
+def test_a_volume_is_attached_once_for_all_its_users() -> None:
+    cluster = cluster_of(limit=3)
+    attachments = Attachments(cluster)
+    cluster.put_pod(using("c1", "c1", name="other", node_name="n"))
+    put(cluster, attachment("x", "n", "v1"))
+    assert free(cluster, attachments) == 2
+    for uid in [pod.uid for pod in cluster.nodes[0].pods]:
+        cluster.remove_pod(uid)
+        assert free(cluster, attachments) == 2
+    drop(cluster, attachment("x", "n", "v1"))
+    assert free(cluster, attachments) == 3
+
+
+def test_a_volume_of_a_pod_there_is_not_new() -> None:
+    cluster = cluster_of(limit=1)
+    attachments = Attachments(cluster)
+    attachments.catch_up(cluster.nodes)
+    old = VolumeId("a", "v1")
+    for wanted, exceeds in ([old], False), ([old, NEW], True), ([NEW], True):
+        assert attachments.exceeds(0, "a", wanted) is exceeds
+        assert attachments.exceeding("a", wanted)[0] == exceeds
+
+
+def test_a_node_that_takes_the_row_of_another_has_its_own_limits_and_volumes() -> None:
+    cluster = cluster_of()
+    attachments = Attachments(cluster)
+    put(cluster, attachment("x", "n", "v2"), csi_node("m", {"a": 7}))
+    assert free(cluster, attachments) == 0
+    cluster.remove_node("n")
+    cluster.put_node(make_node("m"))
+    attachments.catch_up(cluster.nodes)
+    assert cluster.nodes.row("m") == 0
+    assert not attachments.exceeds(0, "a", [VolumeId("a", str(n)) for n in range(7)])
+    assert attachments.exceeds(0, "a", [VolumeId("a", str(n)) for n in range(8)])
+
+
+def test_a_fault_matters_where_there_are_limits() -> None:
+    cluster = cluster_of()
+    cluster.put_pod(using("", name="broken", node_name="n"))
+    attachments = Attachments(cluster)
+    attachments.catch_up(cluster.nodes)
+    assert attachments.faults[0].message == "PersistentVolumeClaim had no name"
+    put(cluster, csi_node("n", {"a": None}))
+    attachments.catch_up(cluster.nodes)
+    assert attachments.faults == {}
+
+
+@pytest.mark.parametrize("seen", [True, False])
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_what_if_attaches_and_detaches(keep: bool, seen: bool) -> None:
+    cluster = cluster_of()
+    attachments, statement = Attachments(cluster), cluster.statement()
+    put(cluster, claim("c2", "v2"), claim("c3", "v3"), csi_volume("v3"))
+    assert free(cluster, attachments) == 1
+    statement.assume(PendingPod(using("c2", "c3", name="new"), cluster.interned), "n")
+    if seen:
+        assert free(cluster, attachments) == 0
+    (statement.commit if keep else statement.rollback)()
+    assert free(cluster, attachments) == (0 if keep else 1)
+
+
+def test_nothing_is_left_of_pods_that_are_gone() -> None:
+    cluster = cluster_of()
+    attachments = Attachments(cluster)
+    put(cluster, attachment("x", "n", "v2"))
+    attachments.catch_up(cluster.nodes)
+    drop(cluster, attachment("x", "n", "v2"))
+    cluster.remove_pod(using(name="there").metadata.uid)
+    cluster.remove_node("n")
+    attachments.catch_up(cluster.nodes)
+    assert (len(attachments._attached), len(attachments._held), len(attachments._readers)) == (0, 0, 0)
+    assert attachments._by_node == {}
+
+
+def drop(cluster: ClusterState, obj: ApiObject) -> None:
+    cluster.objects(type(obj)).remove(obj.metadata)
