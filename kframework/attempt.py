@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from kframework.cycle import Search
 from kframework.decision import Decision, Result, fit_error
-from kframework.effects import Reservation
+from kframework.effects import Eviction, Reservation
 from kframework.errors import PluginError
 from kframework.outcome import Found, Unfit
 from kframework.plugin import Candidate, ClearNomination, Nominate, Preempt
 from kframework.points import PostFilterAnswer, fault, run_permit, run_post_filter, run_reserve, run_unreserve
 from kframework.profile import Profile
 from kframework.state.cluster import AssumeError
-from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.status import Code, Status
@@ -146,24 +146,18 @@ class Attempt:
         return status, chosen.node, tuple(victim.key for victim in chosen.victims)
 
     def _preempt(self, chosen: Candidate, plugin: str) -> None:
-        """Send the victims away, and let go of the node those nominated to it that are less important than the pod."""
-        cluster, effects = self.engine.cluster, self.engine.effects
-        for victim in chosen.victims:
-            if not victim.terminating:
-                self._evict(victim, chosen.node, plugin)
-        for other in cluster.nominator.outranked(self.pod, chosen.node):
-            cluster.nominator.remove(other.uid)
-            effects.patch_status(other, None, "")
+        """Have the victims sent away; who is less important than the pod loses its nomination to the node.
 
-    def _evict(self, victim: PodInfo, node_name: str, plugin: str) -> None:
-        """Send a pod back to the queue if it still waits for Permit, else evict it through the API."""
-        effects, profile = self.engine.effects, self.profile.name
-        reserved = self.engine.cluster.waiting.get(victim.uid)
-        if reserved is None or not reserved.preempt(plugin, "preempted"):
-            effects.evict(victim, self.pod, profile)
+        Where all victims are going already, there is nothing to do but to wait.
+        """
+        victims = tuple(victim for victim in chosen.victims if not victim.terminating)
+        if not victims:
             return
-        note = f"Preempted by pod {self.pod.uid} on node {node_name} (in kube-scheduler memory)."
-        effects.record(profile, victim, reason="Preempted", action="Preempting", note=note, related=self.pod)
+        engine = self.engine
+        outranked = tuple(engine.cluster.nominator.outranked(self.pod, chosen.node))
+        for other in outranked:
+            engine.cluster.nominator.remove(other.uid)
+        engine.evict(Eviction(engine.attempts, self.profile.name, plugin, self.pod, chosen.node, victims, outranked))
 
     def _fail(
         self,

@@ -87,7 +87,7 @@ class BindingCycle:
             return status
         self._offer(BindingStarted(reservation.pod.uid, reservation.attempt))
         if work:
-            status = await self._timed("pre_bind", self._pre_bind(work))
+            status = await self._timed("pre_bind", self._unless_preempted(self._pre_bind(work)))
             if status is not None:
                 return status
         return await self._timed("bind", self._bind())
@@ -151,6 +151,15 @@ class BindingCycle:
         return Status(Code.ERROR, (f"waiting on permit for pod: {verdict.message}",), verdict.plugin)
 
     # -- PreBind, Bind, PostBind -----------------------------------------------------------------------------------
+
+    async def _unless_preempted(self, work: Awaitable[Status | None]) -> Status | None:
+        """Do this work while a preemptor may still cancel it; a failure of its own comes first."""
+        reserved, status = self.reservation.reserved, None
+        with anyio.CancelScope() as scope:
+            reserved.start_pre_bind(lambda: scope.cancel("preempted"))
+            status = await work
+        preempted = reserved.end_pre_bind()
+        return preempted if status is None else status
 
     async def _pre_bind(self, at_work: frozenset[str]) -> Status | None:
         for group in self._groups():

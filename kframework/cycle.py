@@ -207,7 +207,8 @@ class Search:
         rejectors = {status.plugin} if status.plugin else set()
         if status.code == Code.UNSCHEDULABLE or not status.plugin:
             rejectors.update(narrowing.narrowed_by)
-        diagnosis = Diagnosis(self.nodes, lambda row: status, tuple(sorted(rejectors)), status.message)
+        same = np.zeros(self.nodes.capacity, dtype=np.int64)
+        diagnosis = Diagnosis(self.nodes, same, lambda _: status, tuple(sorted(rejectors)), status.message)
         reasons = {reason: len(self.nodes) for reason in status.reasons}
         return Unfit(diagnosis, reasons, frozenset(rejectors), frozenset(), 0)
 
@@ -402,13 +403,12 @@ class Search:
             for reason in absent.reasons:
                 reasons[reason] = reasons.get(reason, 0) + len(self.nodes) - evaluated
 
-        def status_of(row: int) -> Status:
-            objection = int(by_row[row])
+        def status_of(objection: int) -> Status:
             if objection == UNREACHED:
                 return absent or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
             return self.status(objection)
 
-        diagnosis = Diagnosis(self.nodes, status_of, tuple(sorted(rejectors)))
+        diagnosis = Diagnosis(self.nodes, by_row, status_of, tuple(sorted(rejectors)))
         return Unfit(diagnosis, reasons, frozenset(rejectors), frozenset(pending), evaluated)
 
     # -- which one -------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Protocol
 
+import msgspec
+
 from kframework.cycle_state import CycleState
 from kframework.decision import Decision
 from kframework.handle import Api
@@ -14,7 +16,7 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 
-__all__ = ["Effects", "Nowhere", "Reservation"]
+__all__ = ["Effects", "Eviction", "Nowhere", "Reservation"]
 
 
 class Reservation:
@@ -42,6 +44,22 @@ class Reservation:
         return f"<Reservation {self.attempt}: {self.reserved!r}>"
 
 
+class Eviction(msgspec.Struct, frozen=True):
+    """The victims of a preemption, none of which is going yet, and all that it takes to send them away.
+
+    `plugin` proposed it. `outranked` are the pods, less important than the preemptor, that lost their nomination to
+    the node; the API has not heard of that yet.
+    """
+
+    attempt: int
+    profile: str
+    plugin: str
+    preemptor: PendingPod
+    node_name: str
+    victims: tuple[PodInfo, ...]
+    outranked: tuple[PodInfo, ...]
+
+
 class Effects(Protocol):
     """What the engine has done outside; every call returns at once."""
 
@@ -67,8 +85,8 @@ class Effects(Protocol):
         """Record an Event about the pod on behalf of a profile."""
         ...
 
-    def evict(self, victim: PodInfo, preemptor: PendingPod, profile: str) -> None:
-        """Evict a pod to make room for another."""
+    def evict(self, eviction: Eviction) -> None:
+        """Start sending the victims of a preemption away; LastVictim and PreemptionEnded report on it."""
         ...
 
     def decided(self, decision: Decision) -> None:
@@ -97,8 +115,8 @@ class Nowhere:
     def record(self, profile: str, pod: PodInfo, **event: object) -> None:
         """Record nothing."""
 
-    def evict(self, victim: PodInfo, preemptor: PendingPod, profile: str) -> None:
-        """Evict nobody."""
+    def evict(self, eviction: Eviction) -> None:
+        """Send nobody away."""
 
     def decided(self, decision: Decision) -> None:
         """Take no notice."""

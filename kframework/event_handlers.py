@@ -56,6 +56,16 @@ class EventHandlers:
         """Tell the queue of an event."""
         self.queue.move(event, only)
 
+    def nominate(self, pod: PendingPod, node_name: str) -> None:
+        """Keep room for a pod on a node, in place of any other; "" for none.
+
+        Where only memory knew of the node before, no change of the pod tells that it is given up: others are woken now.
+        """
+        before = self.cluster.nominator.node_of(pod.uid)
+        self.cluster.nominator.put(pod, node_name)
+        if before not in ("", node_name, pod.nominated_node_name):
+            self._let_go(_nominated(pod, before), pod.uid)
+
     # -- pods on nodes ---------------------------------------------------------------------------------------------
 
     def _assigned(self, pod: Pod) -> None:
@@ -123,11 +133,12 @@ class EventHandlers:
             return
         removed = self.cluster.remove_pod(uid)
         self.queue.delete(uid)
+        kept_room_on = self.cluster.nominator.node_of(uid)
         self.cluster.nominator.remove(uid)
         if removed is not None:
             self._freed(removed)
-        elif waited is not None and waited.nominated_node_name:
-            self._let_go(waited)
+        elif waited is not None and (kept_room_on or waited.nominated_node_name):
+            self._let_go(_nominated(waited, kept_room_on or waited.nominated_node_name))
 
     def _assumed_gone(self, uid: str) -> None:
         """An assumed pod is deleted or starts to be: end its wait, or take it off its node at once."""
@@ -137,9 +148,12 @@ class EventHandlers:
             self.cluster.forget(uid)
         self._freed(was)
 
-    def _let_go(self, nominated: PendingPod) -> None:
-        """A pod keeps less room on its nominated node, or none any more: wake those that it kept out."""
-        self._freed(nominated, lambda other: other.priority <= nominated.priority)
+    def _let_go(self, nominated: PendingPod, asleep: str = "") -> None:
+        """A pod keeps less room on its nominated node, or none any more: wake those that it kept out.
+
+        Not woken is the pod of the uid `asleep`.
+        """
+        self._freed(nominated, lambda other: other.priority <= nominated.priority and other.uid != asleep)
 
     def _freed(self, pod: PodInfo, only: Callable[[PendingPod], bool] | None = None) -> None:
         self.happened(Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, pod, None), only)
@@ -162,6 +176,13 @@ class EventHandlers:
     def _other_gone(self, obj: ApiObject) -> None:
         self.cluster.objects(type(obj)).remove(obj.metadata)
         self.happened(Occurrence(_resource(obj), ActionType.DELETE, obj, None))
+
+
+def _nominated(pod: PendingPod, node_name: str) -> PendingPod:
+    """Return the pod as one that is nominated to this node."""
+    was = copy.copy(pod)
+    was.nominated_node_name = node_name
+    return was
 
 
 def _resource(obj: ApiObject) -> str:

@@ -93,22 +93,31 @@ class Api(Protocol):
 class DryRuns(msgspec.Struct, frozen=True):
     """What preemption would come to.
 
-    `candidates`: those that break no budget first. `statuses`: by name of a node that was tried in vain, why. `status`:
-    Success when there are candidates, else what to answer: Unschedulable with what stands against each of all nodes, or
-    the errors that dry runs ran into.
+    `candidates`: those that break no budget first. `status`: Success when there are candidates, else what to answer:
+    Unschedulable with what stands against each of all nodes, or the errors that dry runs ran into.
     """
 
     candidates: tuple[Candidate, ...]
-    statuses: Mapping[str, Status]
     status: Status
 
 
 class Preemption(Protocol):
     """Which pods of lower priority would have to go so that another fits; kube-scheduler's rules, nothing is changed.
 
-    For `post_filter`: it answers for the pod whose cycle is going on, others raise RuntimeError. Whoever asks needs
-    PodDisruptionBudgets in its `watches`: budgets that nobody sees are not respected.
+    Dry runs are for `post_filter`: they are made for the pod whose cycle is going on, others raise RuntimeError.
+    Whoever asks for them needs PodDisruptionBudgets in its `watches`: budgets that nobody sees are not respected.
     """
+
+    def under_way(self, pod: PendingPod) -> bool:
+        """Tell whether victims of this pod are still being sent away, so that it is too early to try it again."""
+        ...
+
+    def ineligible(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
+        """Say why the pod may not preempt others now; None if it may.
+
+        Its policy is Never, or pods that it, or another, preempted are still leaving its nominated node.
+        """
+        ...
 
     def victims(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Candidate | Status:
         """Dry-run one node: which pods of lower priority must go, or why that does not help."""

@@ -16,7 +16,7 @@ from kframework.clock import Clock
 from kframework.config import Duration
 from kframework.cycle import Rotation, Search
 from kframework.decision import fit_error
-from kframework.effects import Effects, Reservation
+from kframework.effects import Effects, Eviction, Reservation
 from kframework.event_handlers import EventHandlers
 from kframework.events import ActionType, EventResource, Occurrence
 from kframework.extended_attempt import ExtendedAttempt
@@ -40,11 +40,15 @@ from kframework.state.inbox import (
     Changed,
     Gone,
     Inbox,
+    LastVictim,
     Message,
     Nominated,
+    PreemptionEnded,
     Synced,
     Touched,
 )
+from kframework.state.pods import PodInfo
+from kframework.state.preempting import Preempting
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.status import Code, Status
@@ -67,6 +71,7 @@ class PodEngine:
         backoff: Backoff | None = None,
         max_unschedulable: float = 300.0,
         layer_memory: int = 256 << 20,
+        preempt_other_schedulers_pods: bool = True,
         verifying: bool | None = None,
         extenders: Extenders | None = None,
     ) -> None:
@@ -88,7 +93,15 @@ class PodEngine:
         self._layer_memory = layer_memory
         self._verifying = bool(os.environ.get("KFRAMEWORK_VERIFY")) if verifying is None else verifying
         self._ties = self.seeds.generator("ties")
-        self.preemption: Evaluator = Evaluator(cluster, self.seeds.generator("preemption offset"), lambda: self.current)
+        self.preempting: Preempting = Preempting()
+        self.preemption: Evaluator = Evaluator(
+            cluster,
+            self.preempting,
+            self.seeds.generator("preemption offset"),
+            lambda: self.current,
+            spared=None if preempt_other_schedulers_pods else self._is_foreign,
+            verifying=self._verifying,
+        )
         self._deferred: list[Message] = []
         self._binding: dict[str, Reservation] = {}
 
@@ -103,6 +116,10 @@ class PodEngine:
             name: Layers(profile, self.cluster.nodes, self._layer_memory // len(profiles))
             for name, profile in profiles.items()
         }
+
+    def _is_foreign(self, pod: PodInfo) -> bool:
+        """Tell whether a pod is another scheduler's."""
+        return (pod.spec.scheduler_name or "default-scheduler") not in self.profiles
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -138,7 +155,8 @@ class PodEngine:
     def settled(self) -> bool:
         """Whether nothing is left to do but to wait for events or the flush of the unschedulable pool."""
         pending = self.queue.pending()
-        busy = pending["active"] or pending["backoff"] or len(self.queue.in_flight) or self._binding
+        queued = pending["active"] or pending["backoff"]
+        busy = queued or len(self.queue.in_flight) or self._binding or len(self.preempting)
         return self.synced and not busy and not len(self.inbox)
 
     def _apply(self, message: Message) -> None:
@@ -153,13 +171,17 @@ class PodEngine:
                 self.queue.done(uid)
             case BindingEnded():
                 self._binding_ended(message)
+            case LastVictim(uid, attempt, victim):
+                self.preempting.last_victim(uid, attempt, victim)
+            case PreemptionEnded():
+                self._preemption_ended(message)
             case Activated(uids):
                 for uid in uids:
                     self.queue.activate(uid)
             case Nominated(uid, node_name):
                 pod = self.handlers.pending.get(uid)
-                if pod is not None:
-                    self.cluster.nominator.put(pod, node_name)
+                if pod is not None and uid not in self.cluster.assumed:
+                    self.handlers.nominate(pod, node_name)
             case Touched(node_names):
                 self._touch(node_names)
 
@@ -258,6 +280,11 @@ class PodEngine:
         self._binding[reservation.pod.uid] = reservation
         self.effects.bind(reservation)
 
+    def evict(self, eviction: Eviction) -> None:
+        """Start sending the victims of a preemption away; until the last is going, the preemptor is not tried again."""
+        self.preempting.begin(eviction.preemptor.uid, eviction.attempt)
+        self.effects.evict(eviction)
+
     # -- failures --------------------------------------------------------------------------------------------------
 
     def failed(self, queued: QueuedPod, status: Status, nominated: str | None) -> None:
@@ -266,16 +293,16 @@ class PodEngine:
         The rejectors stand in `queued`; `nominated` None leaves the nomination as it is.
         """
         uid = queued.pod.uid
-        current = self.handlers.pending.get(uid)
+        current, nominator = self.handlers.pending.get(uid), self.cluster.nominator
         if current is None:
             self.queue.done(uid)
+            nominator.remove(uid)
         else:
             if current is not queued.pod:
                 queued.pod, queued.signature = current, None
             self.queue.put_back(queued)
+            self.handlers.nominate(current, nominator.node_of(uid) if nominated is None else nominated)
         pod = queued.pod
-        stands = pod.status.nominated_node_name if nominated is None else nominated
-        self.cluster.nominator.put(pod, stands) if current is not None else self.cluster.nominator.remove(uid)
         if status.code == Code.SKIP:
             return  # every Bind plugin skipped: nothing went wrong that could be told
         self._warn(queued, status.message)
@@ -297,6 +324,19 @@ class PodEngine:
             note=note,
             warning=True,
         )
+
+    # -- the end of a preemption -----------------------------------------------------------------------------------
+
+    def _preemption_ended(self, ended: PreemptionEnded) -> None:
+        """Try the preemptor again if not all victims could be sent away, or if something would have woken it before.
+
+        Otherwise it is woken by the end of a victim.
+        """
+        if not self.preempting.end(ended.uid, ended.attempt):
+            return
+        queued = self.queue.get(ended.uid)
+        if ended.failed or (queued is not None and queued.gating_plugin):
+            self.queue.activate(ended.uid)
 
     # -- the end of a binding --------------------------------------------------------------------------------------
 

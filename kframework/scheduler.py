@@ -18,8 +18,9 @@ from kframework.cluster import Cluster
 from kframework.config import Configuration
 from kframework.config import Extender as ExtenderSettings
 from kframework.decision import Binding, Decision
-from kframework.effects import Reservation
+from kframework.effects import Eviction, Reservation
 from kframework.errors import ConfigError, nearest
+from kframework.eviction import EvictionTask
 from kframework.extender import Extender
 from kframework.extenders import Extenders
 from kframework.http_line import HttpLine
@@ -148,6 +149,7 @@ class Scheduler:
             max_unschedulable=options.pod_max_in_unschedulable_pods_duration,
             layer_memory=options.layer_memory_bytes,
             extenders=self.extenders,
+            preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
         )
         self.profiles: Profiles = compile_profiles(configuration, registry or Registry.installed(), self._handle)
         self.engine.use(self.profiles)
@@ -297,17 +299,12 @@ class Scheduler:
             )
         )
 
-    def evict(self, victim: PodInfo, preemptor: PendingPod, profile: str) -> None:
-        """Evict a pod to make room for another."""
-        condition = PodCondition(
-            type="DisruptionTarget",
-            status="True",
-            reason="PreemptionByScheduler",
-            message=f"{profile}: preempting to accommodate a higher priority pod",
-        )
-        self.outbox.evict(victim, condition)
-        note = f"Preempted by pod {preemptor.uid} on node {victim.node_name}"
-        self.record(profile, victim, reason="Preempted", action="Preempting", note=note, related=preemptor)
+    def evict(self, eviction: Eviction) -> None:
+        """Start sending the victims of a preemption away."""
+        assert self._tasks is not None
+        waiting = self.engine.cluster.waiting
+        task = EvictionTask(eviction, self.cluster, self.outbox, waiting, self.engine.offer, self.record)
+        self._tasks.start_soon(task.run)
 
     def decided(self, decision: Decision) -> None:
         """Pass an attempt on to the observers."""

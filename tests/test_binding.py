@@ -93,7 +93,7 @@ def test_work_is_announced(plugins: list[type[Plugin]], announced: list[str], st
         (lambda reserved: reserved.reject("P", "no"), Status(Code.UNSCHEDULABLE, ("no",), "P"), "P"),
         (lambda reserved: reserved.reject("", "removed"), Status(Code.UNSCHEDULABLE, ("removed",)), ""),
         (
-            lambda reserved: reserved.preempt("P", "preempted"),
+            lambda reserved: reserved.preempt("P"),
             Status(Code.ERROR, ("waiting on permit for pod: preempted",), "P"),
             None,
         ),
@@ -122,6 +122,44 @@ def test_a_failure_is_reported_with_how_far_it_came(failing: type[Plugin], start
     assert isinstance(ended, BindingEnded) and ended.status is not None
     assert (ended.status.message, ended.rejector) == (message, None)
     assert cycle.binding.message == message
+
+
+def preempted(seconds: float, *plugins: type[Plugin]) -> Cycle:
+    """Let a preemptor come so many seconds after the binding cycle began."""
+    return Cycle(*plugins, verdict=lambda r: asyncio.get_running_loop().call_later(seconds, r.preempt, "Default"))
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_preemptor_cancels_what_is_done_before_binding(parallel: bool) -> None:
+    both = [plugin(name, pre_bind=slow, parallel=parallel) for name in "AB"]
+    cycle = preempted(2.0, *both, plugin("C", pre_bind=ValueError("not reached")))
+    cause = Status(Code.ERROR, ("preempted by Default",))
+    assert cycle.messages == [BindingStarted(UID, 7), BindingEnded(UID, 7, cause)]
+    assert cycle.ended_at == 2.0
+    assert [point for point, _ in cycle.binding.steps] == ["permit", "pre_bind"]
+
+
+def test_what_failed_by_itself_says_so_all_the_same() -> None:
+    async def stubborn(state: CycleState, pod: PendingPod, node_name: str) -> Status:
+        try:
+            await asyncio.sleep(3.0)
+        except asyncio.CancelledError:
+            return unschedulable("interrupted")
+        raise AssertionError("nobody interrupted it")
+
+    cycle = preempted(2.0, plugin("A", pre_bind=stubborn))
+    assert cycle.binding.message == "interrupted"
+
+
+def test_work_that_is_done_at_once_cannot_be_cancelled() -> None:
+    cycle = preempted(0.0, plugin("A", pre_bind=None), plugin("B", bind=slow))
+    assert cycle.messages[-1] == BindingEnded(UID, 7, None)
+
+
+def test_a_preemptor_that_comes_while_the_pod_is_being_bound_is_too_late() -> None:
+    cycle = preempted(4.0, plugin("A", pre_bind=slow), plugin("B", bind=slow))
+    assert cycle.messages[-1] == BindingEnded(UID, 7, None)
+    assert cycle.ended_at == 6.0
 
 
 def test_the_binding_is_reported_before_others_take_notice_of_it() -> None:

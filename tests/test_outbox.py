@@ -48,15 +48,15 @@ def at_a_desk(work: Callable[[Desk], Coroutine[object, object, None]]) -> None:
     run_virtual(main)
 
 
-def test_statuses_come_before_evictions_and_events_last() -> None:
+def test_statuses_come_before_events() -> None:
     async def work(desk: Desk) -> None:
         desk.outbox.record(event("e"))
-        desk.outbox.evict(desk.pod("q"), EVICTED)
-        desk.outbox.patch_status(desk.pod("p"), FALSE, None)
+        for name in "pq":
+            desk.outbox.patch_status(desk.pod(name), FALSE, None)
         assert not desk.outbox.empty
         await desk.outbox.flush()
         assert desk.outbox.empty
-        assert desk.calls == ["patch_pod_status p", "patch_pod_status q", "delete q", "record_event e"]
+        assert desk.calls == ["patch_pod_status p", "patch_pod_status q", "record_event e"]
 
     at_a_desk(work)
 
@@ -126,18 +126,54 @@ def test_a_binding_takes_the_place_of_a_waiting_status() -> None:
     at_a_desk(work)
 
 
-@pytest.mark.parametrize(("status", "logged"), [(404, 0), (409, 1), (500, 1), (0, 1)])
-def test_a_write_that_fails_is_logged_and_dropped(status: int, logged: int, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("status", "tries", "logged"), [(404, 1, 0), (403, 1, 1), (409, 4, 1), (500, 4, 1), (503, 4, 1), (0, 4, 1)]
+)
+def test_a_write_that_fails_is_logged_and_dropped(
+    status: int, tries: int, logged: int, caplog: pytest.LogCaptureFixture
+) -> None:
     async def work(desk: Desk) -> None:
         desk.fail(Fault(error=ClusterError("no", status=status)), "patch_pod_status")
         desk.outbox.patch_status(desk.pod("p"), FALSE, None)
         desk.outbox.record(event("e"))
         await desk.outbox.flush()
-        assert desk.calls == ["patch_pod_status p", "record_event e"]
+        assert desk.calls == ["patch_pod_status p"] * tries + ["record_event e"]
+        assert asyncio.get_running_loop().time() == (pytest.approx(0.31) if tries == 4 else 0)
 
     with caplog.at_level(logging.WARNING):
         at_a_desk(work)
     assert [record.getMessage() for record in caplog.records] == ["a write was refused: no"] * logged
+
+
+def test_a_status_that_is_refused_once_is_written_all_the_same() -> None:
+    async def work(desk: Desk) -> None:
+        faults = [Fault(error=ClusterError("no", status=500))]
+        desk.cluster.faults.append(lambda *_: faults.pop() if faults else None)
+        written = desk.outbox.patch_status(desk.pod("p"), None, "a")
+        await desk.outbox.flush()
+        assert desk.pod("p").status.nominated_node_name == "a"
+        assert await written is None
+
+    at_a_desk(work)
+
+
+def test_whoever_asked_for_a_status_is_told_what_became_of_it() -> None:
+    async def work(desk: Desk) -> None:
+        refused = ClusterError("no", status=403)
+        assert await desk.outbox.patch_status(desk.pod("p"), None, "") is None, "there is nothing to write"
+        first = desk.outbox.patch_status(desk.pod("p"), None, "a")
+        assert desk.outbox.patch_status(desk.pod("p"), FALSE, None) is first, "they are one write"
+        dropped = desk.outbox.patch_status(desk.pod("q"), FALSE, None)
+        desk.outbox.drop_status(desk.pod("q").uid)
+        assert await dropped is None
+        desk.fail(Fault(error=refused), "patch_pod_status")
+        await desk.outbox.flush()
+        assert await first is refused
+        given_up = desk.outbox.patch_status(desk.pod("p"), None, "b")
+        given_up.cancel()
+        await desk.outbox.flush()
+
+    at_a_desk(work)
 
 
 def test_too_many_events_push_out_the_oldest() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from kframework import Code, Diagnosis, Plugin, PluginArgs, Status, unresolvable, unschedulable
+from kframework import Code, Diagnosis, Plugin, PluginArgs, unresolvable, unschedulable
 from kframework.plugin import default_normalize, min_max
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node
@@ -67,8 +67,11 @@ def test_a_diagnosis_lists_rows_by_code_in_the_order_of_the_nodes() -> None:
     cluster = ClusterState()
     for name in ("a", "b", "c"):
         cluster.put_node(make_node(name))
-    answers: list[Status] = [unschedulable("x"), unresolvable("y"), unschedulable("z")]
-    diagnosis = Diagnosis(cluster.nodes, lambda row: answers[row], ("P",))
-    assert list(diagnosis.rows(Code.UNSCHEDULABLE)) == [0, 2]
-    assert list(diagnosis.rows(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)) == [1]
-    assert diagnosis[1].reasons == ("y",)
+    cluster.remove_node("a")
+    cluster.put_node(make_node("d"))
+    said = {7: unschedulable("x"), 8: unresolvable("y"), 9: unschedulable("z")}
+    diagnosis = Diagnosis(cluster.nodes, np.array([9, 8, 7]), said.__getitem__, ("P",))
+    assert [diagnosis.nodes[row].name for row in diagnosis.rows(Code.UNSCHEDULABLE)] == ["c", "d"]
+    assert [diagnosis.nodes[row].name for row in diagnosis.rows(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)] == ["b"]
+    assert diagnosis.rows(Code.PENDING).tolist() == []
+    assert [diagnosis[row].reasons for row in range(3)] == [("z",), ("y",), ("x",)]

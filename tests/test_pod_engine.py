@@ -10,7 +10,7 @@ import pytest
 from kframework import Handle, Plugin, PodInfo, Wait, error, unschedulable
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.decision import Decision, Result
-from kframework.effects import Reservation
+from kframework.effects import Eviction, Reservation
 from kframework.objects import ApiObject, PodCondition
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
@@ -34,7 +34,7 @@ class Stage:
         self.bound: list[Reservation] = []
         self.patches: list[tuple[str, str | None, str | None]] = []
         self.events: list[str] = []
-        self.evicted: list[str] = []
+        self.evictions: list[Eviction] = []
         self.decisions: list[Decision] = []
         self.engine = PodEngine(ClusterState(), self, self, verifying=verifying)
         compiled = profile(*plugins)
@@ -67,8 +67,8 @@ class Stage:
     ) -> None:
         self.events.append(f"{reason} {pod.name}: {note}")
 
-    def evict(self, victim: PodInfo, preemptor: PendingPod, profile: str) -> None:
-        self.evicted.append(victim.name)
+    def evict(self, eviction: Eviction) -> None:
+        self.evictions.append(eviction)
 
     def decided(self, decision: Decision) -> None:
         self.decisions.append(decision)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kframework import ClearNomination, Code, Nominate, Status, Wait, error, unresolvable, unschedulable
@@ -51,7 +52,7 @@ class Stage:
 
 
 def diagnosis(stage: Stage) -> Diagnosis:
-    return Diagnosis(stage.nodes, lambda row: unschedulable(), ())
+    return Diagnosis(stage.nodes, np.zeros(stage.nodes.capacity, np.int64), lambda _: unschedulable(), ())
 
 
 Ask = Callable[[Profile, Stage], object]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from kframework.config.duration import Duration
-from kframework.config.fields import ApiModel, Int32, Int64
+from kframework.config.fields import ApiModel, Bool, Int32, Int64
 from kframework.config.problems import Problem, invalid
 from kframework.quantity import QuantityError, value
 
@@ -28,13 +28,15 @@ class Options(ApiModel):
     """What kube-scheduler's file has no field for.
 
     `seed` starts every random choice; `layer_memory` is the size of the memory for remembered answers, a quantity in
-    bytes; `pod_max_in_unschedulable_pods_duration` is kube-scheduler's flag of that name, in seconds.
+    bytes; `pod_max_in_unschedulable_pods_duration` is kube-scheduler's flag of that name, in seconds. Without
+    `preempt_other_schedulers_pods` pods that ask for a scheduler that is none of the profiles are never preempted.
     """
 
     seed: Int64 = 0
     layer_memory: str = "256Mi"
     tracing: Tracing = Tracing()
     pod_max_in_unschedulable_pods_duration: Duration = Duration(300)
+    preempt_other_schedulers_pods: Bool = True
 
     @property
     def layer_memory_bytes(self) -> int:

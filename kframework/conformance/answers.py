@@ -107,7 +107,10 @@ class Answers:
             bits = as_column(step.ask_rows(self._state, self._pod, self._nodes, rows), len(rows)).tolist()
             statuses = [filter_status(self._profile, step, step.explain(self._pod, b)) if b else None for b in bits]
         except Exception as error:
-            statuses = [fault(self._profile, step.name, "filter_nodes", error)] * len(rows)
+            # What is an error is the scalar form's to say, on some node at least: the engine asks it in such a case.
+            statuses = [run_filter(self._profile, step, self._state, self._pod, node) for node in self._nodes]
+            if not any(status is not None and status.code == Code.ERROR for status in statuses):
+                statuses = [fault(self._profile, step.name, "filter_nodes", error)] * len(rows)
         return [_filter_verdict(step, status) for status in statuses]
 
     # -- score -----------------------------------------------------------------------------------------------------

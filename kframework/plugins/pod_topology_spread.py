@@ -28,7 +28,15 @@ from kframework import (
 from kframework.config.args import PodTopologySpreadArgs
 from kframework.cycle_state import StateKey
 from kframework.events import QueueingHint
-from kframework.objects import Node, TopologySpreadConstraint
+from kframework.objects import (
+    Node,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+    TopologySpreadConstraint,
+)
+from kframework.objects.affinity import required_node_affinity
 from kframework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores, Watch
 from kframework.selectors import SelectorError
 from kframework.state.domain_counts import DomainCounts, FrozenCounts
@@ -51,6 +59,10 @@ UNLABELLED = f"{REASON} (missing required label)"
 _SKEWED, _UNLABELLED = unschedulable(REASON), unresolvable(UNLABELLED)
 # Reason bits.
 _TOO_MANY, _NO_LABEL = 1, 2
+
+#: What default constraints are deduced from, and the resources under which its events come.
+_Selecting = Service | ReplicationController | ReplicaSet | StatefulSet
+_SELECTING = (EventResource.SERVICE, "ReplicationController", "ReplicaSet", "StatefulSet")
 
 _ZONE = "topology.kubernetes.io/zone"
 _SYSTEM_DEFAULTS = (
@@ -107,7 +119,7 @@ class PodTopologySpread(Plugin):
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        return state[_LIMITS].objections(nodes, rows)
+        return state[_LIMITS].objections(rows)
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
@@ -173,37 +185,54 @@ class PodTopologySpread(Plugin):
     def events_to_register(self) -> list[ClusterEvent]:
         of_pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION | ActionType.DELETE
         of_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-        return [
+        events = [
             ClusterEvent(EventResource.POD, of_pods, self.after_pod_change),
             ClusterEvent(EventResource.NODE, of_nodes, self.after_node_change),
         ]
+        if any(constraint.when_unsatisfiable == DO_NOT_SCHEDULE for constraint in self._default_constraints):
+            anything = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE
+            events += [ClusterEvent(kind, anything, after_selector_change) for kind in _SELECTING]
+        return events
 
     def after_pod_change(self, pod: PendingPod, old: PodInfo | None, new: PodInfo | None) -> QueueingHint:
         """Queue the pod when others of its kind come or go, or when its own constraints mean something else."""
         if not all(_matters(other, pod) for other in (old, new) if other is not None):
             return QueueingHint.SKIP
-        try:
-            constraints = self._constraints(pod, DO_NOT_SCHEDULE)
-        except SelectorError:
-            return QueueingHint.QUEUE
-        if old is not None and new is not None and new.uid == pod.uid and old.spec.tolerations != new.spec.tolerations:
-            if any(constraint.honors_taints for constraint in constraints):
-                return QueueingHint.QUEUE
-        counted = (_is_matched(constraint, old) != _is_matched(constraint, new) for constraint in constraints)
-        return QueueingHint.QUEUE if any(counted) else QueueingHint.SKIP
+        constraints = self._constraints(pod, DO_NOT_SCHEDULE)
+        moved = any(_is_matched(constraint, old) != _is_matched(constraint, new) for constraint in constraints)
+        return QueueingHint.QUEUE if moved or self._mean_else(old, new) else QueueingHint.SKIP
+
+    def _mean_else(self, old: PodInfo | None, new: PodInfo | None) -> bool:
+        """Tell whether a pending pod's own labels or tolerations make its constraints count others or elsewhere."""
+        if not isinstance(old, PendingPod) or not isinstance(new, PendingPod):
+            return False
+        constraints = self._constraints(new, DO_NOT_SCHEDULE)
+        if constraints != self._constraints(old, DO_NOT_SCHEDULE):
+            return True
+        honored = any(constraint.honors_taints for constraint in constraints)
+        return honored and old.spec.tolerations != new.spec.tolerations
 
     def after_node_change(self, pod: PendingPod, old: Node | None, new: Node | None) -> QueueingHint:
         """Queue the pod when a node joins, leaves or changes domains, or may count now or no more."""
-        try:
-            constraints = self._constraints(pod, DO_NOT_SCHEDULE)
-        except SelectorError:
-            return QueueingHint.QUEUE
+        constraints = self._constraints(pod, DO_NOT_SCHEDULE)
         before, after = _domains(constraints, old), _domains(constraints, new)
         if before != after:
             return QueueingHint.QUEUE
-        if after is not None and old is not None and new is not None and old.spec.taints != new.spec.taints:
-            return QueueingHint.QUEUE
+        if old is None or new is None or after is None:
+            return QueueingHint.SKIP
+        recount = old.spec.taints != new.spec.taints or _suits(pod, old) != _suits(pod, new)
+        return QueueingHint.QUEUE if recount else QueueingHint.SKIP
+
+
+def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecting | None) -> QueueingHint:
+    """Queue a pod without constraints of its own when a service or its owner selects other pods than before."""
+    before, after = (each.spec.selector if each is not None else None for each in (old, new))
+    changed = new or old
+    if changed is None or before == after or pod.spec.topology_spread_constraints:
         return QueueingHint.SKIP
+    owns = any(owner.name == changed.metadata.name for owner in pod.owner_references)
+    concerned = changed.metadata.namespace == pod.namespace and (owns or isinstance(changed, Service))
+    return QueueingHint.QUEUE if concerned else QueueingHint.SKIP
 
 
 def _matters(other: PodInfo, pod: PendingPod) -> bool:
@@ -221,6 +250,11 @@ def _domains(constraints: Sequence[SpreadConstraint], node: Node | None) -> Sequ
     if node is None or not all(constraint.topology_key in node.metadata.labels for constraint in constraints):
         return None
     return [node.metadata.labels[constraint.topology_key] for constraint in constraints]
+
+
+def _suits(pod: PendingPod, node: Node) -> bool:
+    required = required_node_affinity(pod.spec)
+    return required is None or required(node.metadata.labels, node.metadata.name)
 
 
 # -- how pods must be spread -------------------------------------------------------------------------------------------
@@ -271,21 +305,19 @@ class _Limits:
                 return _SKEWED
         return None
 
-    def objections(self, nodes: NodeTable, rows: Rows) -> Scores:
+    def objections(self, rows: Rows) -> Scores:
         """Say what stands against each of these rows, as reason bits."""
-        first, *others = (_objections(limit, nodes, rows) for limit in self._limits)
+        first, *others = (_objections(limit, rows) for limit in self._limits)
         for other in others:
             first = np.where(first, first, other)
         return first
 
 
-def _objections(limit: _Limit, nodes: NodeTable, rows: Rows) -> Scores:
-    topology = limit.counts.topology
+def _objections(limit: _Limit, rows: Rows) -> Scores:
     tally, fewest = limit.counts.look()
-    codes = topology.values[rows]
-    bits: Scores = (tally.values[codes] > fewest + limit.leeway).astype(np.int64)
-    if topology.sizes.total < len(nodes):
-        bits[codes == 0] = _NO_LABEL
+    by_domain = (tally.values > fewest + limit.leeway).astype(np.int64)
+    by_domain[0] = _NO_LABEL
+    bits: Scores = by_domain[limit.counts.topology.values[rows]]
     return bits
 
 

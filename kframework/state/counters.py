@@ -196,7 +196,10 @@ class Counters:
         """Drop the counts that were not asked for longest, until the rest is within the budget."""
         while len(self._counts) > _FEWEST and len(self._counts) * 16 * self._nodes.capacity > _BUDGET:
             _, count = self._counts.popitem(last=False)
-            self._counts_by_pair[_pair(count.selections)].remove(count)
+            pair = _pair(count.selections)
+            self._counts_by_pair[pair].remove(count)
+            if not self._counts_by_pair[pair]:
+                del self._counts_by_pair[pair]
             for pods in self._classes_in(count.selections[0].namespaces):
                 assert pods.counts is not None
                 pods.counts = [other for other in pods.counts if other is not count]
@@ -236,8 +239,16 @@ class Counters:
             self.version += 1
             held = HeldTerm(role, weight, term, self._nodes.label(term.topology_key), self.version)
             self._held[role, weight, term] = held
-            self._held_by_pair.setdefault(_pair_of(term.selector), WeakSet()).add(held)
+            self._file(held)
         return held
+
+    def _file(self, held: HeldTerm) -> None:
+        """Let a term be found by a label that the pods it is about carry."""
+        by_pair = self._held_by_pair
+        if len(by_pair) > 2 * len(self._held) + 1024:
+            for pair in [pair for pair, terms in by_pair.items() if not terms]:
+                del by_pair[pair]
+        by_pair.setdefault(_pair_of(held.term.selector), WeakSet()).add(held)
 
     def __repr__(self) -> str:
         return f"<Counters {len(self._counts)} counts, {len(self._held)} held terms>"

@@ -17,8 +17,10 @@ __all__ = [
     "Changed",
     "Gone",
     "Inbox",
+    "LastVictim",
     "Message",
     "Nominated",
+    "PreemptionEnded",
     "Synced",
     "Touched",
 ]
@@ -59,6 +61,22 @@ class BindingEnded(msgspec.Struct, frozen=True):
     rejector: str | None = None
 
 
+class LastVictim(msgspec.Struct, frozen=True):
+    """All victims of the preemption by this pod have been sent away, save one, whose turn it is now."""
+
+    uid: str
+    attempt: int
+    victim: str
+
+
+class PreemptionEnded(msgspec.Struct, frozen=True):
+    """The victims of the preemption by this pod have been sent away; `failed`: not all of them."""
+
+    uid: str
+    attempt: int
+    failed: bool
+
+
 class Activated(msgspec.Struct, frozen=True):
     """A plugin asks for these pods, by uid, to be tried at once."""
 
@@ -78,7 +96,18 @@ class Touched(msgspec.Struct, frozen=True):
     node_names: tuple[str, ...]
 
 
-Message = Changed | Gone | Synced | BindingStarted | BindingEnded | Activated | Nominated | Touched
+Message = (
+    Changed
+    | Gone
+    | Synced
+    | BindingStarted
+    | BindingEnded
+    | LastVictim
+    | PreemptionEnded
+    | Activated
+    | Nominated
+    | Touched
+)
 
 
 class Inbox:

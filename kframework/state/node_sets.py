@@ -75,8 +75,8 @@ class NodeSet:
             return count.domains(topology)
         tally = Tally(topology.room)
         pods = count.column.values[self._rows]
-        hosts = np.flatnonzero(pods)
-        np.add.at(tally.values, self._of(topology).codes[hosts], pods[hosts])
+        # In doubles, which hold any number of pods.
+        tally.values[:] = np.bincount(self._of(topology).codes, pods, topology.room)
         tally.values[0] = 0
         tally.total = int(tally.values.sum())
         return tally

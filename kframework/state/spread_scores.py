@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.state.columns import Column
 from kframework.state.counters import PodCount
 from kframework.state.node_sets import NodeSet, NodeSets
 from kframework.state.nodes import NodeTable
@@ -24,17 +25,41 @@ HOSTNAME = "kubernetes.io/hostname"
 Rows = slice | NDArray[np.int64]
 
 
-class _Part(NamedTuple):
-    """What one constraint adds to the score of a node that has its label: so much for `each` pod, and in any case.
+class _PerDomain(NamedTuple):
+    """A constraint on whole domains, with what a node in each of them scores."""
 
-    `pods` are counted per row where a node is a domain of its own, else per domain.
+    topology: Topology
+    worth: NDArray[np.float64]
+
+    def on(self, row: int) -> float:
+        """Return what a row scores."""
+        return float(self.worth[self.topology.cells[row]])
+
+    def on_rows(self, rows: Rows) -> NDArray[np.float64]:
+        """Return what these rows score."""
+        return self.worth[self.topology.values[rows]]
+
+
+class _PerNode(NamedTuple):
+    """A constraint on nodes as domains of their own: what each scores for each pod, and in any case.
+
+    `everywhere`: no node lacks the label.
     """
 
     topology: Topology
-    pods: NDArray[np.int64]
-    per_row: bool
+    everywhere: bool
+    pods: Column
     each: float
     always: int
+
+    def on(self, row: int) -> float:
+        """Return what a row scores."""
+        return self.pods.cells[row] * self.each + self.always if self.topology.cells[row] else 0.0
+
+    def on_rows(self, rows: Rows) -> NDArray[np.float64]:
+        """Return what these rows score."""
+        scores: NDArray[np.float64] = np.multiply(self.pods.values[rows], self.each) + self.always
+        return scores if self.everywhere else np.where(self.topology.values[rows] != 0, scores, 0)
 
 
 class SpreadScores:
@@ -44,7 +69,7 @@ class SpreadScores:
     tells which of the rows to be scored are such, None if none is. It holds for as long as nothing changes.
     """
 
-    __slots__ = ("_needs_labels", "_nodes", "_parts", "ignored")
+    __slots__ = ("_needed", "_parts", "ignored")
 
     def __init__(
         self,
@@ -57,71 +82,60 @@ class SpreadScores:
         needs_labels: bool,
     ) -> None:
         scored = rows if isinstance(rows, np.ndarray) else np.arange(nodes.capacity)[rows]
-        topologies = [nodes.label(key) for key in topology_keys(constraints)]
+        keys = topology_keys(constraints) if needs_labels else ()
+        #: The labels that are needed and that some node lacks.
+        self._needed = [topology for topology in map(nodes.label, keys) if topology.sizes.total < len(nodes)]
         self.ignored: NDArray[np.bool_] | None = None
-        if needs_labels and any(topology.sizes.total < len(nodes) for topology in topologies):
-            self.ignored = np.logical_or.reduce([topology.values[scored] == 0 for topology in topologies])
+        if self._needed:
+            self.ignored = self._lacking(scored)
             scored = scored[~self.ignored]
-        self._nodes = nodes
-        self._needs_labels = needs_labels
-        self._parts = tuple(_parts(pod, nodes, constraints, node_sets, scored, needs_labels=needs_labels))
+        self._parts = [_part(pod, nodes, constraint, node_sets, keys, scored) for constraint in constraints]
 
     def on(self, row: int) -> int:
         """Return the score of a row."""
-        score = 0.0
-        for topology, pods, per_row, each, always in self._parts:
-            code = topology.cells[row]
-            if code:
-                score += int(pods[row if per_row else code]) * each + always
-            elif self._needs_labels:
-                return 0
-        whole = math.trunc(score)
-        return whole + math.trunc(2 * (score - whole))  # halves go away from zero
+        if not all(topology.cells[row] for topology in self._needed):
+            return 0
+        return int(sum(part.on(row) for part in self._parts) + 0.5)
 
     def on_rows(self, rows: Rows) -> NDArray[np.int64]:
         """Return the scores of many rows."""
-        nodes = self._nodes
-        score: NDArray[np.float64] = np.zeros(nodes.capacity)[rows]
-        unlabelled = []
-        for topology, pods, per_row, each, always in self._parts:
-            codes = topology.values[rows]
-            part = pods[rows if per_row else codes] * each + always
-            if topology.sizes.total < len(nodes):
-                part[codes == 0] = 0
-                unlabelled.append(codes == 0)
-            score += part
-        if self._needs_labels:
-            for lacking in unlabelled:
-                score[lacking] = 0
-        whole = np.trunc(score)
-        return (whole + np.trunc(2 * (score - whole))).astype(np.int64)
+        first, *others = (part.on_rows(rows) for part in self._parts)
+        for other in others:
+            first = first + other
+        # Halves away from zero: what is not 0 is more than a half, so this is exact.
+        scores = (first + 0.5).astype(np.int64)
+        return np.where(self._lacking(rows), 0, scores) if self._needed else scores
+
+    def _lacking(self, rows: Rows) -> NDArray[np.bool_]:
+        lacking: NDArray[np.bool_] = np.logical_or.reduce([topology.values[rows] == 0 for topology in self._needed])
+        return lacking
 
 
-def _parts(
+def _part(
     pod: PendingPod,
     nodes: NodeTable,
-    constraints: Sequence[SpreadConstraint],
+    constraint: SpreadConstraint,
     node_sets: NodeSets,
+    needed: tuple[str, ...],
     scored: NDArray[np.int64],
-    *,
-    needs_labels: bool,
-) -> Iterator[_Part]:
-    keys = topology_keys(constraints) if needs_labels else ()
-    for constraint in constraints:
-        topology, always = nodes.label(constraint.topology_key), constraint.max_skew - 1
-        count = nodes.counters.count(constraint.counted)
-        if topology.key == HOSTNAME:
-            # kube-scheduler counts on the node itself then, whatever the policies say of the node.
-            yield _Part(topology, count.column.values, True, _weight(len(scored)), always)
-            continue
-        among = node_sets.of(pod, keys, affinity=constraint.honors_affinity, taints=constraint.honors_taints)
-        tally = count.domains(topology) if among is None else among.tally(count, topology)
-        pods, codes = tally.values, topology.values[scored]
-        if not needs_labels and (nameless := topology.known("")):
-            # The domain of the empty value is that of the nodes without the label too.
-            pods, codes = pods.copy(), np.where(codes == 0, nameless, codes)
-            pods[nameless] += _unlabelled_pods(nodes, among, count, topology)
-        yield _Part(topology, pods, False, _weight(int(np.count_nonzero(np.bincount(codes)))), always)
+) -> _PerDomain | _PerNode:
+    topology, always = nodes.label(constraint.topology_key), constraint.max_skew - 1
+    count = nodes.counters.count(constraint.counted)
+    if topology.key == HOSTNAME:
+        # kube-scheduler counts on the node itself then, whatever the policies say of the node.
+        everywhere = topology.sizes.total == len(nodes)
+        return _PerNode(topology, everywhere, count.column, _weight(len(scored)), always)
+    among = node_sets.of(pod, needed, affinity=constraint.honors_affinity, taints=constraint.honors_taints)
+    pods = (count.domains(topology) if among is None else among.tally(count, topology)).values
+    codes = topology.values[scored]
+    nameless = None if needed else topology.known("")
+    if nameless is not None:
+        # The domain of the empty value is that of the nodes without the label too.
+        pods, codes = pods.copy(), np.where(codes == 0, nameless, codes)
+        pods[nameless] += _unlabelled_pods(nodes, among, count, topology)
+    worth: NDArray[np.float64] = np.multiply(pods, _weight(int(np.count_nonzero(np.bincount(codes))))) + always
+    worth[0] = 0
+    return _PerDomain(topology, worth)
 
 
 def _weight(domains: int) -> float:

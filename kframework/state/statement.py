@@ -31,6 +31,7 @@ class Statement:
     __slots__ = (
         "_added",
         "_entries",
+        "_origins",
         "_outer",
         "_replaced",
         "_start",
@@ -47,7 +48,9 @@ class Statement:
     def __init__(self, state: ClusterState, outer: Statement | None = None) -> None:
         self._state = state
         self._outer = outer
+        #: What undoes all operations but those that only move pods, and where these pods were (-1: on no node).
         self._undo: list[Callable[[], object]] = []
+        self._origins: dict[PodInfo, int] = {}
         self._start = (state.nodes.node_log.end, state.nodes.pod_log.end)
         #: How many entries of the two logs are this statement's.
         self._entries = 0
@@ -67,19 +70,18 @@ class Statement:
     def add(self, pod: PodInfo, node_name: str) -> None:
         """Put a pod that is on no node on this one, for as long as the outermost statement is open."""
         row = self._free_row(pod, node_name)
-        nodes = self._state.nodes
-        nodes.place(pod, row)
-        self._added.append(pod)
-        self._record_pod(pod, lambda: nodes.lift(pod))
+        self._record_pod(pod)
+        self._state.nodes.place(pod, row)
+        if row != self._origins[pod]:
+            self._added.append(pod)
 
     def remove(self, pod: PodInfo) -> None:
         """Take a pod off its node."""
         self._check_pod(pod)
         if pod.row < 0:
             raise StatementError(f"pod {pod.key} is on no node")
-        nodes, row = self._state.nodes, pod.row
-        nodes.lift(pod)
-        self._record_pod(pod, lambda: nodes.place(pod, row))
+        self._record_pod(pod)
+        self._state.nodes.lift(pod)
 
     def evict(self, pod: PodInfo) -> None:
         """Take a pod off its node, for good if the statement is committed: it is then listed in `evicted`."""
@@ -91,7 +93,9 @@ class Statement:
         self._free_row(pod, node_name)
         state = self._state
         state.assume(pod, node_name)
-        self._record_pod(pod, lambda: state.forget(pod.uid))
+        self._undo.append(lambda: state.forget(pod.uid))
+        self._entries += 1
+        self.touched.add(pod.uid)
 
     def set_node(self, node: Node) -> None:
         """Replace the object of a node that exists; it moves to a new zone's place in the order with the commit."""
@@ -140,16 +144,24 @@ class Statement:
         self._close()
 
     def rollback(self) -> None:
-        """Undo what was done, last first."""
+        """Undo what was done."""
         self._check_close()
         node_start, pod_start = self._start
         alone = self._is_youngest() and self._log_ends() - node_start - pod_start == self._entries
+        nodes = self._state.nodes
+        for pod, row in self._origins.items():
+            if pod.row != row:
+                if pod.row >= 0:
+                    nodes.lift(pod)
+                if row >= 0:
+                    nodes.place(pod, row)
+        # A pod that was assumed before it was moved is back where it was assumed by now.
         for undo in reversed(self._undo):
             undo()
         if alone:
             # Where nobody has read the entries of this what-if, it is as if it had never been.
-            self._state.nodes.node_log.cut(node_start)
-            self._state.nodes.pod_log.cut(pod_start)
+            nodes.node_log.cut(node_start)
+            nodes.pod_log.cut(pod_start)
         self._close()
 
     def __enter__(self) -> Statement:
@@ -163,6 +175,8 @@ class Statement:
 
     def _merge_into(self, outer: Statement) -> None:
         outer._undo += self._undo
+        for pod, row in self._origins.items():
+            outer._origins.setdefault(pod, row)
         outer._entries += self._entries
         outer._writes |= self._writes
         outer._added += self._added
@@ -176,8 +190,9 @@ class Statement:
 
     # -- recording -------------------------------------------------------------------------------------------------
 
-    def _record_pod(self, pod: PodInfo, undo: Callable[[], object]) -> None:
-        self._undo.append(undo)
+    def _record_pod(self, pod: PodInfo) -> None:
+        """Note where a pod is before it is moved for the first time."""
+        self._origins.setdefault(pod, pod.row)
         self._entries += 1
         self.touched.add(pod.uid)
 
@@ -263,4 +278,4 @@ class Statement:
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
-        return f"<Statement {state}, {len(self._undo)} operations>"
+        return f"<Statement {state}, {len(self.touched)} pods touched>"

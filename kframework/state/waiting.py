@@ -1,4 +1,4 @@
-"""Pods between assume and bound: what they wait for, and the one verdict that ends the wait."""
+"""Pods between assume and bound: what they wait for, the one verdict that ends the wait, and who calls them back."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ class ReservedPod:
 
     While Permit plugins wait, `pending` maps each to its deadline (seconds since 1970). The first verdict wins: None
     as long as there is none, `Status(SUCCESS)` when the last plugin has allowed the pod, a rejection, or an error.
+
+    A preemptor may call the pod back while it waits, and again while it is in PreBind; later it is too late.
     """
 
-    __slots__ = ("_notify", "node_name", "pending", "pod", "since", "verdict")
+    __slots__ = ("_cancel", "_notify", "_preempted", "node_name", "pending", "pod", "since", "verdict")
 
     def __init__(self, pod: PendingPod, node_name: str, pending: dict[str, float], since: float) -> None:
         self.pod: PendingPod = pod
@@ -26,6 +28,8 @@ class ReservedPod:
         self.since: float = since
         self.verdict: Status | None = None if pending else Status(Code.SUCCESS)
         self._notify: Callable[[], None] | None = None
+        self._cancel: Callable[[], None] | None = None
+        self._preempted: Status | None = None
 
     @property
     def pending_plugins(self) -> Sequence[str]:
@@ -56,12 +60,32 @@ class ReservedPod:
         """
         return self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
-    def preempt(self, plugin: str, message: str) -> bool:
-        """Send the pod to back off, because a more important pod takes its place.
+    def preempt(self, plugin: str) -> bool:
+        """Send the pod to back off, because this plugin found that a more important pod takes its place.
 
-        False: it was already decided.
+        False: it neither waits nor is in PreBind.
         """
-        return self._decide(Status(Code.ERROR, (message,), plugin))
+        if self._cancel is None:
+            return self._decide(Status(Code.ERROR, ("preempted",), plugin))
+        self._preempted = Status(Code.ERROR, (f"preempted by {plugin}",))
+        cancel, self._cancel = self._cancel, None
+        cancel()
+        return True
+
+    def start_pre_bind(self, cancel: Callable[[], None]) -> None:
+        """Let `preempt` cancel what is done for the pod from now on."""
+        self._cancel = cancel
+
+    def end_pre_bind(self) -> Status | None:
+        """Let nobody cancel anything any more; return the error that the pod ends with if somebody has."""
+        self._cancel = None
+        return self._preempted
+
+    @property
+    def returning(self) -> bool:
+        """Whether the pod is on its way back to the queue already."""
+        decided_against = self.verdict is not None and self.verdict.code != Code.SUCCESS
+        return decided_against or self._preempted is not None
 
     def on_verdict(self, notify: Callable[[], None]) -> None:
         """Call back once when there is a verdict: at once if there is one already."""

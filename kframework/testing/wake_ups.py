@@ -18,7 +18,7 @@ import msgspec
 from kframework.afresh import Afresh
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.decision import Decision
-from kframework.effects import Reservation
+from kframework.effects import Eviction, Reservation
 from kframework.events import Occurrence
 from kframework.objects import ApiObject, Node, Pod, PodCondition
 from kframework.objects.kinds import reference
@@ -27,7 +27,7 @@ from kframework.pod_engine import PodEngine
 from kframework.profile import Profile
 from kframework.profiles import Profiles
 from kframework.state.cluster import ClusterState
-from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, Synced
+from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, PreemptionEnded, Synced
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.queued_pod import QueuedPod
 from kframework.status import Code
@@ -227,9 +227,13 @@ class _Course:
         if nominated_node_name is not None:
             self._told += self.events.nominated(pod.uid, nominated_node_name)
 
-    def evict(self, victim: PodInfo, preemptor: PendingPod, profile: str) -> None:
-        """Take the victim away at once."""
-        self._told += self.events.evicted(victim.uid)
+    def evict(self, eviction: Eviction) -> None:
+        """Take the victims away at once, and the nominations of those whom the preemptor outranks."""
+        for victim in eviction.victims:
+            self._told += self.events.evicted(victim.uid)
+        for outranked in eviction.outranked:
+            self._told += self.events.nominated(outranked.uid, "")
+        self.engine.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed=False))
 
     def record(self, profile: str, pod: PodInfo, **event: object) -> None:
         """Nobody reads it."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 
 from kframework import CycleState, Skip, Status, error, unresolvable, unschedulable
@@ -48,7 +49,9 @@ def test_it_has_nothing_to_deallocate_if_it_was_asked_at_all(prepared: bool, ans
     plugin, state, nodes, pod = made(DynamicResources), CycleState(), NodeTable(), pending(make_pod())
     if prepared:
         plugin.pre_filter(state, pod, nodes)
-    assert plugin.post_filter(state, pod, Diagnosis(nodes, lambda row: unschedulable("full"), ["Other"])) == answer
+    same = np.zeros(nodes.capacity, dtype=np.int64)
+    diagnosis = Diagnosis(nodes, same, lambda _: unschedulable("full"), ["Other"])
+    assert plugin.post_filter(state, pod, diagnosis) == answer
 
 
 def test_there_is_nothing_to_bind() -> None:

@@ -301,8 +301,19 @@ def undo_all_but_the_first(statement: Statement) -> None:
     rollback(statement)
 
 
+def leave_the_first_pod_where_it_is(statement: Statement) -> None:
+    for pod in list(statement._origins)[:1]:
+        del statement._origins[pod]
+    rollback(statement)
+
+
 def merge_without_the_undoing(inner: Statement, outer: Statement) -> None:
     inner._undo = []
+    merge_into(inner, outer)
+
+
+def merge_without_the_origins(inner: Statement, outer: Statement) -> None:
+    inner._origins = {}
     merge_into(inner, outer)
 
 
@@ -329,7 +340,9 @@ def check_nothing(statement: Statement, *_: object) -> None:
         (Statement, "rollback", cut_what_others_wrote),
         (Statement, "rollback", undo_the_first_first),
         (Statement, "rollback", undo_all_but_the_first),
+        (Statement, "rollback", leave_the_first_pod_where_it_is),
         (Statement, "_merge_into", merge_without_the_undoing),
+        (Statement, "_merge_into", merge_without_the_origins),
         (Statement, "_check_pod", check_nothing),
         (Statement, "_check_write", check_nothing),
         (Statement, "_check_close", check_nothing),

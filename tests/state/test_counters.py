@@ -106,6 +106,7 @@ def test_counts_that_nobody_asks_for_are_dropped(monkeypatch: pytest.MonkeyPatch
         counters.count(selection("default", app=str(n)))
     put(state, "q", "a", app="web")
     assert first.column.cells[0] == 1
+    assert len(counters._counts_by_pair) == len(counters._counts) == 64
     assert counters.count(WEB).column.cells[0] == 2
 
 
@@ -151,3 +152,12 @@ def test_a_term_that_nobody_holds_is_forgotten() -> None:
     state.remove_pod("p")
     gc.collect()
     assert about_web(state.nodes.counters) == []
+
+
+def test_labels_that_no_term_names_any_more_take_no_room() -> None:
+    state = cluster("a")
+    for n in range(2500):
+        term = PodAffinityTerm(topology_key="zone", label_selector=LabelSelector(match_labels={"app": str(n)}))
+        keeps_away = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
+        state.put_pod(pod("p", node_name="a", affinity=Affinity(pod_anti_affinity=keeps_away)))
+    assert len(state.nodes.counters._held_by_pair) < 1200

@@ -72,8 +72,8 @@ def test_operations_show_at_once_and_are_undone(state: Cluster) -> None:
         assert (state.nodes.allocatable("cpu")[1], cells[1], state.assumed) == (1000, 7, {"s"})
         assert [each.uid for each in statement.evicted] == ["q"]
         assert statement.touched == {"p", "q", "r", "s"}
-        assert repr(statement) == "<Statement open, 7 operations>"
-    assert repr(statement) == "<Statement closed, 7 operations>"
+        assert repr(statement) == "<Statement open, 4 pods touched>"
+    assert repr(statement) == "<Statement closed, 4 pods touched>"
     assert (state.on("a"), state.on("b"), state.on("c")) == ("pq", "", "")
     assert (state.nodes.allocatable("cpu")[1], cells[1], state.assumed) == (4000, 0, set())
     assert (state.pod("s").node_name, state.pod("p").node_name) == ("", "a")

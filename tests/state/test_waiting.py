@@ -20,7 +20,7 @@ def reserved(uid: str = "p", **deadlines: float) -> ReservedPod:
 VERDICTS: list[tuple[Callable[[ReservedPod], bool], Status]] = [
     (lambda waiting: waiting.allow("Quota"), Status(Code.SUCCESS)),
     (lambda waiting: waiting.reject("Quota", "too much"), Status(Code.UNSCHEDULABLE, ("too much",), "Quota")),
-    (lambda waiting: waiting.preempt("Default", "preempted"), Status(Code.ERROR, ("preempted",), "Default")),
+    (lambda waiting: waiting.preempt("Default"), Status(Code.ERROR, ("preempted",), "Default")),
 ]
 
 
@@ -108,3 +108,50 @@ def test_a_reserved_pod_shows_what_it_waits_for() -> None:
     assert repr(waiting) == "<ReservedPod default/p on a: waits for Quota, Gang>"
     waiting.reject("Quota", "no")
     assert repr(waiting) == "<ReservedPod default/p on a: Unschedulable>"
+
+
+# -- preempted on the way ------------------------------------------------------------------------------------------
+
+
+def in_pre_bind() -> tuple[ReservedPod, list[str]]:
+    going, cancelled = reserved(), list[str]()
+    going.start_pre_bind(lambda: cancelled.append("cancelled"))
+    return going, cancelled
+
+
+def test_what_is_done_before_binding_can_be_cancelled_once() -> None:
+    going, cancelled = in_pre_bind()
+    assert not going.returning
+    assert going.preempt("Default")
+    assert cancelled == ["cancelled"]
+    assert going.returning
+    assert not going.preempt("Other")
+    assert going.end_pre_bind() == Status(Code.ERROR, ("preempted by Default",))
+    assert going.verdict == Status(Code.SUCCESS)
+
+
+def test_what_is_over_cannot_be_cancelled() -> None:
+    going, cancelled = in_pre_bind()
+    assert going.end_pre_bind() is None
+    assert not going.preempt("Default")
+    assert not going.returning
+    assert cancelled == []
+
+
+def test_between_permit_and_pre_bind_there_is_nothing_to_cancel() -> None:
+    assert not reserved().preempt("Default")
+
+
+@pytest.mark.parametrize(
+    ("decide", "returning"),
+    [
+        (lambda waiting: None, False),
+        (lambda waiting: waiting.allow("Quota"), False),
+        (lambda waiting: waiting.reject("Quota", "no"), True),
+        (lambda waiting: waiting.preempt("Default"), True),
+    ],
+)
+def test_a_pod_that_is_refused_is_on_its_way_back(decide: Callable[[ReservedPod], object], returning: bool) -> None:
+    waiting = reserved(Quota=9.0)
+    decide(waiting)
+    assert waiting.returning is returning

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from kframework import ClearNomination, CycleState, PendingPod, Plugin, PodInfo, Preempt, Wait, Watch, hookimpl
+from kframework import ClearNomination, CycleState, PendingPod, Plugin, Preempt, Wait, Watch, hookimpl
 from kframework.clock import SystemClock
 from kframework.config import parse
-from kframework.objects import Pod, PodCondition
+from kframework.effects import Eviction, Nowhere
+from kframework.objects import Pod
 from kframework.plugin import Diagnosis
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
@@ -95,27 +96,33 @@ def test_a_victim_that_waits_for_permit_goes_back_to_the_queue() -> None:
 
 
 def test_less_important_pods_lose_their_nomination_to_the_node() -> None:
-    going = make_pod("slow-to-go", cpu=2, node_name="a")
-    scenario = Scenario(nodes=[make_node("a", cpu=2)], pods=[going], plugins=[MakeRoom])
+    pods = [make_pod(name, cpu=2, node_name="a") for name in ("slow-to-go", "stays")]
+    scenario = Scenario(nodes=[make_node("a", cpu=4)], pods=pods, plugins=[MakeRoom])
     created(scenario, 1.0, make_pod("middle", cpu=2, priority=5))
-    result = created(scenario, 2.0, make_pod("urgent", cpu=2, priority=10)).run(until=20.0)
+    result = created(scenario, 2.0, make_pod("urgent", cpu=4, priority=10)).run(until=20.0)
+    assert result.decisions_on("middle")[0].nominated == "a"
+    assert [decision.victims for decision in result.decisions_on("urgent")] == [("default/slow-to-go", "default/stays")]
     assert result.pod("urgent").status.nominated_node_name == "a"
     assert result.pod("middle").status.nominated_node_name == ""
-    assert [decision.victims for decision in result.decisions_on("urgent")[:1]] == [("default/slow-to-go",)]
 
 
-class Recorder:
-    """Effects that are only noted: the statuses written."""
+def test_where_all_victims_are_going_nothing_is_done_but_to_wait() -> None:
+    scenario = Scenario(nodes=[make_node("a", cpu=2)], pods=[make_pod("low", cpu=2, node_name="a")], plugins=[MakeRoom])
+    created(scenario, 1.0, make_pod("middle", cpu=2, priority=5))
+    result = created(scenario, 2.0, make_pod("urgent", cpu=2, priority=10)).run(until=20.0)
+    assert [each.nominated for each in (*result.decisions_on("middle"), *result.decisions_on("urgent"))] == ["a", "a"]
+    assert result.pod("middle").status.nominated_node_name == "a"
+    assert len(result.events_on("low")) == 1
+
+
+class Recorder(Nowhere):
+    """Effects that are only noted: the evictions."""
 
     def __init__(self) -> None:
-        self.statuses: list[tuple[str, str | None]] = []
+        self.evictions: list[Eviction] = []
 
-    def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
-        self.statuses.append((pod.name, nominated_node_name))
-
-    def nothing(self, *_: object, **__: object) -> None: ...
-
-    bind = record = evict = decided = nothing
+    def evict(self, eviction: Eviction) -> None:
+        self.evictions.append(eviction)
 
 
 def test_a_nomination_is_lost_at_once() -> None:
@@ -131,7 +138,9 @@ def test_a_nomination_is_lost_at_once() -> None:
     engine.offer(Synced())
     assert engine.step()
     assert engine.cluster.nominator.node_of(middle.metadata.uid) == ""
-    assert recorder.statuses[0] == ("middle", "")
+    (eviction,) = recorder.evictions
+    assert [pod.name for pod in eviction.outranked] == ["middle"]
+    assert [pod.name for pod in eviction.victims] == ["low"]
 
 
 class WrongKey(MakeRoom):

@@ -1,0 +1,93 @@
+"""PodDisruptionBudgets: whose eviction breaks one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from weakref import WeakKeyDictionary
+
+from kframework.objects import PodDisruptionBudget
+from kframework.selectors import Matcher, SelectorError, label_selector
+from kframework.state.objects import ObjectStore
+from kframework.state.pods import LabelClass, PodInfo
+
+__all__ = ["Budgets"]
+
+
+class _Budget:
+    """A PodDisruptionBudget with its selector compiled."""
+
+    __slots__ = ("allowed", "disrupted", "matches", "namespace")
+
+    def __init__(self, budget: PodDisruptionBudget, matches: Matcher) -> None:
+        self.namespace = budget.metadata.namespace
+        self.matches = matches
+        self.allowed = budget.status.disruptions_allowed
+        self.disrupted = budget.status.disrupted_pods
+
+
+class Budgets:
+    """All PodDisruptionBudgets, and which of them cover the pods of a label class."""
+
+    def __init__(self, store: ObjectStore[PodDisruptionBudget]) -> None:
+        #: Counts the changes that may change an answer.
+        self.changes: int = 0
+        self._store = store
+        self._compiled: list[_Budget] | None = None
+        self._covering: WeakKeyDictionary[LabelClass, tuple[_Budget, ...]] = WeakKeyDictionary()
+        store.on_change(self._changed)
+
+    def split(self, pods: Sequence[PodInfo]) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
+        """Part the pods whose eviction breaks a budget, if all are evicted in this order, from the others."""
+        if not len(self._store):
+            return (), pods
+        left: dict[_Budget, int] = {}
+        violating: list[PodInfo] = []
+        others: list[PodInfo] = []
+        for pod in pods:
+            charged = [budget for budget in self._covering_class(pod.label_class) if pod.name not in budget.disrupted]
+            for budget in charged:
+                left[budget] = left.get(budget, budget.allowed) - 1
+            (violating if any(left[budget] < 0 for budget in charged) else others).append(pod)
+        return violating, others
+
+    def _covering_class(self, pods: LabelClass) -> tuple[_Budget, ...]:
+        covering = self._covering.get(pods)
+        if covering is None:
+            if self._compiled is None:
+                self._compiled = _compiled(self._store)
+            covering = tuple(
+                budget
+                for budget in self._compiled
+                if budget.namespace == pods.namespace and pods.labels and budget.matches(pods.labels)
+            )
+            self._covering[pods] = covering
+        return covering
+
+    def _changed(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
+        if old is not None and new is not None and _says(old) == _says(new):
+            return
+        self.changes += 1
+        self._compiled = None
+        self._covering.clear()
+
+    def __repr__(self) -> str:
+        return f"<{len(self._store)} PodDisruptionBudgets>"
+
+
+def _says(budget: PodDisruptionBudget) -> tuple[object, ...]:
+    """Return all of a budget that counts here."""
+    status = budget.status
+    return (budget.spec.selector, status.disruptions_allowed, status.disrupted_pods.keys())
+
+
+def _compiled(budgets: Iterable[PodDisruptionBudget]) -> list[_Budget]:
+    """Compile the budgets that cover anything: an empty selector covers no pod, nor does one that cannot be read."""
+    compiled = []
+    for budget in budgets:
+        try:
+            selector = label_selector(budget.spec.selector)
+        except SelectorError:
+            continue
+        if not selector.empty:
+            compiled.append(_Budget(budget, selector.matches))
+    return compiled

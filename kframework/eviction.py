@@ -1,0 +1,137 @@
+"""Sending the victims of a preemption away, in the background, while the scheduler goes on with other pods.
+
+It changes nothing of the scheduler's state: how far it came is reported by messages. A victim that is not bound yet is
+called back without the API's help: it lives on and is scheduled again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+import anyio
+
+from kframework.cluster import Cluster
+from kframework.effects import Eviction
+from kframework.errors import ClusterError
+from kframework.objects import Pod, PodCondition
+from kframework.outbox import Outbox, patch_status
+from kframework.state.inbox import LastVictim, Message, PreemptionEnded
+from kframework.state.pods import PodInfo
+from kframework.state.waiting import WaitingPods
+
+__all__ = ["EvictionTask"]
+
+_log = logging.getLogger(__name__)
+
+#: How long a preemptor rests whose victims could not be sent away, in seconds. kube-scheduler tries it again at once,
+#: and so as often as its API can refuse.
+REST = 1.0
+
+
+class Record(Protocol):
+    """Records an Event about a pod."""
+
+    def __call__(
+        self, profile: str, pod: PodInfo, *, reason: str, action: str, note: str, related: PodInfo | None
+    ) -> None:
+        """Record it on behalf of a profile."""
+        ...
+
+
+class EvictionTask:
+    """Sends the victims of one preemption away: all but one at the same time, then that one.
+
+    So the preemptor sleeps through all ends but the last, which must find it awake (`kframework.state.preempting`).
+    """
+
+    def __init__(
+        self,
+        eviction: Eviction,
+        cluster: Cluster,
+        outbox: Outbox,
+        waiting: WaitingPods,
+        offer: Callable[[Message], None],
+        record: Record,
+    ) -> None:
+        self.eviction = eviction
+        self._cluster = cluster
+        self._outbox = outbox
+        self._waiting = waiting
+        self._offer = offer
+        self._record = record
+
+    async def run(self) -> None:
+        """Send the victims away and report the end."""
+        eviction = self.eviction
+        cleared = await self._clear_nominations()
+        failed = not await self._evict_all() or not cleared
+        if failed:
+            await asyncio.sleep(REST)
+        self._offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed))
+
+    async def _clear_nominations(self) -> bool:
+        """Write that the outranked have lost their nomination; tell whether that went well."""
+        written = [self._outbox.patch_status(pod, None, "") for pod in self.eviction.outranked]
+        return not any([await each for each in written])
+
+    async def _evict_all(self) -> bool:
+        """Evict the victims; the first failure spares whoever is left. Tell whether there was none."""
+        eviction, failures = self.eviction, list[Exception]()
+        *others, last = eviction.victims
+        try:
+            async with anyio.create_task_group() as tasks:
+                for victim in others:
+                    tasks.start_soon(self._evict, victim)
+            self._offer(LastVictim(eviction.preemptor.uid, eviction.attempt, last.uid))
+            await self._evict(last)
+        except* ClusterError as refused:
+            failures += refused.exceptions
+        for failure in failures:
+            _log.warning("pod %s cannot have all its victims: %s", eviction.preemptor.key, failure)
+        return not failures
+
+    async def _evict(self, victim: PodInfo) -> None:
+        """Call a victim back if it is not bound yet, else delete it; say so in an Event."""
+        eviction = self.eviction
+        note = f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node_name}"
+        reserved = self._waiting.get(victim.uid)
+        if reserved is not None and reserved.returning:
+            return
+        if reserved is not None and reserved.preempt(eviction.plugin):
+            note += " (in kube-scheduler memory)."
+        elif not await self._deleted(victim):
+            return
+        self._record(
+            eviction.profile, victim, reason="Preempted", action="Preempting", note=note, related=eviction.preemptor
+        )
+
+    async def _deleted(self, victim: PodInfo) -> bool:
+        """Mark a victim as disrupted and delete it; False: it was gone already."""
+        condition = PodCondition(
+            type="DisruptionTarget",
+            status="True",
+            reason="PreemptionByScheduler",
+            message=f"{self.eviction.profile}: preempting to accommodate a higher priority pod",
+        )
+        try:
+            await patch_status(self._cluster, victim, condition)
+            await self._cluster.delete(Pod, victim.name, victim.namespace, uid=victim.uid)
+        except ClusterError as error:
+            if error.status == 404 or (error.status == 409 and await self._is_gone(victim)):
+                return False
+            raise
+        return True
+
+    async def _is_gone(self, victim: PodInfo) -> bool:
+        """Tell whether a conflict means that the victim's name is another pod's by now."""
+        try:
+            found = await self._cluster.get(Pod, victim.name, victim.namespace)
+        except ClusterError as error:
+            return error.status == 404
+        return found.metadata.uid != victim.uid
+
+    def __repr__(self) -> str:
+        return f"<EvictionTask of {len(self.eviction.victims)} victims of {self.eviction.preemptor.key}>"

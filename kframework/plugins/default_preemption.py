@@ -1,0 +1,80 @@
+"""DefaultPreemption: a pod that fits nowhere takes the place of less important ones, where that costs least."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from kframework import (
+    ActionType,
+    ClearNomination,
+    ClusterEvent,
+    CycleState,
+    Diagnosis,
+    EventResource,
+    PendingPod,
+    Plugin,
+    PodInfo,
+    Preempt,
+    Status,
+    Watch,
+    hookimpl,
+    unresolvable,
+)
+from kframework.config.args import DefaultPreemptionArgs
+from kframework.events import QueueingHint
+from kframework.plugin import PluginArgs
+from kframework.status import Code
+
+__all__ = ["REASON", "DefaultPreemption"]
+
+REASON = "waiting for the preemption for this pod to be finished"
+
+_GATED = unresolvable(REASON)
+
+
+class DefaultPreemption(Plugin):
+    """Find less important pods that must go for a pod that no node has room for."""
+
+    name = "DefaultPreemption"
+    Args: ClassVar[type[PluginArgs]] = DefaultPreemptionArgs
+    watches: ClassVar[tuple[Watch, ...]] = (Watch("poddisruptionbudgets", group="policy"),)
+
+    args: DefaultPreemptionArgs
+
+    @hookimpl
+    def pre_enqueue(self, pod: PendingPod) -> Status | None:
+        return _GATED if self.handle.preemption.under_way(pod) else None
+
+    @hookimpl
+    def post_filter(
+        self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis
+    ) -> Preempt | ClearNomination | Status:
+        preemption = self.handle.preemption
+        objection = preemption.ineligible(pod, diagnosis)
+        if objection is not None:
+            return _prefixed(objection)
+        found = preemption.candidates(
+            state,
+            pod,
+            diagnosis,
+            percentage=self.args.min_candidate_nodes_percentage,
+            absolute=self.args.min_candidate_nodes_absolute,
+        )
+        if found.candidates:
+            return Preempt(found.candidates, preemption.key)
+        # Where some dry run failed the pod may still have a chance on its nominated node.
+        why = _prefixed(found.status)
+        return why if why.code == Code.ERROR else ClearNomination(why)
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        return [ClusterEvent(EventResource.POD, ActionType.DELETE, after_pod_is_gone)]
+
+
+def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
+    """Leave it to the plugins that rejected the pod; registered so that they are asked about gated pods too."""
+    return QueueingHint.SKIP
+
+
+def _prefixed(status: Status) -> Status:
+    return Status(status.code, (f"preemption: {status.message}",))

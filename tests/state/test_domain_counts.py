@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+
+from kframework.objects import Pod
+from kframework.selectors import exact
+from kframework.state.cluster import ClusterState
+from kframework.state.counters import Selection
+from kframework.state.domain_counts import DomainCounts, FrozenCounts
+from kframework.state.node_sets import NodeSets
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.testing import make_node, make_pod
+
+ZONE = "topology.kubernetes.io/zone"
+WEB = Selection(frozenset({"default"}), exact({"app": "web"}))
+
+
+@pytest.fixture
+def cluster() -> ClusterState:
+    """Zone a with two pods on one of its two nodes, b with one pod; c is empty, and node `nowhere` in no zone."""
+    cluster = ClusterState()
+    for name, zone in (("a1", "a"), ("a2", "a"), ("b", "b"), ("c", "c"), ("nowhere", "")):
+        cluster.put_node(make_node(name, zone=zone, labels={} if name == "c" else {"disk": "ssd"}))
+    for number, name in enumerate(("a1", "a1", "b", "nowhere")):
+        cluster.put_pod(web(f"p{number}", name))
+    return cluster
+
+
+def web(name: str, node_name: str) -> Pod:
+    return make_pod(name, labels={"app": "web"}, node_name=node_name)
+
+
+def counted(cluster: ClusterState, disk: str = "", min_domains: int = 1) -> DomainCounts:
+    """Count by zone, on all nodes or on those with such a disk."""
+    nodes = cluster.nodes
+    pod = PendingPod(make_pod(node_selector={"disk": disk} if disk else {}), cluster.interned)
+    among = NodeSets(nodes).of(pod, (ZONE,), affinity=True, taints=False)
+    return DomainCounts(nodes, nodes.label(ZONE), nodes.counters.count(WEB), among, min_domains)
+
+
+def seen(counts: DomainCounts | FrozenCounts) -> tuple[dict[str | None, int], int]:
+    tally, fewest = counts.look()
+    meanings = counts.topology.meanings
+    return {meanings[code]: pods for code, pods in enumerate(tally.values.tolist()) if pods}, fewest
+
+
+def row(cluster: ClusterState, name: str) -> int:
+    found = cluster.nodes.row(name)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("disk", "min_domains", "expected"),
+    [
+        ("", 1, ({"a": 2, "b": 1}, 0)),
+        ("ssd", 1, ({"a": 2, "b": 1}, 1)),
+        ("ssd", 2, ({"a": 2, "b": 1}, 1)),
+        ("ssd", 3, ({"a": 2, "b": 1}, 0)),
+        ("hdd", 1, ({}, 0)),
+        ("hdd", 0, ({}, 2**31 - 1)),
+    ],
+)
+def test_the_fewest_are_sought_where_nodes_count(
+    cluster: ClusterState, disk: str, min_domains: int, expected: object
+) -> None:
+    counts = counted(cluster, disk, min_domains)
+    assert seen(counts) == expected
+    assert seen(counts.frozen()) == expected
+
+
+def test_live_counts_see_every_change(cluster: ClusterState) -> None:
+    counts = counted(cluster)
+    cluster.put_pod(web("new", "c"))
+    assert seen(counts) == ({"a": 2, "b": 1, "c": 1}, 1)
+    with cluster.statement() as statement:
+        statement.remove(cluster.pods[web("p2", "b").metadata.uid])
+        assert seen(counts) == ({"a": 2, "c": 1}, 0)
+    assert seen(counts) == ({"a": 2, "b": 1, "c": 1}, 1)
+    cluster.put_node(make_node("c", zone="b"))
+    assert seen(counts) == ({"a": 2, "b": 2}, 2)
+
+
+def test_a_what_if_that_follows_on_another_is_seen(cluster: ClusterState) -> None:
+    counts = counted(cluster)
+    for name, expected in (("b", 2), ("c", 1)):
+        with cluster.statement() as statement:
+            statement.add(PodInfo(web("new", ""), cluster.interned), name)
+            assert seen(counts)[0].get(name) == expected
+
+
+def test_what_live_counts_are_told_they_know(cluster: ClusterState) -> None:
+    counts = counted(cluster)
+    counts.add(row(cluster, "c"), 1)
+    assert seen(counts) == ({"a": 2, "b": 1}, 0)
+
+
+def test_frozen_counts_change_only_when_told(cluster: ClusterState) -> None:
+    frozen = counted(cluster).frozen()
+    cluster.put_pod(web("new", "c"))
+    assert seen(frozen) == ({"a": 2, "b": 1}, 0)
+    frozen.add(row(cluster, "c"), 1)
+    assert seen(frozen) == ({"a": 2, "b": 1, "c": 1}, 1)
+
+
+def test_the_fewest_follow_the_domain_that_changes(cluster: ClusterState) -> None:
+    frozen = counted(cluster, "ssd").frozen()
+    steps = [("a1", -1, 1), ("a2", -1, 0), ("a1", -1, -1), ("a1", 4, 1), ("b", 5, 3), ("b", -6, 0), ("a1", -4, -1)]
+    for name, more, fewest in steps:
+        frozen.add(row(cluster, name), more)
+        assert seen(frozen)[1] == fewest, (name, more)
+
+
+def test_a_frozen_copy_goes_its_own_way(cluster: ClusterState) -> None:
+    frozen = counted(cluster, "ssd").frozen()
+    frozen.add(row(cluster, "b"), -1)
+    copy = frozen.frozen()
+    copy.add(row(cluster, "b"), 3)
+    assert seen(frozen) == ({"a": 2}, 0)
+    assert seen(copy) == ({"a": 2, "b": 3}, 2)

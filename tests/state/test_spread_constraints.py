@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from kframework.objects import (
+    ApiObject,
+    LabelSelector,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    ReplicaSet,
+    ReplicationController,
+    ReplicationControllerSpec,
+    Service,
+    ServiceSpec,
+    StatefulSet,
+    TopologySpreadConstraint,
+    WorkloadSpec,
+)
+from kframework.selectors import NOTHING, SelectorError
+from kframework.state.cluster import ClusterState
+from kframework.state.objects import ObjectStore
+from kframework.state.pods import Interned, PendingPod
+from kframework.state.spread_constraints import (
+    DO_NOT_SCHEDULE,
+    SCHEDULE_ANYWAY,
+    DefaultConstraints,
+    SpreadConstraint,
+    own_constraints,
+    topology_keys,
+)
+from kframework.testing import make_pod
+
+WEB = {"matchLabels": {"app": "web"}}
+INVALID = {"matchExpressions": [{"key": "app", "operator": "Like", "values": ["w*"]}]}
+
+
+def stated(key: str = "zone", when: str = DO_NOT_SCHEDULE, **more: object) -> TopologySpreadConstraint:
+    fields = {"topologyKey": key, "whenUnsatisfiable": when, "maxSkew": 2} | more
+    return msgspec.convert(fields, TopologySpreadConstraint)
+
+
+def pending(pod: Pod, interned: Interned | None = None) -> PendingPod:
+    return PendingPod(pod, Interned() if interned is None else interned)
+
+
+# -- a pod's own -------------------------------------------------------------------------------------------------------
+
+
+def compiled(labels: Mapping[str, str] | None = None, **more: Any) -> SpreadConstraint:
+    (found,) = own_constraints(
+        pending(make_pod(labels=labels or {}, topology_spread=[stated(**more)])), DO_NOT_SCHEDULE
+    )
+    return found
+
+
+def test_what_is_not_said_has_kube_schedulers_defaults() -> None:
+    found = compiled(labelSelector=WEB)
+    assert found[:3] == (2, "zone", found.counted.selector)
+    assert (found.min_domains, found.honors_affinity, found.honors_taints) == (1, True, False)
+    assert found.counted.namespaces == frozenset({"default"})
+    assert not found.counted.terminating
+
+
+def test_what_is_said_counts() -> None:
+    found = compiled(minDomains=3, nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor")
+    assert (found.min_domains, found.honors_affinity, found.honors_taints) == (3, False, True)
+
+
+@pytest.mark.parametrize(
+    ("selector", "keys", "labels", "text"),
+    [
+        (WEB, [], {"rev": "1"}, "app=web"),
+        (WEB, ["rev"], {"rev": "1"}, "app=web,rev=1"),
+        (WEB, ["rev", "absent"], {"rev": "1"}, "app=web,rev=1"),
+        (WEB, ["rev"], {}, "app=web"),
+        ({}, ["rev"], {"rev": "1"}, "rev=1"),
+        (None, ["rev"], {"rev": "1"}, ""),
+        ({}, [], {}, ""),
+    ],
+)
+def test_labels_of_the_pod_itself_join_its_selector(
+    selector: object, keys: Sequence[str], labels: Mapping[str, str], text: str
+) -> None:
+    found = compiled(labels, labelSelector=selector, matchLabelKeys=keys)
+    assert str(found.selector) == str(found.counted.selector) == text
+
+
+def test_an_empty_selector_matches_all_and_counts_none() -> None:
+    found = compiled(labelSelector={})
+    assert found.selector.matches({"app": "db"})
+    assert found.counted.selector is NOTHING
+
+
+def test_a_null_selector_matches_none() -> None:
+    assert compiled(matchLabelKeys=["app"], labels={"app": "web"}).selector is NOTHING
+
+
+def test_only_constraints_with_the_action_are_looked_at() -> None:
+    pod = pending(make_pod(topology_spread=[stated("a"), stated("b", SCHEDULE_ANYWAY, labelSelector=INVALID)]))
+    assert topology_keys(own_constraints(pod, DO_NOT_SCHEDULE)) == ("a",)
+    with pytest.raises(SelectorError, match="unknown operator"):
+        own_constraints(pod, SCHEDULE_ANYWAY)
+
+
+def test_they_are_compiled_once_for_all_pods_to_which_they_mean_the_same() -> None:
+    interned, spread = Interned(), [stated(labelSelector=WEB, matchLabelKeys=["rev"])]
+
+    def of(namespace: str, rev: str, **labels: str) -> tuple[SpreadConstraint, ...]:
+        pod = make_pod(namespace=namespace, labels={"rev": rev} | labels, topology_spread=spread)
+        return own_constraints(pending(pod, interned), DO_NOT_SCHEDULE)
+
+    kept = pending(make_pod(topology_spread=spread), interned)  # the template lives as long as a pod that has it
+    first = of("default", "1")
+    assert of("default", "1", index="7") is first
+    assert of("default", "2") != first != of("other", "1")
+    assert own_constraints(kept, DO_NOT_SCHEDULE) != first
+
+
+def test_keys_are_listed_once() -> None:
+    pod = pending(make_pod(topology_spread=[stated("b"), stated("a"), stated("b", minDomains=2)]))
+    assert topology_keys(own_constraints(pod, DO_NOT_SCHEDULE)) == ("b", "a")
+
+
+# -- the default ones --------------------------------------------------------------------------------------------------
+
+
+def meta(name: str, namespace: str = "default") -> ObjectMeta:
+    return ObjectMeta(name=name, namespace=namespace)
+
+
+def service(selector: dict[str, str] | None, name: str = "s", namespace: str = "default") -> Service:
+    return Service(metadata=meta(name, namespace), spec=ServiceSpec(selector=selector))
+
+
+def controller(selector: dict[str, str]) -> ReplicationController:
+    return ReplicationController(metadata=meta("x"), spec=ReplicationControllerSpec(selector=selector))
+
+
+def replica_set(selector: object, version: str = "") -> ReplicaSet:
+    metadata = msgspec.structs.replace(meta("x"), resource_version=version)
+    return ReplicaSet(metadata=metadata, spec=workload(selector))
+
+
+def stateful_set(selector: object) -> StatefulSet:
+    return StatefulSet(metadata=meta("x"), spec=workload(selector))
+
+
+def workload(selector: object) -> WorkloadSpec:
+    return WorkloadSpec(selector=None if selector is None else msgspec.convert(selector, LabelSelector))
+
+
+def put(cluster: ClusterState, *objects: ApiObject) -> None:
+    for each in objects:
+        store: ObjectStore[ApiObject] = cluster.objects(type(each))
+        store.put(each.metadata, each)
+
+
+def owned(api_version: str = "apps/v1", kind: str = "ReplicaSet", controls: bool = True) -> Pod:
+    owner = OwnerReference(api_version=api_version, kind=kind, name="x", controller=controls)
+    return make_pod(labels={"app": "web", "tier": "front"}, owner=owner)
+
+
+DEFAULTS = [stated("zone"), stated("host", SCHEDULE_ANYWAY, matchLabelKeys=["app"], minDomains=2)]
+
+
+def selectors(cluster: ClusterState, pod: Pod) -> set[str]:
+    """Return the selectors of the default constraints for a pod, as text."""
+    defaults, asked = DefaultConstraints(DEFAULTS, cluster), pending(pod)
+    found = [constraint for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY) for constraint in defaults.of(asked, action)]
+    assert topology_keys(found) in ((), ("zone", "host"))
+    return {str(constraint.selector) for constraint in found}
+
+
+@pytest.mark.parametrize(
+    ("objects", "pod", "expected"),
+    [
+        ([], owned(), set()),
+        ([service({"app": "web"})], owned(), {"app=web"}),
+        ([service({"app": "db"})], owned(), set()),
+        ([service(None)], owned(), set()),
+        ([service({})], owned(), set()),
+        ([service({"app": "web"}, namespace="other")], owned(), set()),
+        ([service({"app": "web"}), service({"tier": "front"}, "t")], owned(), {"app=web,tier=front"}),
+        ([service({"app": "web"}), service({"app": "web", "tier": "back"}, "t")], owned(), {"app=web"}),
+        ([replica_set(WEB)], owned(), {"app=web"}),
+        ([replica_set(WEB)], owned(controls=False), set()),
+        ([replica_set(WEB)], owned("apps/v1beta1"), set()),
+        ([replica_set(WEB)], make_pod(labels={"app": "web"}), set()),
+        ([replica_set({})], owned(), set()),
+        ([replica_set(None)], owned(), set()),
+        ([replica_set(INVALID)], owned(), set()),
+        ([replica_set(INVALID), service({"app": "web"})], owned(), {"app=web"}),
+        ([replica_set(WEB), service({"tier": "front"})], owned(), {"app=web,tier=front"}),
+        ([stateful_set(WEB)], owned(kind="StatefulSet"), {"app=web"}),
+        ([stateful_set(WEB)], owned(), set()),
+        ([controller({"app": "web"})], owned("v1", "ReplicationController"), {"app=web"}),
+        ([controller({})], owned("v1", "ReplicationController"), set()),
+        (
+            [controller({"app": "db"}), service({"app": "web", "tier": "front"})],
+            owned("v1", "ReplicationController"),
+            {"app=db,tier=front"},
+        ),
+        ([controller({"app": "web"})], owned("apps/v1", "ReplicationController"), set()),
+    ],
+)
+def test_default_constraints_are_about_the_pods_of_services_and_owner(
+    objects: Sequence[ApiObject], pod: Pod, expected: set[str]
+) -> None:
+    cluster = ClusterState()
+    put(cluster, *objects)
+    assert selectors(cluster, pod) == expected
+
+
+def test_default_constraints_have_the_other_fields_that_the_args_give_them() -> None:
+    cluster = ClusterState()
+    put(cluster, service({"app": "web"}))
+    (found,) = DefaultConstraints(DEFAULTS, cluster).of(pending(owned()), SCHEDULE_ANYWAY)
+    assert (found.max_skew, found.topology_key, found.min_domains) == (2, "host", 2)
+
+
+def test_default_constraints_follow_what_changes() -> None:
+    cluster = ClusterState()
+    defaults, pod = DefaultConstraints(DEFAULTS, cluster), pending(owned())
+
+    def now() -> str:
+        return ";".join(str(constraint.selector) for constraint in defaults.of(pod, DO_NOT_SCHEDULE))
+
+    assert now() == ""
+    put(cluster, service({"app": "web"}))
+    assert now() == "app=web"
+    put(cluster, replica_set({"matchLabels": {"tier": "front"}}))
+    assert now() == "app=web,tier=front"
+    put(cluster, service({"tier": "front", "app": "web"}))
+    put(cluster, replica_set({}))
+    assert now() == "app=web,tier=front"
+    put(cluster, service({"app": "db"}), replica_set(None))
+    assert now() == ""
+    put(cluster, service({"tier": "front"}))
+    assert now() == "tier=front"
+    cluster.objects(Service).remove(meta("s"))
+    cluster.objects(ReplicaSet).remove(meta("x"))
+    assert now() == ""
+
+
+def test_default_constraints_are_remembered_while_nothing_else_is_said() -> None:
+    cluster = ClusterState()
+    put(cluster, service({"app": "web"}), replica_set(WEB, version="1"))
+    defaults, pod = DefaultConstraints(DEFAULTS, cluster), pending(owned())
+    first = defaults.of(pod, DO_NOT_SCHEDULE)
+    put(cluster, service({"app": "web"}), replica_set(WEB, version="2"), service({"app": "web"}, namespace="other"))
+    assert defaults.of(pod, DO_NOT_SCHEDULE) is first
+    put(cluster, service({"tier": "front"}, "t"))
+    assert defaults.of(pod, DO_NOT_SCHEDULE) is not first
+
+
+def test_without_default_constraints_nobody_is_looked_up() -> None:
+    assert DefaultConstraints([stated("zone")], ClusterState()).of(pending(owned()), SCHEDULE_ANYWAY) == ()

@@ -1,0 +1,267 @@
+"""Victims go all but one at the same time, then that one; what stands in the way is reported."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import pytest
+from msgspec.structs import replace
+
+from kframework.clock import LoopClock, run_virtual
+from kframework.cluster.memory import Fault, MemoryCluster
+from kframework.effects import Eviction
+from kframework.errors import ClusterError
+from kframework.eviction import REST, EvictionTask
+from kframework.objects import ApiObject, Pod
+from kframework.outbox import Outbox
+from kframework.state.inbox import LastVictim, Message, PreemptionEnded
+from kframework.state.pods import Interned, PendingPod, PodInfo
+from kframework.state.waiting import ReservedPod, WaitingPods
+from kframework.testing import make_pod
+
+PREEMPTOR = make_pod("urgent", priority=10)
+UID = PREEMPTOR.metadata.uid
+
+#: Answers what befalls a call, by method and name of the pod.
+Fate = Mapping[tuple[str, str], Fault]
+
+
+class Ended(NamedTuple):
+    """What became of an eviction: the calls in order with their times, the messages, the events, when it was over."""
+
+    calls: list[tuple[float, str]]
+    messages: list[Message]
+    events: list[tuple[str, str]]
+    seconds: float
+    cluster: MemoryCluster
+
+
+class _Eviction:
+    """An eviction in a cluster where `a`, `b`, `c` run, and `low` is nominated to their node."""
+
+    def __init__(self, victims: str, reserved: Iterable[ReservedPod], fate: Fate, outranked: bool) -> None:
+        self._loop = asyncio.get_running_loop()
+        pods = [make_pod(name, node_name="n", priority=1) for name in "abc"]
+        low = make_pod("low", priority=5, nominated_node_name="n")
+        self.cluster = MemoryCluster(LoopClock(self._loop), [*pods, low, PREEMPTOR])
+        self.cluster.faults.append(self._call)
+        self._fate = fate
+        self.calls: list[tuple[float, str]] = []
+        self.messages: list[Message] = []
+        self.events: list[tuple[str, str]] = []
+        waiting, interned = WaitingPods(), Interned()
+        for each in reserved:
+            waiting.put(each)
+        self.eviction = Eviction(
+            attempt=7,
+            profile="default-scheduler",
+            plugin="Default",
+            preemptor=PendingPod(PREEMPTOR, interned),
+            node_name="n",
+            victims=tuple(PodInfo(self.cluster.read(Pod, name, "default"), interned) for name in victims),
+            outranked=(PendingPod(self.cluster.read(Pod, "low", "default"), interned),) if outranked else (),
+        )
+        self._outbox = Outbox(self.cluster)
+        self._task = EvictionTask(
+            self.eviction, self.cluster, self._outbox, waiting, self.messages.append, self._record
+        )
+
+    def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
+        self.calls.append((self._loop.time(), f"{method} {name}"))
+        return self._fate.get((method, name))
+
+    def _record(
+        self, profile: str, pod: PodInfo, *, reason: str, action: str, note: str, related: PodInfo | None
+    ) -> None:
+        assert (profile, reason, action) == ("default-scheduler", "Preempted", "Preempting")
+        assert related is self.eviction.preemptor
+        self.events.append((pod.name, note))
+
+    async def run(self) -> Ended:
+        writing = asyncio.ensure_future(self._outbox.run())
+        await self._task.run()
+        writing.cancel()
+        return Ended(self.calls, self.messages, self.events, self._loop.time(), self.cluster)
+
+
+def evicted(
+    victims: str = "abc",
+    *,
+    reserved: Iterable[ReservedPod] = (),
+    fate: Fate = {},  # noqa: B006  # never changed
+    outranked: bool = False,
+    before: Callable[[MemoryCluster], object] = lambda cluster: None,
+) -> Ended:
+    async def main() -> Ended:
+        eviction = _Eviction(victims, reserved, fate, outranked)
+        before(eviction.cluster)
+        return await eviction.run()
+
+    return run_virtual(main)
+
+
+def waiting_pod(name: str, **deadlines: float) -> ReservedPod:
+    return ReservedPod(PendingPod(make_pod(name), Interned()), "n", dict(deadlines), 0.0)
+
+
+def refused(status: int, delay: float = 0.0) -> Fault:
+    return Fault(error=ClusterError(f"status {status}", status=status), delay=delay)
+
+
+SLOW = Fault(delay=2.0)
+NOTE = f"Preempted by pod {UID} on node n"
+LAST = LastVictim(UID, 7, make_pod("c").metadata.uid)
+DONE = PreemptionEnded(UID, 7, failed=False)
+FAILED = PreemptionEnded(UID, 7, failed=True)
+
+
+def test_all_but_the_last_go_at_the_same_time() -> None:
+    ended = evicted(fate={("delete", name): SLOW for name in "abc"})
+    assert [call for at, call in ended.calls if at == 0.0] == [
+        "patch_pod_status a",
+        "delete a",
+        "patch_pod_status b",
+        "delete b",
+    ]
+    assert [call for at, call in ended.calls if at == 2.0] == ["patch_pod_status c", "delete c"]
+    assert ended.messages == [LAST, DONE]
+    assert ended.events == [("a", NOTE), ("b", NOTE), ("c", NOTE)]
+    assert ended.seconds == 4.0
+
+
+def test_a_victim_is_told_why_and_keeps_its_grace() -> None:
+    victim = evicted("c").cluster.read(Pod, "c", "default")
+    (condition,) = victim.status.conditions
+    assert (condition.type, condition.status, condition.reason) == ("DisruptionTarget", "True", "PreemptionByScheduler")
+    assert condition.message == "default-scheduler: preempting to accommodate a higher priority pod"
+    assert victim.metadata.deletion_timestamp is not None
+    assert victim.metadata.deletion_grace_period_seconds == 30
+    assert PodInfo(victim, Interned()).disrupted
+
+
+def test_a_victim_that_waits_for_permit_is_called_back() -> None:
+    reserved = waiting_pod("b", Quota=99.0)
+    ended = evicted("ab", reserved=[reserved])
+    assert reserved.verdict is not None and reserved.verdict.message == "preempted"
+    assert [call for _, call in ended.calls] == ["patch_pod_status a", "delete a"]
+    assert ended.events == [("a", NOTE), ("b", f"{NOTE} (in kube-scheduler memory).")]
+
+
+def test_a_victim_in_pre_bind_is_called_back() -> None:
+    reserved, cancelled = waiting_pod("b"), list[str]()
+    reserved.start_pre_bind(lambda: cancelled.append("b"))
+    ended = evicted("b", reserved=[reserved])
+    assert (cancelled, ended.calls) == (["b"], [])
+    assert ended.events == [("b", f"{NOTE} (in kube-scheduler memory).")]
+
+
+def test_a_victim_that_is_being_bound_is_deleted() -> None:
+    ended = evicted("b", reserved=[waiting_pod("b")])
+    assert [call for _, call in ended.calls] == ["patch_pod_status b", "delete b"]
+    assert ended.events == [("b", NOTE)]
+
+
+def test_a_victim_that_is_on_its_way_back_is_left_alone() -> None:
+    reserved = waiting_pod("b", Quota=99.0)
+    reserved.reject("Quota", "no")
+    ended = evicted("b", reserved=[reserved])
+    assert (ended.calls, ended.events, ended.messages[-1]) == ([], [], DONE)
+
+
+def test_it_is_looked_up_when_its_turn_comes() -> None:
+    """While others go, a victim that waited may have been let through."""
+    reserved = waiting_pod("b", Quota=99.0)
+    hesitating = {("delete", "a"): SLOW}
+    ended = evicted(
+        "ab", reserved=[reserved], fate=hesitating, before=lambda _: loop_at(1.0, lambda: reserved.allow("Quota"))
+    )
+    assert ended.events == [("a", NOTE), ("b", NOTE)]
+
+
+def loop_at(seconds: float, happens: Callable[[], object]) -> None:
+    asyncio.get_running_loop().call_later(seconds, happens)
+
+
+def gone(cluster: MemoryCluster) -> None:
+    for name in "abc":
+        cluster.remove(Pod, name, "default", grace=0)
+
+
+def others_of_that_name(cluster: MemoryCluster) -> None:
+    gone(cluster)
+    for name in "abc":
+        other = make_pod(name, node_name="n")
+        cluster.add(replace(other, metadata=replace(other.metadata, uid=f"other-{name}")))
+
+
+@pytest.mark.parametrize("vanish", [gone, others_of_that_name])
+def test_a_victim_that_has_vanished_is_no_failure_and_no_event(vanish: Callable[[MemoryCluster], None]) -> None:
+    ended = evicted(before=vanish)
+    assert ended.messages == [LAST, DONE]
+    assert ended.events == []
+    assert all(pod.metadata.deletion_timestamp is None for pod in ended.cluster.objects(Pod))
+
+
+@pytest.mark.parametrize("method", ["patch_pod_status", "delete"])
+@pytest.mark.parametrize("status", [403, 409, 500, 0])
+def test_a_failure_spares_the_last_victim(method: str, status: int, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        ended = evicted(fate={(method, "a"): refused(status)})
+    assert ended.messages == [FAILED]
+    assert not [call for _, call in ended.calls if call.endswith("c")]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"pod default/urgent cannot have all its victims: status {status}"
+    ]
+    assert ended.seconds >= REST
+
+
+def test_a_failure_spares_those_whose_turn_is_not_over() -> None:
+    ended = evicted(fate={("patch_pod_status", "a"): SLOW, ("delete", "b"): refused(403, delay=1.0)})
+    assert ended.messages == [FAILED]
+    assert (ended.seconds, ended.events) == (1.0 + REST, [])
+    assert ended.cluster.read(Pod, "a", "default").metadata.deletion_timestamp is None
+
+
+def test_a_failure_of_the_last_is_a_failure() -> None:
+    ended = evicted(fate={("delete", "c"): refused(403)})
+    assert ended.messages == [LAST, FAILED]
+    assert ended.events == [("a", NOTE), ("b", NOTE)]
+
+
+def test_a_status_that_is_refused_for_a_moment_is_no_failure() -> None:
+    flaky = iter([refused(500), refused(409)])
+
+    def falter(cluster: MemoryCluster) -> None:
+        cluster.faults.append(lambda method, *_: next(flaky, None) if method == "patch_pod_status" else None)
+
+    ended = evicted("c", before=falter)
+    assert ended.messages == [LAST, DONE]
+    assert ended.seconds == pytest.approx(0.06)
+
+
+def test_the_outranked_lose_their_nomination_first() -> None:
+    ended = evicted(outranked=True)
+    assert [call for _, call in ended.calls][:2] == ["patch_pod_status low", "patch_pod_status a"]
+    assert ended.cluster.read(Pod, "low", "default").status.nominated_node_name == ""
+    assert ended.messages == [LAST, DONE]
+
+
+def test_a_nomination_that_cannot_be_cleared_is_a_failure_but_the_victims_go() -> None:
+    ended = evicted(outranked=True, fate={("patch_pod_status", "low"): refused(403)})
+    assert ended.messages == [LAST, FAILED]
+    assert [name for name, _ in ended.events] == ["a", "b", "c"]
+
+
+def test_an_eviction_that_is_cancelled_reports_nothing() -> None:
+    async def main() -> list[Message]:
+        eviction = _Eviction("abc", (), {("delete", "a"): SLOW}, outranked=True)
+        running = asyncio.ensure_future(eviction.run())
+        await asyncio.sleep(1.0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return eviction.messages
+
+    assert run_virtual(main) == []
