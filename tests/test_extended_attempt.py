@@ -168,7 +168,7 @@ def test_preemption_chooses_from_what_extenders_leave(extenders: list[Extender],
     staged = stage(FULL, preempting(), extenders=extenders)
     decision = staged.step()
     assert (decision.nominated, decision.victims) == (node, (f"default/low-{node}",))
-    assert staged.evicted == [f"low-{node}"]
+    assert [victim.name for eviction in staged.evictions for victim in eviction.victims] == [f"low-{node}"]
     assert decision.message == "0/2 nodes are available: 2 full."
     assert [point for point, _ in decision.timings][-2:] == ["post_filter", "extender_preempt"]
 
@@ -197,7 +197,7 @@ def test_extenders_may_leave_nothing_to_preempt(answer: Any, said: str, nominate
     staged = stage(FULL, preempting(), extenders=[preempter(answer)])
     decision = staged.step()
     assert decision.message == f"0/2 nodes are available: 2 full. {said}"
-    assert (decision.result, decision.nominated, staged.evicted) == (Result.UNSCHEDULABLE, nominated, [])
+    assert (decision.result, decision.nominated, staged.evictions) == (Result.UNSCHEDULABLE, nominated, [])
     assert decision.rejectors == ("Full",)
 
 

@@ -12,6 +12,7 @@ from kframework.clock import VIRTUAL_EPOCH
 from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.config import default_configuration, parse
 from kframework.decision import Binding, Decision, Result
+from kframework.plugins.default_preemption import DefaultPreemption
 from kframework.registry import Registry
 from kframework.simulate import Outcome, Progress, simulate
 from kframework.testing import make_node, make_pod
@@ -116,6 +117,9 @@ def test_the_same_input_gives_the_same_decisions(seed: int) -> None:
 
 # -- extenders -----------------------------------------------------------------------------------------------------
 
+#: With DefaultPreemption, whether it is installed or not.
+PREEMPTING = Registry.of(DefaultPreemption)
+
 
 def test_extenders_are_asked_over_http() -> None:
     answers = {
@@ -180,3 +184,32 @@ def test_what_extenders_manage_is_not_counted() -> None:
         )
     assert simulation.outcomes[0].node == "b"
     assert [question["Pod"]["metadata"]["name"] for _, question in server.asked] == ["gpu"]
+
+
+@pytest.mark.parametrize(("kept", "victim"), [("ab", "cheap"), ("b", "dear")])
+def test_extenders_narrow_what_preemption_chooses_from(kept: str, victim: str) -> None:
+    def preempt(question: Any) -> object:
+        victims = question["NodeNameToVictims"]
+        meta = {name: {"Pods": [{"UID": pod["metadata"]["uid"]} for pod in victims[name]["Pods"]]} for name in kept}
+        return {"NodeNameToMetaVictims": meta}
+
+    pods = [
+        make_pod("cheap", cpu=3, node_name="a", priority=1),
+        make_pod("dear", cpu=3, node_name="b", priority=2),
+        make_pod("urgent", cpu=3, priority=9),
+    ]
+    with Server({"preempt": preempt}) as server:
+        config = parse(configuration(server.settings("preempt")))
+        simulation = simulate([make_node("a"), make_node("b"), *pods], config, registry=PREEMPTING)
+    assert simulation.decisions[0].victims == (f"default/{victim}",)
+    (urgent,) = (outcome for outcome in simulation.outcomes if outcome.pod == "default/urgent")
+    assert urgent.node == ("a" if victim == "cheap" else "b")
+
+
+def test_extenders_may_leave_nothing_to_preempt() -> None:
+    pods = [make_pod("low", cpu=3, node_name="a", priority=1), make_pod("urgent", cpu=3, priority=9)]
+    with Server({"preempt": {}}) as server:
+        config = parse(configuration(server.settings("preempt")))
+        simulation = simulate([make_node("a"), *pods], config, registry=PREEMPTING)
+    said = "no new claims to deallocate, preemption: no candidate node for preemption"
+    assert simulation.outcomes[1].message == f"0/1 nodes are available: 1 Insufficient cpu. {said}"

@@ -22,8 +22,8 @@ FLOORS = {
         3: "hookspecs plugin handle",
         4: "config registry profile",
         5: """
-            objections points outcome profiles effects attempt queue decision layers scoring cycle afresh budgets dry_runs
-            dry_run_memory preemption event_handlers pod_engine plugin_handle
+            objections points outcome profiles effects attempt queue decision layers scoring cycle afresh budgets
+            dry_runs dry_run_memory preemption event_handlers pod_engine plugin_handle
             extender_wire extender extenders extended_search extended_attempt
         """,
         6: "tracing metrics recording",
