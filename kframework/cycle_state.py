@@ -88,7 +88,9 @@ class CycleState:
         copy = CycleState()
         for key in self:
             value = self[key]
-            copy._values[key] = value.clone() if isinstance(value, Cloneable) else value
+            # `isinstance(value, Cloneable)` says the same in ten microseconds, and every dry run clones.
+            clone = getattr(value, "clone", None)
+            copy._values[key] = value if clone is None else clone()
         return copy
 
     def __repr__(self) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kframework.objects import (
     CSIDriver,
@@ -13,8 +15,10 @@ from kframework.objects import (
     CSIStorageCapacity,
     NodeSelector,
     ObjectMeta,
+    OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
+    Pod,
     StorageClass,
     Volume,
     VolumeNodeAffinity,
@@ -24,6 +28,7 @@ __all__ = [
     "affinity",
     "capacity",
     "claim",
+    "controlled",
     "driver",
     "ephemeral",
     "migrated",
@@ -48,6 +53,7 @@ def claim(
     annotations: Mapping[str, str] | None = None,
     phase: str = "",
     version: str = "",
+    metadata: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> PersistentVolumeClaim:
     """Make a claim to `size` of a class; `bound` to a volume, or with a `selected` node."""
@@ -56,13 +62,17 @@ def claim(
         said["pv.kubernetes.io/bind-completed"] = "yes"
     if selected is not None:
         said["volume.kubernetes.io/selected-node"] = selected
-    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "annotations": said}
+    about = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "annotations": said}
+    about |= {"resourceVersion": version} | dict(metadata or {})
     wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size} if size else {}}}
     stated = wanted | {"volumeName": bound, "storageClassName": of} | spec
-    return _read(
-        {"metadata": metadata | {"resourceVersion": version}, "spec": stated, "status": {"phase": phase}},
-        PersistentVolumeClaim,
-    )
+    return _read({"metadata": about, "spec": stated, "status": {"phase": phase}}, PersistentVolumeClaim)
+
+
+def controlled(of: PersistentVolumeClaim, by: Pod) -> PersistentVolumeClaim:
+    """Return the claim as its pod's own."""
+    owner = OwnerReference(api_version="v1", kind="Pod", name=by.metadata.name, uid=by.metadata.uid, controller=True)
+    return replace(of, metadata=replace(of.metadata, owner_references=(owner,)))
 
 
 def volume(
@@ -78,7 +88,7 @@ def volume(
     metadata: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> PersistentVolume:
-    """Make a volume, reached from nodes of an `affinity` only if told, `kept_for` the claim of a `reference` if told."""
+    """Make a volume; `on` is the `affinity` that says from where it is reached, `kept_for` a claim's `reference`."""
     stated = {"capacity": {"storage": size}, "storageClassName": of, "accessModes": ["ReadWriteOnce"]} | spec
     if on is not None:
         stated["nodeAffinity"] = on
@@ -130,8 +140,9 @@ def driver(name: str, *, counts: bool | None = True) -> CSIDriver:
 def capacity(
     name: str = "room", of: str = "csi", size: str | None = "10Gi", *, most: str | None = None, **labels: str
 ) -> CSIStorageCapacity:
-    """Say how much room a class has near the nodes of these labels (`_` standing for `-`)."""
-    topology = {"matchLabels": {key.replace("_", "-"): value for key, value in labels.items()}}
+    """Say how much room a class has near the nodes of these labels (`topology_kubernetes_io_zone` and the like)."""
+    known = {re.sub(r"\W", "_", key): key for key in (HOSTNAME, ZONE)}
+    topology = {"matchLabels": {known.get(key, key): value for key, value in labels.items()}}
     stated = {"metadata": {"name": name}, "storageClassName": of, "nodeTopology": topology}
     return _read(stated | {"capacity": size, "maximumVolumeSize": most}, CSIStorageCapacity)
 

@@ -49,11 +49,15 @@ class Watching(SchedulingQueue):
     def __init__(self, profiles: Profiles) -> None:
         super().__init__(profiles, lambda: VIRTUAL_EPOCH, Backoff())
         self.told: list[str] = []
+        #: The nodes to which the pods of these events were nominated.
+        self.nominated_to: list[str] = []
 
     def move(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
         others = [PendingPod(make_pod(f"x{n}", priority=n), ClusterState().interned) for n in (0, 5, 9)]
         to = "" if only is None else f" to {[other.priority for other in others if only(other)]}"
         self.told.append(event.label + to)
+        if isinstance(event.old, PodInfo):
+            self.nominated_to.append(event.old.nominated_node_name)
         super().move(event, only)
 
 
@@ -181,6 +185,38 @@ def test_a_nomination_in_memory_outlives_updates_that_know_of_none(held: str, up
     stage.cluster.nominator.put(stage.handlers.pending[POD.metadata.uid], held)
     stage.handlers.changed(update)
     assert stage.cluster.nominator.node_of(POD.metadata.uid) == node
+
+
+@pytest.mark.parametrize(
+    ("pod", "held", "node", "told"),
+    [
+        (POD, "a", "b", ["AssignedPodDelete to [0]"]),
+        (POD, "a", "", ["AssignedPodDelete to [0]"]),
+        (POD, "a", "a", []),
+        (POD, "", "a", []),
+        (nominated(POD, "a"), "a", "b", []),  # the change of the pod will tell
+    ],
+)
+def test_room_that_only_memory_kept_wakes_others_when_it_is_given_up(
+    pod: Pod, held: str, node: str, told: list[str]
+) -> None:
+    stage = Stage()
+    stage.handlers.changed(pod)
+    pending = stage.handlers.pending[POD.metadata.uid]
+    stage.cluster.nominator.put(pending, held)
+    stage.queue.told.clear()
+    stage.handlers.nominate(pending, node)
+    assert stage.cluster.nominator.node_of(POD.metadata.uid) == node
+    assert stage.queue.told == told
+
+
+def test_room_that_only_memory_kept_is_free_when_the_pod_is_gone() -> None:
+    stage = Stage()
+    stage.handlers.changed(POD)
+    stage.cluster.nominator.put(stage.handlers.pending[POD.metadata.uid], "a")
+    stage.handlers.gone(POD)
+    assert stage.queue.told == ["AssignedPodDelete to [0]"]
+    assert stage.queue.nominated_to == ["a"], "queueing hints look at it"
 
 
 # -- assumed pods --------------------------------------------------------------------------------------------------

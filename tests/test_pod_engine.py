@@ -7,20 +7,32 @@ from typing import cast
 
 import pytest
 
-from kframework import Handle, Plugin, PodInfo, Wait, error, unschedulable
+from kframework import Handle, Plugin, PodInfo, Preempt, Wait, error, unschedulable
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.decision import Decision, Result
 from kframework.effects import Eviction, Reservation
 from kframework.objects import ApiObject, PodCondition
+from kframework.plugin import Candidate
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profiles import Profiles
 from kframework.state.cluster import ClusterState
-from kframework.state.inbox import Activated, BindingEnded, BindingStarted, Changed, Gone, Nominated, Synced, Touched
+from kframework.state.inbox import (
+    Activated,
+    BindingEnded,
+    BindingStarted,
+    Changed,
+    Gone,
+    LastVictim,
+    Nominated,
+    PreemptionEnded,
+    Synced,
+    Touched,
+)
 from kframework.state.pods import PendingPod
 from kframework.status import Code, Status
 from kframework.testing import make_node, make_pod
-from tests.extension_points.scripted import plugin, profile
+from tests.extension_points.scripted import held, plugin, profile
 
 POD = make_pod()
 UID = POD.metadata.uid
@@ -190,6 +202,97 @@ def test_a_failed_binding_of_a_pod_that_is_gone_or_bound_requeues_nothing(gone: 
     assert len(stage.engine.queue) == 0 and len(stage.engine.queue.in_flight) == 0
     assert not stage.engine.handlers.pending
     assert len(stage.decisions) == 1
+
+
+# -- preemption ----------------------------------------------------------------------------------------------------
+
+
+VICTIM = make_pod("victim", node_name="a")
+GOING = make_pod("victim", node_name="a", deletion_timestamp="2026-01-01T00:00:00Z")
+
+
+def preempting_stage() -> Stage:
+    """Let the pod find that the victim must go; it is held back as long as that is under way."""
+
+    def pre_enqueue(pod: PendingPod) -> Status | None:
+        waits = held(finds).preemption.under_way(pod)
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("waits",)) if waits else None
+
+    def post_filter(state: object, pod: PendingPod, diagnosis: object) -> Preempt:
+        return Preempt((Candidate("a", (stage.engine.cluster.pods[VICTIM.metadata.uid],)),), lambda candidate: 0)
+
+    finds = plugin("Finds", filter=unschedulable("full"), post_filter=post_filter, pre_enqueue=pre_enqueue)
+    stage = Stage(finds, objects=[make_node("a"), VICTIM, POD])
+    stage.engine.step()
+    return stage
+
+
+def test_victims_are_sent_away_outside() -> None:
+    stage = preempting_stage()
+    (eviction,) = stage.evictions
+    assert (eviction.attempt, eviction.profile, eviction.plugin) == (1, "default-scheduler", "Finds")
+    assert (eviction.preemptor.uid, eviction.node_name, eviction.outranked) == (UID, "a", ())
+    assert [victim.name for victim in eviction.victims] == ["victim"]
+    assert not stage.engine.settled
+    stage.engine.offer(PreemptionEnded(UID, 1, failed=False))
+    stage.steps()
+    assert stage.engine.settled and len(stage.decisions) == 1
+    assert stage.engine.cluster.nominator.node_of(UID) == "a"
+
+
+def test_a_preemptor_waits_until_its_last_victim_is_going() -> None:
+    stage = preempting_stage()
+    pod = stage.engine.handlers.pending[UID]
+    seen = []
+    for message in (LastVictim(UID, 1, VICTIM.metadata.uid), Changed(GOING), PreemptionEnded(UID, 1, failed=False)):
+        seen.append(stage.engine.preemption.under_way(pod))
+        stage.engine.offer(message)
+        stage.steps()
+    assert [*seen, stage.engine.preemption.under_way(pod)] == [True, True, False, False]
+
+
+def test_a_preemptor_whose_victims_stay_is_tried_again() -> None:
+    stage = preempting_stage()
+    stage.engine.offer(PreemptionEnded(UID, 1, failed=True))
+    stage.steps()
+    assert [decision.attempt for decision in stage.decisions] == [1, 2]
+    stage.engine.offer(PreemptionEnded(UID, 1, failed=True))
+    stage.steps()
+    assert len(stage.decisions) == 2, "that was said of an older preemption"
+
+
+def test_what_would_have_woken_the_preemptor_before_wakes_it_at_the_end() -> None:
+    stage = preempting_stage()
+    stage.engine.queue.activate(UID)
+    assert stage.engine.queue.pending()["gated"] == 1
+    stage.engine.offer(PreemptionEnded(UID, 1, failed=False))
+    stage.steps()
+    assert len(stage.decisions) == 2
+
+
+def test_the_end_of_a_preemption_by_a_pod_that_is_gone_wakes_nobody() -> None:
+    stage = preempting_stage()
+    for message in (Gone(POD), PreemptionEnded(UID, 1, failed=True)):
+        stage.engine.offer(message)
+    stage.steps()
+    assert len(stage.decisions) == 1 and stage.engine.settled
+
+
+def test_a_nomination_that_the_api_has_not_heard_of_stays_when_nothing_is_said_about_it() -> None:
+    stage = Stage(plugin("A", filter=unschedulable("no"), post_filter=None), objects=[make_node("a"), POD])
+    for message in stage.engine.inbox.drain():
+        stage.engine._apply(message)
+    stage.engine.offer(Nominated(UID, "a"))
+    stage.steps()
+    assert stage.decisions[0].nominated is None
+    assert stage.engine.cluster.nominator.node_of(UID) == "a"
+
+
+def test_an_assumed_pod_cannot_be_nominated() -> None:
+    stage = bound_stage()
+    stage.engine.offer(Nominated(UID, "a"))
+    stage.steps()
+    assert len(stage.engine.cluster.nominator) == 0
 
 
 # -- time ----------------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ __all__ = [
     "is_bound",
     "is_claimed_by",
     "is_controlled_by",
+    "is_free",
     "requested",
     "volume_class",
 ]
@@ -83,6 +84,11 @@ def is_claimed_by(volume: PersistentVolume, claim: PersistentVolumeClaim) -> boo
     if by is None or (by.namespace, by.name) != (metadata.namespace, metadata.name):
         return False
     return by.uid in ("", metadata.uid)
+
+
+def is_free(volume: PersistentVolume) -> bool:
+    """Tell whether a volume waits for a claim: it is available and kept for none."""
+    return volume.spec.claim_ref is None and volume.status.phase == "Available"
 
 
 def is_controlled_by(metadata: ObjectMeta, uid: str) -> bool:
@@ -145,8 +151,7 @@ class Wanted:
         """Tell whether the claim can have a volume that is kept for nobody: it is available and matches in all."""
         labels: Mapping[str, str] = volume.metadata.labels
         return (
-            volume.spec.claim_ref is None
-            and volume.status.phase == "Available"
+            is_free(volume)
             and self.suits(volume)
             and self._access_modes.issubset(volume.spec.access_modes)
             and (self._selector is None or self._selector(labels))

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from kframework.objects.pod import Volume
 from kframework.objects.storage import PersistentVolume, PersistentVolumeSpec
-from kframework.objects.volumes import CSISource
+from kframework.objects.volumes import AzureDisk, CSISource
 
 __all__ = ["DRIVERS", "TranslationError", "in_tree_plugin", "translated_inline", "translated_volume", "volume_driver"]
 
@@ -89,7 +89,7 @@ def _translated(source: Volume | PersistentVolumeSpec, zones: str) -> CSISource 
     elif source.cinder is not None:
         handle = source.cinder.volume_id
     elif source.azure_disk is not None:
-        handle = source.azure_disk.disk_uri
+        handle = _azure_handle(source.azure_disk)
     elif source.portworx_volume is not None:
         handle = source.portworx_volume.volume_id
     return CSISource(driver=DRIVERS[plugin], volume_handle=handle)
@@ -106,6 +106,13 @@ def _ebs_handle(volume_id: str) -> str:
     if not _EBS_VOLUME.fullmatch(handle):
         raise TranslationError(f"Invalid format for AWS volume ({volume_id})")
     return handle
+
+
+def _azure_handle(disk: AzureDisk) -> str:
+    """Return the disk's URI; only managed disks were taken over by the driver."""
+    if disk.kind is not None and disk.kind.lower() != "managed":
+        raise TranslationError(f"unsupported azure disk kind {disk.kind}: only managed disks have a CSI driver")
+    return disk.disk_uri
 
 
 def _gce_place(label: str) -> str:

@@ -77,6 +77,7 @@ class AzureDisk(ApiStruct, frozen=True, kw_only=True):
 
     disk_name: str = ""
     disk_uri: str = msgspec.field(default="", name="diskURI")
+    kind: str | None = None
     read_only: bool = False
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -57,8 +57,8 @@ REASON = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = f"{REASON} (missing required label)"
 
 _SKEWED, _UNLABELLED = unschedulable(REASON), unresolvable(UNLABELLED)
-# Reason bits.
-_TOO_MANY, _NO_LABEL = 1, 2
+# Reason bits: 1 stands for too many pods.
+_NO_LABEL = 2
 
 #: What default constraints are deduced from, and the resources under which its events come.
 _Selecting = Service | ReplicationController | ReplicaSet | StatefulSet
@@ -291,7 +291,7 @@ class _Limits:
         if not all(limit.counts.topology.cells[row] for limit in self._limits):
             return
         for constraint, counts, _ in self._limits:
-            if constraint.selector.matches(other.labels) and (counts.among is None or counts.among.has(row)):
+            if constraint.selector.matches(other.labels):
                 counts.add(row, more)
 
     def objection(self, row: int) -> Status | None:
@@ -329,8 +329,8 @@ def _limits(pod: PendingPod, nodes: NodeTable, constraints: Sequence[SpreadConst
     keys = topology_keys(constraints)
     limits = []
     for constraint in constraints:
+        among = partial(node_sets.of, pod, keys, affinity=constraint.honors_affinity, taints=constraint.honors_taints)
         topology, count = nodes.label(constraint.topology_key), nodes.counters.count(constraint.counted)
-        among = node_sets.of(pod, keys, affinity=constraint.honors_affinity, taints=constraint.honors_taints)
         counts = DomainCounts(nodes, topology, count, among, constraint.min_domains)
         limits.append(_Limit(constraint, counts, constraint.max_skew - constraint.selector.matches(pod.labels)))
     return _Limits(limits)

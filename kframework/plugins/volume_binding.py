@@ -278,10 +278,11 @@ class VolumeBinding(Plugin):
         return [
             ClusterEvent(EventResource.STORAGE_CLASS, new_or_changed, after_class_change),
             ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, new_or_changed, after_claim_change),
-            ClusterEvent(EventResource.PERSISTENT_VOLUME, new_or_changed),
+            # A volume that goes takes its claim's only choice with it: what else there is may do.
+            ClusterEvent(EventResource.PERSISTENT_VOLUME, new_or_changed | ActionType.DELETE),
             ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
-            ClusterEvent(EventResource.CSI_NODE, new_or_changed, after_csi_node_change),
-            ClusterEvent(EventResource.CSI_DRIVER, ActionType.UPDATE, after_driver_change),
+            ClusterEvent(EventResource.CSI_NODE, new_or_changed | ActionType.DELETE, after_csi_node_change),
+            ClusterEvent(EventResource.CSI_DRIVER, ActionType.UPDATE | ActionType.DELETE, after_driver_change),
             ClusterEvent(EventResource.CSI_STORAGE_CAPACITY, new_or_changed, after_capacity_change),
         ]
 
@@ -298,14 +299,21 @@ def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: 
     return _queue_if(any(claim_name(pod.name, volume) == new.metadata.name for volume in pod.spec.volumes))
 
 
-def after_csi_node_change(pod: PendingPod, old: CSINode | None, new: CSINode) -> QueueingHint:
-    """Queue the pod for a node on which other plugins are migrated than before."""
-    return _queue_if(old is None or migrated_plugins(old) != migrated_plugins(new))
+def after_csi_node_change(pod: PendingPod, old: CSINode | None, new: CSINode | None) -> QueueingHint:
+    """Queue the pod for a node that is new, or on which other plugins are migrated than before."""
+    if old is None:
+        return QueueingHint.QUEUE
+    left = migrated_plugins(new) if new is not None else frozenset()
+    return _queue_if(migrated_plugins(old) != left)
 
 
-def after_driver_change(pod: PendingPod, old: CSIDriver, new: CSIDriver) -> QueueingHint:
-    """Queue the pod for a driver that no longer asks for room to be looked after."""
-    return _queue_if(bool(old.spec.storage_capacity) and not new.spec.storage_capacity)
+def after_driver_change(pod: PendingPod, old: CSIDriver, new: CSIDriver | None) -> QueueingHint:
+    """Queue the pod for a driver whose room is not looked at any more, whatever volumes the pod has.
+
+    kube-scheduler asks whether the pod has an inline volume of the driver; but room is looked at for claims.
+    """
+    looked_at = new is not None and bool(new.spec.storage_capacity)
+    return _queue_if(bool(old.spec.storage_capacity) and not looked_at)
 
 
 def after_capacity_change(pod: PendingPod, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> QueueingHint:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import cached_property
 from typing import ClassVar
+
+import numpy as np
 
 from kframework import (
     ActionType,
@@ -25,7 +27,8 @@ from kframework import (
 from kframework.cycle_state import StateKey
 from kframework.events import QueueingHint
 from kframework.objects import PersistentVolumeClaim, PodSpec, Volume
-from kframework.plugin import Reads
+from kframework.plugin import Reads, Rows, Scores
+from kframework.state.chosen_pods import ChosenPods
 
 __all__ = ["CLAIM_IN_USE", "DISK_TAKEN", "VolumeRestrictions"]
 
@@ -35,6 +38,8 @@ CLAIM_IN_USE = (
 )
 
 _TAKEN, _IN_USE = unschedulable(DISK_TAKEN), unschedulable(CLAIM_IN_USE)
+# Reason bits.
+_DISK, _CLAIM = 1, 2
 
 _ONE_POD = "ReadWriteOncePod"
 
@@ -45,8 +50,8 @@ class OwnClaims:
     __slots__ = ("conflicts", "names")
 
     def __init__(self, names: frozenset[str], conflicts: int) -> None:
-        self.names = names
-        self.conflicts = conflicts
+        self.names: frozenset[str] = names
+        self.conflicts: int = conflicts
 
     def clone(self) -> OwnClaims:
         """Return a copy for a what-if."""
@@ -110,13 +115,34 @@ class VolumeRestrictions(Plugin):
             return _TAKEN
         return _IN_USE if state[_CLAIMS].conflicts > 0 else None
 
+    @hookimpl
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        bits = np.full(nodes.capacity, _CLAIM if state[_CLAIMS].conflicts > 0 else 0, dtype=np.int64)
+        wanted = disks(pod)
+        if wanted:
+            self._mounting.catch_up(nodes)
+            for row, others in self._mounting.by_row.items():
+                if any(_conflict(wanted, disks(other)) for other in others):
+                    bits[row] |= _DISK
+        return bits[rows]
+
+    @hookimpl
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        return _TAKEN if bits & _DISK else _IN_USE
+
+    @cached_property
+    def _mounting(self) -> ChosenPods:
+        """The pods that have such disks mounted: hardly any, as a rule."""
+        return ChosenPods(disks)
+
     # -- events ----------------------------------------------------------------------------------------------------
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         return [
             ClusterEvent(EventResource.POD, ActionType.DELETE, after_pod_is_gone),
-            ClusterEvent(EventResource.NODE, ActionType.ADD),
+            # What the pods of a node that has gone used is free before they are deleted too.
+            ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.DELETE),
             ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, after_claim_added),
         ]
 
@@ -142,16 +168,16 @@ def disks(pod: PodInfo) -> tuple[Volume, ...]:
 
 
 def _disks(spec: PodSpec) -> tuple[Volume, ...]:
-    return tuple(
-        volume
-        for volume in spec.volumes
-        if volume.gce_persistent_disk or volume.aws_elastic_block_store or volume.iscsi or volume.rbd
-    )
+    return tuple(volume for volume in spec.volumes if _is_disk(volume))
 
 
-def _conflict(wanted: Iterable[Volume], mounted: Iterable[Volume]) -> bool:
-    mounted = tuple(mounted)
-    return bool(mounted) and any(_same_disk(one, other) for one in wanted for other in mounted)
+def _is_disk(volume: Volume) -> bool:
+    sources = (volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd)
+    return any(source is not None for source in sources)
+
+
+def _conflict(wanted: tuple[Volume, ...], mounted: tuple[Volume, ...]) -> bool:
+    return any(_same_disk(one, other) for one in wanted for other in mounted)
 
 
 def _same_disk(one: Volume, other: Volume) -> bool:

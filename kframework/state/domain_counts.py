@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,18 +20,24 @@ _NO_DOMAIN = 2**31 - 1
 
 
 class DomainCounts:
-    """The pods of a count per domain, on the nodes of a set (None: on all that carry the label).
+    """The pods of a count per domain, on the nodes `among` which they count (None: all that carry the label).
 
     Current at every look, also in the middle of a what-if. With fewer than `min_domains` domains the fewest are 0.
     """
 
     def __init__(
-        self, nodes: NodeTable, topology: Topology, count: PodCount, among: NodeSet | None, min_domains: int
+        self,
+        nodes: NodeTable,
+        topology: Topology,
+        count: PodCount,
+        among: Callable[[], NodeSet | None],
+        min_domains: int,
     ) -> None:
         self.topology: Topology = topology
-        self.among: NodeSet | None = among
         self._nodes = nodes
         self._count = count
+        self._find_nodes = among
+        self._among: NodeSet | None
         self._min_domains = min_domains
         self._position = NEVER
         self._tally: Tally
@@ -45,7 +53,8 @@ class DomainCounts:
         return self._tally, 0 if len(self._domains) < self._min_domains else self._fewest
 
     def _recount(self) -> None:
-        among, topology = self.among, self.topology
+        among, topology = self._find_nodes(), self.topology
+        self._among = among
         if among is None:
             self._tally, self._domains = self._count.domains(topology), topology.present
         else:
@@ -58,7 +67,7 @@ class DomainCounts:
     def frozen(self) -> FrozenCounts:
         """Return a copy that no change of the tables changes."""
         tally, _ = self.look()
-        return FrozenCounts(self.topology, self.among, tally, self._domains, self._fewest, self._min_domains)
+        return FrozenCounts(self.topology, self._among, tally, self._domains, self._fewest, self._min_domains)
 
     def add(self, row: int, more: int) -> None:
         """Do nothing: these counts see the change for themselves."""
@@ -81,7 +90,7 @@ class FrozenCounts:
         min_domains: int,
     ) -> None:
         self.topology: Topology = topology
-        self.among: NodeSet | None = among
+        self._among = among
         self._tally = Tally(len(tally.values))
         self._tally.values[:] = tally.values
         self._tally.total = tally.total
@@ -97,7 +106,9 @@ class FrozenCounts:
         return self._tally, 0 if len(self._domains) < self._min_domains else self._fewest
 
     def add(self, row: int, more: int) -> None:
-        """Count so many pods more in the domain of a row."""
+        """Count so many pods more on a row, if its node counts."""
+        if self._among is not None and not self._among.has(row):
+            return
         code = self.topology.cells[row]
         if code != self._changed:
             self._changed, self._elsewhere = code, self._fewest_beside(code)
@@ -112,7 +123,7 @@ class FrozenCounts:
 
     def frozen(self) -> FrozenCounts:
         """Return a copy."""
-        return FrozenCounts(self.topology, self.among, self._tally, self._domains, self._fewest, self._min_domains)
+        return FrozenCounts(self.topology, self._among, self._tally, self._domains, self._fewest, self._min_domains)
 
     def __repr__(self) -> str:
         tally, fewest = self.look()

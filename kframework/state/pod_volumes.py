@@ -138,19 +138,22 @@ class PodClaims:
     def _matched(
         self, nodes: NodeTable, rows: NDArray[np.int64], places: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.int64], tuple[PersistentVolumeClaim, ...]]]:
-        """Group the places of rows by the claims that get no free volume there."""
-        if not len(places) or not any(candidates.differ_by_node for candidates in self._candidates):
-            yield places, self._match({})[1] if len(places) else ()
+        """Group places of rows by the claims that get no free volume there: nodes of the same labels get the same."""
+        if not len(places):
             return
-        infos = nodes.by_row
-        groups: dict[tuple[int, ...], tuple[tuple[PersistentVolumeClaim, ...], list[int]]] = {}
-        for place in places.tolist():
-            row = int(rows[place])
-            info = infos[row] if row < nodes.size else None
-            unmatched = self._match(info.labels)[1] if info is not None else ()
-            groups.setdefault(tuple(map(id, unmatched)), (unmatched, []))[1].append(place)
-        for unmatched, alike in groups.values():
-            yield np.array(alike, dtype=np.int64), unmatched
+        keys = sorted(frozenset[str]().union(*(candidates.labels for candidates in self._candidates)))
+        kinds, kind_of = _kinds(nodes, keys, rows[places])
+        groups: dict[tuple[int, ...], int] = {}
+        missing: list[tuple[PersistentVolumeClaim, ...]] = []
+        group_of = np.zeros(len(kinds), dtype=np.int64)
+        for number, labels in enumerate(kinds):
+            unmatched = self._match(labels)[1]
+            group = groups.setdefault(tuple(map(id, unmatched)), len(missing))
+            if group == len(missing):
+                missing.append(unmatched)
+            group_of[number] = group
+        for group, unmatched in enumerate(missing):
+            yield places[group_of[kind_of] == group], unmatched
 
     def _provision_column(
         self, claims: Iterable[PersistentVolumeClaim], nodes: NodeTable, rows: NDArray[np.int64]
@@ -179,6 +182,23 @@ class PodClaims:
 
     def _provision(self, claim: PersistentVolumeClaim) -> _Provision:
         return self._provisions[claim.metadata.name]
+
+
+def _kinds(
+    nodes: NodeTable, keys: Sequence[str], rows: NDArray[np.int64]
+) -> tuple[list[dict[str, str]], NDArray[np.int64]]:
+    """Tell the different sets of values that these labels have on these rows, and which of them each row has."""
+    columns = [nodes.label(key) for key in keys]
+    packed = np.zeros(len(rows), dtype=np.int64)
+    for column in columns:
+        # Numbered anew after each label, so that the product of two never grows beyond what an integer holds.
+        packed = np.unique(packed * len(column.meanings) + column.values[rows], return_inverse=True)[1]
+    _, firsts, kind_of = np.unique(packed, return_index=True, return_inverse=True)
+    kinds = []
+    for row in rows[firsts].tolist():
+        meanings = ((key, column.meanings[column.cells[row]]) for key, column in zip(keys, columns, strict=True))
+        kinds.append({key: meaning for key, meaning in meanings if meaning is not None})
+    return kinds, kind_of
 
 
 class VolumeReach:

@@ -28,13 +28,17 @@ class Reach:
     A term that says nothing at all, or that does not parse, matches no node.
     """
 
-    __slots__ = ("_compiled", "_terms", "anywhere")
+    __slots__ = ("_compiled", "_terms", "anywhere", "labels")
 
     def __init__(self, terms: Iterable[NodeSelectorTerm]) -> None:
         said = (term for term in terms if term.match_expressions or term.match_fields)
         sound = [replace(term, match_fields=()) for term in said if not NodeSelector((term,)).errors]
         #: Whether every node is among them.
         self.anywhere: bool = any(not term.match_expressions for term in sound)
+        #: The labels that decide; none where every node is among them.
+        self.labels: frozenset[str] = frozenset(each.key for term in sound for each in term.match_expressions)
+        if self.anywhere:
+            self.labels = frozenset()
         self._terms = tuple(sound)
         self._compiled = NodeSelector(sound)
 

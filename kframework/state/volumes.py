@@ -14,7 +14,7 @@ from kframework.objects import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from kframework.objects.claims import Wanted, capacity, is_claimed_by, volume_class
+from kframework.objects.claims import Wanted, capacity, is_claimed_by, is_free, volume_class
 from kframework.objects.csi_topology import migrated_plugins
 from kframework.quantity import value
 from kframework.state.objects import ObjectStore, Stores
@@ -41,6 +41,7 @@ class ClassVolumes:
 
     Free volumes stand by where they can be reached: `anywhere`; by the value of one node label, as local volumes are;
     or in some other way (`elsewhere`). `kept` are those kept for a claim, or bound to it, by its namespace and name.
+    `reach_of` says from where each of them is reached, by its name.
     """
 
     def __init__(self) -> None:
@@ -51,12 +52,14 @@ class ClassVolumes:
         self.reach_of: dict[str, Reach] = {}
 
     def add(self, volume: PersistentVolume) -> None:
-        """Take a volume in."""
-        reach = self.reach_of[volume.metadata.name] = Reach.of_volume(volume.spec.node_affinity)
-        entry = _entry(volume)
-        by = volume.spec.claim_ref
+        """Take a volume in; one that is neither free nor kept for anybody has no place."""
+        name, by = volume.metadata.name, volume.spec.claim_ref
+        reach = self.reach_of[name] = Reach.of_volume(volume.spec.node_affinity)
+        entry = (capacity(volume), name, volume)
         if by is not None:
             insort(self.kept.setdefault((by.namespace, by.name), []), entry)
+        elif not is_free(volume):
+            return
         elif reach.anywhere:
             insort(self.anywhere, entry)
         elif reach.label_values is None:
@@ -68,15 +71,17 @@ class ClassVolumes:
 
     def remove(self, volume: PersistentVolume) -> None:
         """Leave a volume out."""
-        reach = self.reach_of.pop(volume.metadata.name)
-        entry = _entry(volume)
-        by = volume.spec.claim_ref
+        name, by = volume.metadata.name, volume.spec.claim_ref
+        reach = self.reach_of.pop(name)
+        entry = (capacity(volume), name)
         if by is not None:
             _take_out(self.kept, (by.namespace, by.name), entry)
+        elif not is_free(volume):
+            return
         elif reach.anywhere:
-            del self.anywhere[bisect_left(self.anywhere, entry[:2])]
+            del self.anywhere[bisect_left(self.anywhere, entry)]
         elif reach.label_values is None:
-            del self.elsewhere[bisect_left(self.elsewhere, entry[:2])]
+            del self.elsewhere[bisect_left(self.elsewhere, entry)]
         else:
             key, values = reach.label_values
             for value in dict.fromkeys(values):
@@ -88,13 +93,9 @@ class ClassVolumes:
         return len(self.reach_of)
 
 
-def _entry(volume: PersistentVolume) -> Entry:
-    return capacity(volume), volume.metadata.name, volume
-
-
-def _take_out(entries_by: dict[Key, list[Entry]], key: Key, entry: Entry) -> None:
+def _take_out(entries_by: dict[Key, list[Entry]], key: Key, entry: tuple[int, str]) -> None:
     entries = entries_by[key]
-    del entries[bisect_left(entries, entry[:2])]
+    del entries[bisect_left(entries, entry)]
     if not entries:
         del entries_by[key]
 
@@ -110,10 +111,11 @@ class Candidates:
         self._sifted: dict[tuple[str, str], list[Entry]] = {}
 
     @property
-    def differ_by_node(self) -> bool:
-        """Whether some of them cannot be reached from everywhere."""
-        kept_somewhere = any(not self._volumes.reach_of[name].anywhere for _, name, _ in self._kept)
-        return kept_somewhere or bool(self._volumes.by_label or self._volumes.elsewhere)
+    def labels(self) -> frozenset[str]:
+        """The node labels on which the choice depends; none where it is the same for all nodes."""
+        volumes = self._volumes
+        reaches = [volumes.reach_of[name].labels for _, name, _ in (*self._kept, *volumes.elsewhere)]
+        return frozenset(volumes.by_label).union(*reaches)
 
     def best(self, labels: Mapping[str, str], taken: Set[str]) -> PersistentVolume | None:
         """Choose for a node of these labels, leaving out the volumes of these names.
@@ -124,16 +126,21 @@ class Candidates:
         for _, name, volume in self._kept:
             if name not in taken:
                 return volume if self._volumes.reach_of[name].covers(labels) else None
-        smallest = min(self._smallest(labels, taken), default=None)
+        smallest: Entry | None = None
+        for entries in self._reached(labels):
+            first = next((entry for entry in entries if entry[1] not in taken), None)
+            if first is not None and (smallest is None or first < smallest):
+                smallest = first
         return smallest[2] if smallest is not None else None
 
-    def _smallest(self, labels: Mapping[str, str], taken: Set[str]) -> Iterator[Entry]:
-        """Name the smallest of each place that the node reaches."""
+    def _reached(self, labels: Mapping[str, str]) -> Iterator[Iterable[Entry]]:
+        """List the volumes that a node reaches and the claim may take, place by place, each the smallest first."""
         volumes = self._volumes
         for place, entries in self._places(labels):
-            yield from _first(self._sift(place, entries), taken)
-        reached = (each for each in volumes.elsewhere if volumes.reach_of[each[1]].covers(labels))
-        yield from _first((each for each in reached if self._wanted.may_take(each[2])), taken)
+            yield self._sift(place, entries)
+        if volumes.elsewhere:
+            fitting = self._sift(("", "elsewhere"), volumes.elsewhere)
+            yield (each for each in fitting if volumes.reach_of[each[1]].covers(labels))
 
     def _places(self, labels: Mapping[str, str]) -> Iterator[tuple[tuple[str, str], list[Entry]]]:
         volumes = self._volumes
@@ -149,14 +156,6 @@ class Candidates:
             large_enough = entries[bisect_left(entries, (self._wanted.size,)) :]
             self._sifted[place] = [each for each in large_enough if self._wanted.may_take(each[2])]
         return self._sifted[place]
-
-
-def _first(entries: Iterable[Entry], taken: Set[str]) -> Iterator[Entry]:
-    """Yield the first entry that is not taken, if there is one."""
-    for entry in entries:
-        if entry[1] not in taken:
-            yield entry
-            return
 
 
 # -- indexes over the stores ---------------------------------------------------------------------------------------

@@ -11,7 +11,17 @@ from typing import TypeVar
 
 import msgspec
 
-from kframework.objects import Affinity, Container, ContainerPort, Node, Pod, RawQuantity, TopologySpreadConstraint
+from kframework.objects import (
+    Affinity,
+    ApiObject,
+    Container,
+    ContainerPort,
+    Node,
+    Pod,
+    RawQuantity,
+    TopologySpreadConstraint,
+)
+from kframework.objects.kinds import reference
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing.builders import make_container, make_node, make_pod
@@ -157,16 +167,27 @@ def _pick(random: Random, options: Sequence[T]) -> list[T]:
 class RandomCluster:
     """A cluster that starts at random and to which one thing after another happens.
 
-    `nodes` and `pods` are mixed in: these nodes are there from the start, copies of these pods run on nodes and are
-    among the `pending` ones. One cluster in four has so many nodes that columnar forms are used.
+    `nodes`, `pods` and `objects` are mixed in: these nodes are there from the start, copies of these pods run on nodes
+    and are among the `pending` ones, these objects come and go, one version of them after the other. One cluster in
+    four has so many nodes that columnar forms are used.
     """
 
-    def __init__(self, random: Random, *, nodes: Iterable[Node] = (), pods: Iterable[Pod] = ()) -> None:
+    def __init__(
+        self,
+        random: Random,
+        *,
+        nodes: Iterable[Node] = (),
+        pods: Iterable[Pod] = (),
+        objects: Iterable[ApiObject] = (),
+    ) -> None:
         self.random = random
         self.state: ClusterState = ClusterState()
         self._nodes = {node.metadata.name: node for node in nodes}
         self._pods = tuple(pods)
+        self._objects = tuple(objects)
         self._made = 0
+        for _ in self._objects:
+            self._change_object()
         for node in self._nodes.values():
             self.state.put_node(node)
         for _ in range(random.randint(21, 30) if random.random() < 0.25 else random.randint(1, 6)):
@@ -193,6 +214,7 @@ class RandomCluster:
             self._assume_pod,
             self._add_node,
             self._remove_node,
+            *[self._change_object] * (2 if self._objects else 0),
         )
         if self.random.random() < 0.3:
             return self._what_if(look)
@@ -260,6 +282,17 @@ class RandomCluster:
     def _some_pod(self) -> PodInfo | None:
         pods = [pod for pod in self.state.pods.values() if pod.row >= 0]
         return self.random.choice(pods) if pods else None
+
+    # -- all else --------------------------------------------------------------------------------------------------
+
+    def _change_object(self) -> str:
+        given = self.random.choice(self._objects)
+        store, metadata = self.state.objects(type(given)), given.metadata
+        if store.get(metadata.name, metadata.namespace) is not None and self.random.random() < 0.3:
+            store.remove(metadata)
+            return f"{reference(given)} removed"
+        store.put(metadata, given)
+        return f"{reference(given)} changed"
 
     # -- what if ---------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from kframework.afresh import VerificationError, verify
 from kframework.cycle import Rotation, Search
 from kframework.cycle_state import CycleState
 from kframework.layers import Layers
-from kframework.objects import Node, Pod
+from kframework.objects import ApiObject, Node, Pod
 from kframework.outcome import Failed
 from kframework.plugin import MAX_SCORE, NodeNames, Plugin, Rows
 from kframework.profile import FilterStep, Profile, ScoreStep, Step
@@ -64,18 +64,20 @@ def check_plugin(
     args: Mapping[str, object] | None = None,
     nodes: Iterable[Node] = (),
     pods: Iterable[Pod] = (),
+    objects: Iterable[ApiObject] = (),
     examples: int = 12,
     seed: int = 0,
 ) -> Reached:
     """Ask a plugin about `examples` random clusters; raise ContractViolation where it breaks the contract.
 
-    `args` are spelled as in YAML. `nodes` and `pods` are mixed into the clusters: give some that the plugin is about.
-    See from the answer that the questions met every branch of the plugin. The same seed asks the same questions.
-    Raises ConfigError for a plugin that cannot be loaded.
+    `args` are spelled as in YAML. `nodes`, `pods` and `objects` (of all other kinds) are mixed into the clusters: give
+    some that the plugin is about, and of an object that changes several versions. See from the answer that the
+    questions met every branch of the plugin. The same seed asks the same questions. Raises ConfigError for a plugin
+    that cannot be loaded.
     """
-    nodes, pods, reached = list(nodes), list(pods), Reached()
+    nodes, pods, objects, reached = list(nodes), list(pods), list(objects), Reached()
     for example in range(examples):
-        cluster = RandomCluster(Random(f"{seed}/{example}"), nodes=nodes, pods=pods)
+        cluster = RandomCluster(Random(f"{seed}/{example}"), nodes=nodes, pods=pods, objects=objects)
         profile = profile_of(plugin, args or {}, cluster.state)
         _Inquiry(profile, profile.plugins[plugin.name], cluster, reached, f"example {example} of seed {seed}").run()
     return reached

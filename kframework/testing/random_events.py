@@ -61,8 +61,9 @@ class RandomEvents:
     """The objects of a cluster, and what happens to them.
 
     `nodes`, `pods` and `objects` are mixed in: these nodes come, go and lend what they have to others, copies of these
-    pods run and wait, these objects come, go and get labels. There are few nodes and pods at a time: where any pod
-    finds a place, none waits for anything.
+    pods run and wait, these objects come, go and get labels, one version of them after the other; the more there are,
+    the more happens to them. There are few nodes and pods at a time: where any pod finds a place, none waits for
+    anything.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class RandomEvents:
         self.random = random
         self._given_nodes = tuple(nodes)
         self._given_pods = tuple(pods)
-        self._possible = (*_OTHERS, *objects)
+        self._given_others = tuple(objects)
         self._nodes: dict[str, Node] = {}
         self._pods: dict[str, Pod] = {}
         self._others: dict[str, ApiObject] = {}
@@ -97,7 +98,7 @@ class RandomEvents:
             *[self._change_pod] * 4,
             *[self._create_pod] * 2,
             *[self._remove_pod] * 2,
-            *[self._change_other] * 3,
+            *[self._change_other] * (3 + len(self._given_others) // 2),
             self._add_node,
             self._remove_node,
             self._start_pod,
@@ -209,7 +210,7 @@ class RandomEvents:
     # -- all else --------------------------------------------------------------------------------------------------
 
     def _change_other(self) -> Changed | Gone:
-        possible = self.random.choice(self._possible)
+        possible = self.random.choice((*_OTHERS, *self._given_others))
         key = reference(possible)
         if key in self._others and self.random.random() < 0.5:
             return Gone(self._others.pop(key))

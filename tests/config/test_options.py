@@ -15,6 +15,7 @@ def test_defaults() -> None:
     assert options == Options()
     assert (options.seed, options.layer_memory, options.layer_memory_bytes) == (0, "256Mi", 256 * 2**20)
     assert options.pod_max_in_unschedulable_pods_duration == Duration(300)
+    assert options.preempt_other_schedulers_pods
     tracing = options.tracing
     assert (tracing.exporter, tracing.endpoint, tracing.sampling_rate_per_million) == ("none", None, 0)
 
@@ -23,11 +24,13 @@ def test_what_is_written_holds() -> None:
     options = parse(
         OWN + "seed: 42\nlayerMemory: 1Gi\ntracing: {exporter: otlp, endpoint: 'http://c:4318',"
         " samplingRatePerMillion: 1000000}\npodMaxInUnschedulablePodsDuration: 10m\n"
+        "preemptOtherSchedulersPods: false\n"
     ).options
     assert (options.seed, options.layer_memory_bytes) == (42, 2**30)
     assert options.tracing.exporter == "otlp"
     assert (options.tracing.endpoint, options.tracing.sampling_rate_per_million) == ("http://c:4318", 1_000_000)
     assert options.pod_max_in_unschedulable_pods_duration == Duration(600)
+    assert not options.preempt_other_schedulers_pods
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,7 @@ def test_our_own_document_is_shown_where_it_says_anything() -> None:
         "layerMemory": "256Mi",
         "tracing": {"exporter": "otlp", "samplingRatePerMillion": 0},
         "podMaxInUnschedulablePodsDuration": "5m0s",
+        "preemptOtherSchedulersPods": True,
     }
     assert list(yaml.safe_load_all(effective_yaml(configuration))) == [effective(configuration), own]
 

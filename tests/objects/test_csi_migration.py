@@ -129,3 +129,13 @@ def test_a_google_disk_is_known_by_its_zone_or_region(labels: dict[str, str], pl
 def test_zones_that_do_not_make_one_region_are_refused(zones: str) -> None:
     with pytest.raises(TranslationError):
         translated_volume(volume(DISK, **{ZONE: zones}))
+
+
+@pytest.mark.parametrize(("kind", "taken_over"), [(None, True), ("Managed", True), ("Shared", False)])
+def test_only_managed_disks_of_azure_are_taken_over(kind: str | None, taken_over: bool) -> None:
+    disk = Volume(azure_disk=AzureDisk(disk_uri="/subscriptions/s/d", kind=kind))
+    if taken_over:
+        assert translated_inline(disk) is not None
+    else:
+        with pytest.raises(TranslationError, match="Shared"):
+            translated_inline(disk)

@@ -260,24 +260,25 @@ def test_other_pods_are_asked_about_in_every_cycle(wanted: Pod) -> None:
 
 
 def test_what_wakes_a_pod() -> None:
-    registered = {(event.resource, event.action) for event in made(NodeVolumeLimits).events_to_register()}
-    kube_scheduler = {
-        ("storage.k8s.io/CSINode", ActionType.ADD),
-        ("storage.k8s.io/CSINode", ActionType.UPDATE),
-        ("Pod", ActionType.DELETE),
-        ("storage.k8s.io/VolumeAttachment", ActionType.DELETE),
-    }
-    ours = {
-        ("Node", ActionType.ADD),
-        ("storage.k8s.io/CSINode", ActionType.DELETE),
-        ("AssignedPod", ActionType.ADD),
-        ("PersistentVolumeClaim", ActionType.ADD | ActionType.UPDATE),
-        ("PersistentVolumeClaim", ActionType.DELETE),
-        ("PersistentVolume", ActionType.ADD | ActionType.UPDATE),
-        ("PersistentVolume", ActionType.DELETE),
-        ("storage.k8s.io/StorageClass", ActionType.DELETE),
-    }
-    assert registered == kube_scheduler | ours
+    registered = [
+        (event.resource, event.action, event.hint is not None) for event in made(NodeVolumeLimits).events_to_register()
+    ]
+    added, changed, gone = ActionType.ADD, ActionType.UPDATE, ActionType.DELETE
+    assert registered == [
+        ("Node", added, False),
+        ("storage.k8s.io/CSINode", added | gone, False),
+        ("storage.k8s.io/CSINode", changed, True),
+        ("Pod", gone, True),
+        ("AssignedPod", added, True),
+        ("PersistentVolumeClaim", added, True),
+        ("PersistentVolumeClaim", changed, True),
+        ("PersistentVolumeClaim", gone, False),
+        ("PersistentVolume", added, True),
+        ("PersistentVolume", changed, True),
+        ("PersistentVolume", gone, False),
+        ("storage.k8s.io/StorageClass", gone, False),
+        ("storage.k8s.io/VolumeAttachment", gone, True),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -566,8 +567,16 @@ def test_the_table_may_grow() -> None:
 
 
 def test_the_contract_is_kept() -> None:
-    pods = [using(EBS, name="ebs"), using(EBS, GCE, name="both"), using("gone", name="gone")]
-    found = check_plugin(NodeVolumeLimits, pods=pods, examples=4)
-    assert found.reasons.keys() == {'looking up PVC default/gone: persistentvolumeclaim "gone" not found'}
+    nodes = [make_node(f"limited-{number}") for number in range(9)]
+    limits = [csi_node(node.metadata.name, {"a": limit}) for node in nodes for limit in (1, 2)]
+    volumes = [csi_volume(f"v{number}") for number in range(3)]
+    claims = [claim(f"c{number}", f"v{number}") for number in range(3)]
+    attached = [attachment("x", "limited-0", "v2"), attachment("y", "limited-1", "v0")]
+    pods = [using("c0", name="zero"), using("c1", "c2", name="two"), using(EBS, GCE, name="inline")]
+    found = check_plugin(
+        NodeVolumeLimits, nodes=nodes, pods=pods, objects=[*limits, *volumes, *claims, *attached], examples=4
+    )
+    assert found.reasons[REASON]
+    assert any(reason.startswith("looking up PVC default/c") for reason in found.reasons)
     assert found.passes
     assert found.skips["pre_filter"]

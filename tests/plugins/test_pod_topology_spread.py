@@ -1,22 +1,47 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kframework import Code, CycleState, Handle, NodeInfo, PodInfo, Skip, Status
+from kframework import (
+    ActionType,
+    Code,
+    CycleState,
+    Handle,
+    NodeInfo,
+    PodInfo,
+    Skip,
+    Status,
+    unresolvable,
+    unschedulable,
+)
 from kframework.config.args import PodTopologySpreadArgs
-from kframework.objects import Pod
-from kframework.plugins.pod_topology_spread import PodTopologySpread
+from kframework.events import ClusterEvent, QueueingHint
+from kframework.objects import (
+    LabelSelector,
+    Node,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    ReplicaSet,
+    Service,
+    ServiceSpec,
+    TopologySpreadConstraint,
+    WorkloadSpec,
+)
+from kframework.plugins.pod_topology_spread import PodTopologySpread, after_selector_change
 from kframework.selectors import SelectorError
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import PendingPod
+from kframework.state.pods import Interned, PendingPod
+from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod
 from tests.plugins.slow_spread import SlowSpread
-from tests.plugins.spread_worlds import ARGS, World
+from tests.plugins.spread_worlds import ARGS, HOSTNAME, INVALID, ZONE, World, constraint
 
 SEEDS = st.integers(0, 2**32)
 
@@ -52,9 +77,9 @@ def test_the_rules_while_everything_changes(seed: int) -> None:
 
 
 def test_the_rules_with_more_nodes_than_there_was_room_for() -> None:
-    world = World(Random(0), 60)
-    plugin, pods = plugin_of(world.cluster), [world.pod() for _ in range(20)]
-    for _ in range(10):
+    world = World(Random(0), 50)
+    plugin, pods = plugin_of(world.cluster), [world.pod() for _ in range(8)]
+    for _ in range(5):
         for pod in pods:
             compare(plugin, world, pod)
         for _ in range(20):
@@ -155,8 +180,293 @@ def compare_what_if(plugin: PodTopologySpread, world: World, pod: PendingPod, sl
             assert objections(plugin, copied, pod, slow.nodes) == expected
             compare_live(plugin, state, pod, slow)
     compare_live(plugin, state, pod, slow)
+    with world.cluster.statement() as statement:
+        statement.set_node(world.node(home.name))
+        compare_live(plugin, state, pod, slow)
+    compare_live(plugin, state, pod, slow)
 
 
 def compare_live(plugin: PodTopologySpread, state: CycleState, pod: PendingPod, slow: SlowSpread) -> None:
     limits = slow.limits()
     assert objections(plugin, state, pod, slow.nodes) == [slow.objection(limits, node) for node in slow.nodes]
+
+
+# -- single cases ------------------------------------------------------------------------------------------------------
+
+WEB: dict[str, Any] = {"labelSelector": {"matchLabels": {"app": "web"}}}
+REASON = "node(s) didn't match pod topology spread constraints"
+
+
+def cluster_with(*, pods: Mapping[str, int], **more: Any) -> ClusterState:
+    """Make two nodes each in the zones a and b, one in none, with so many web pods on them."""
+    cluster = ClusterState()
+    for name in ("a1", "a2", "b1", "b2", "nowhere"):
+        zone = name[0] if name != "nowhere" else ""
+        cluster.put_node(make_node(name, zone=zone, taints=["full:NoSchedule"] if name == "b2" else ()))
+    for name, number in pods.items():
+        for place in range(number):
+            cluster.put_pod(web(f"{name}-{place}", node_name=name, **more))
+    return cluster
+
+
+def web(
+    name: str = "new", *spread: TopologySpreadConstraint, labels: Mapping[str, str] | None = None, **more: Any
+) -> Pod:
+    return make_pod(name, labels={"app": "web"} if labels is None else labels, topology_spread=spread, **more)
+
+
+def rejected(cluster: ClusterState, pod: Pod, plugin: PodTopologySpread | None = None) -> dict[str, Code]:
+    plugin, state, asked = plugin or plugin_of(cluster), CycleState(), PendingPod(pod, cluster.interned)
+    if plugin.pre_filter(state, asked, cluster.nodes) == Skip:
+        return {}
+    nodes = list(cluster.nodes)
+    answers = objections(plugin, state, asked, nodes)
+    return {node.name: status.code for node, status in zip(nodes, answers, strict=True) if status is not None}
+
+
+U, UU = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+ONLY_A = {"b1": U, "b2": U, "nowhere": UU}
+NOT_A = {"a1": U, "a2": U, "nowhere": UU}
+
+
+@pytest.mark.parametrize(
+    ("pods", "stated", "labels", "expected"),
+    [
+        ({}, {}, None, {"nowhere": UU}),
+        ({"a1": 1}, {}, None, NOT_A),
+        ({"a1": 1, "b1": 1}, {}, None, {"nowhere": UU}),
+        ({"a1": 1, "nowhere": 5}, {}, None, NOT_A),
+        ({"a1": 1}, {}, {"app": "db"}, {"nowhere": UU}),
+        ({"a1": 2}, {}, {"app": "db"}, NOT_A),
+        ({"a1": 2}, {"maxSkew": 2}, None, NOT_A),
+        ({"a1": 1}, {"maxSkew": 2}, None, {"nowhere": UU}),
+        ({"a1": 1, "b1": 1}, {"minDomains": 2}, None, {"nowhere": UU}),
+        ({"a1": 1, "b1": 1}, {"minDomains": 3}, None, NOT_A | ONLY_A),
+        ({"a1": 5}, {"labelSelector": {}}, None, {"nowhere": UU}),
+        ({"a1": 5}, {"labelSelector": None}, None, {"nowhere": UU}),
+        ({"b2": 1}, {}, None, ONLY_A),
+        ({"b2": 1}, {"nodeTaintsPolicy": "Honor"}, None, {"nowhere": UU}),
+        ({"a1": 2, "b2": 1}, {"nodeTaintsPolicy": "Honor"}, None, NOT_A),
+    ],
+)
+def test_the_spread_that_must_be(
+    pods: Mapping[str, int], stated: dict[str, Any], labels: Mapping[str, str] | None, expected: dict[str, Code]
+) -> None:
+    cluster = cluster_with(pods=pods)
+    assert rejected(cluster, web("new", constraint(**WEB | stated), labels=labels)) == expected
+
+
+@pytest.mark.parametrize("ignored", [{"namespace": "other"}, {"deletion_timestamp": "2026-01-02T03:04:05Z"}])
+def test_pods_elsewhere_and_pods_that_go_do_not_count(ignored: dict[str, Any]) -> None:
+    assert rejected(cluster_with(pods={"a1": 3}, **ignored), web("new", constraint(**WEB))) == {"nowhere": UU}
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("Honor", {"nowhere": UU}), ("Ignore", NOT_A)])
+def test_nodes_that_the_pod_does_not_want_count_by_policy(policy: str, expected: dict[str, Code]) -> None:
+    cluster = cluster_with(pods={"a1": 1})
+    pod = web("new", constraint(nodeAffinityPolicy=policy, **WEB), node_selector={HOSTNAME: "a1"})
+    assert rejected(cluster, pod) == expected
+
+
+def test_the_first_constraint_that_does_not_hold_is_the_reason() -> None:
+    cluster = cluster_with(pods={"a1": 1})
+    zone, absent = constraint(**WEB), constraint("absent", **WEB)
+    assert rejected(cluster, web("new", absent, zone)) == dict.fromkeys(("a1", "a2", "b1", "b2", "nowhere"), UU)
+    # No node has both labels, so none counts and nothing is skewed.
+    assert rejected(cluster, web("new", zone, absent)) == dict.fromkeys(("a1", "a2", "b1", "b2", "nowhere"), UU)
+    skewed = web("new", constraint(HOSTNAME, **WEB), zone)
+    assert rejected(cluster, skewed) == NOT_A
+
+
+def test_the_words_are_kube_schedulers() -> None:
+    plugin, pod = plugin_of(ClusterState()), PendingPod(web(), Interned())
+    assert plugin.filter_status(pod, 1) == unschedulable(REASON)
+    assert plugin.filter_status(pod, 2) == unresolvable(f"{REASON} (missing required label)")
+
+
+@pytest.mark.parametrize(("when", "hook"), [("DoNotSchedule", "pre_filter"), ("ScheduleAnyway", "pre_score")])
+def test_a_selector_that_does_not_parse_is_an_error_where_it_is_needed(when: str, hook: str) -> None:
+    cluster = cluster_with(pods={})
+    plugin, state = plugin_of(cluster), CycleState()
+    pod = PendingPod(web("new", constraint(when=when, labelSelector=INVALID)), cluster.interned)
+    answers = {
+        "pre_filter": plugin.pre_filter(state, pod, cluster.nodes),
+        "pre_score": plugin.pre_score(state, pod, cluster.nodes, cluster.nodes.order),
+    }
+    said = answers.pop(hook)
+    assert said is not None and said.code == Code.ERROR and "unknown operator" in said.message
+    assert list(answers.values()) == [Skip]
+
+
+# -- signatures and events ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "pod", "signs"),
+    [
+        (ARGS[0], web(), False),
+        (ARGS[1], web(), True),
+        (ARGS[1], web("new", constraint()), False),
+        (ARGS[2], web(), False),
+    ],
+)
+def test_only_pods_without_any_constraint_are_signed(args: PodTopologySpreadArgs, pod: Pod, signs: bool) -> None:
+    signature = plugin_of(ClusterState(), args).sign(PendingPod(pod, Interned()))
+    assert (signature is not None) is signs
+
+
+def test_events() -> None:
+    plugin = plugin_of(ClusterState())
+    of_pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION | ActionType.DELETE
+    of_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+    expected = [
+        ClusterEvent("Pod", of_pods, plugin.after_pod_change),
+        ClusterEvent("Node", of_nodes, plugin.after_node_change),
+    ]
+    assert plugin.events_to_register() == expected
+
+
+def test_what_hard_default_constraints_are_deduced_from_is_listened_to() -> None:
+    events = plugin_of(ClusterState(), ARGS[2]).events_to_register()
+    assert [event.resource for event in events[2:]] == [
+        "Service",
+        "ReplicationController",
+        "ReplicaSet",
+        "StatefulSet",
+    ]
+
+
+QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
+HONORING = web("new", constraint(nodeTaintsPolicy="Honor", **WEB), node_selector={"disk": "ssd"})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        (None, web("p", node_name="n"), QUEUE),
+        (web("p", node_name="n"), None, QUEUE),
+        (web("p", nominated_node_name="n"), None, QUEUE),
+        (web("p"), None, SKIP),
+        (None, web("p", node_name="n", namespace="other"), SKIP),
+        (None, web("p", node_name="n", labels={"app": "db"}), SKIP),
+        (web("p", node_name="n"), web("p", node_name="n", labels={}), QUEUE),
+        (web("p", node_name="n", labels={}), web("p", node_name="n"), QUEUE),
+        (web("p", node_name="n"), web("p", node_name="n", labels={"app": "web", "x": "y"}), SKIP),
+        (web("p", node_name="n"), web("p", node_name="n", tolerations=["x"]), SKIP),
+    ],
+)
+def test_other_pods_wake_a_pod_when_they_are_of_its_kind(old: Pod | None, new: Pod | None, hint: QueueingHint) -> None:
+    plugin = plugin_of(ClusterState())
+    pod = PendingPod(web("new", constraint(**WEB), constraint(nodeTaintsPolicy="Honor", **WEB)), Interned())
+    before, after = (PodInfo(each, Interned()) if each is not None else None for each in (old, new))
+    assert plugin.after_pod_change(pod, before, after) is hint
+
+
+@pytest.mark.parametrize(
+    ("stated", "old", "new", "hint"),
+    [
+        ({}, {}, {"labels": {}}, QUEUE),
+        ({}, {}, {"labels": {"app": "web", "x": "y"}}, SKIP),
+        ({}, {}, {"tolerations": ["x"]}, SKIP),
+        ({"nodeTaintsPolicy": "Honor"}, {}, {"tolerations": ["x"]}, QUEUE),
+        ({"matchLabelKeys": ["rev"]}, {"labels": {"rev": "1"}}, {"labels": {"rev": "2"}}, QUEUE),
+        ({"matchLabelKeys": ["rev"]}, {"labels": {"x": "1"}}, {"labels": {"x": "2"}}, SKIP),
+    ],
+)
+def test_a_change_of_its_own_wakes_a_pod_when_its_constraints_mean_something_else(
+    stated: dict[str, Any], old: dict[str, Any], new: dict[str, Any], hint: QueueingHint
+) -> None:
+    spread, interned = constraint(**WEB | stated), Interned()
+    before, after = (PendingPod(web("new", spread, **each), interned) for each in (old, new))
+    assert plugin_of(ClusterState()).after_pod_change(after, before, after) is hint
+
+
+def node(zone: str = "a", disk: str = "ssd", *taints: str) -> Node:
+    return make_node("n", zone=zone, labels={"disk": disk}, taints=taints)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        (None, node(), QUEUE),
+        (None, node(""), SKIP),
+        (node(), None, QUEUE),
+        (node(""), None, SKIP),
+        (node(), node("b"), QUEUE),
+        (node(), node(""), QUEUE),
+        (node(""), node("b"), QUEUE),
+        (node(), node("a", "ssd", "full:NoSchedule"), QUEUE),
+        (node(""), node("", "ssd", "full:NoSchedule"), SKIP),
+        (node(), node("a", "hdd"), QUEUE),
+        (node("a", "hdd"), node("a", "tape"), SKIP),
+        (node(), node(), SKIP),
+    ],
+)
+def test_nodes_wake_a_pod_when_other_domains_or_nodes_count(
+    old: Node | None, new: Node | None, hint: QueueingHint
+) -> None:
+    assert plugin_of(ClusterState()).after_node_change(PendingPod(HONORING, Interned()), old, new) is hint
+
+
+def service(namespace: str = "default", **labels: str) -> Service:
+    return Service(metadata=ObjectMeta(name="s", namespace=namespace), spec=ServiceSpec(selector=labels))
+
+
+def replica_set(name: str = "x", **labels: str) -> ReplicaSet:
+    chosen = WorkloadSpec(selector=LabelSelector(match_labels=labels))
+    return ReplicaSet(metadata=ObjectMeta(name=name, namespace="default"), spec=chosen)
+
+
+OWNED = web("new", owner=OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="x", controller=True))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "pod", "hint"),
+    [
+        (None, service(app="web"), OWNED, QUEUE),
+        (service(app="web"), None, OWNED, QUEUE),
+        (service(app="web"), service(app="db"), OWNED, QUEUE),
+        (service(app="web"), service(app="web"), OWNED, SKIP),
+        (None, service("other", app="web"), OWNED, SKIP),
+        (None, service(app="web"), web("new", constraint()), SKIP),
+        (None, replica_set(app="web"), OWNED, QUEUE),
+        (None, replica_set("y", app="web"), OWNED, SKIP),
+    ],
+)
+def test_selectors_wake_a_pod_that_is_spread_by_default(
+    old: Service | ReplicaSet | None, new: Service | ReplicaSet | None, pod: Pod, hint: QueueingHint
+) -> None:
+    assert after_selector_change(PendingPod(pod, Interned()), old, new) is hint
+
+
+# -- the contract ------------------------------------------------------------------------------------------------------
+
+PODS = [
+    web("hard", constraint(**WEB)),
+    web("hosts", constraint(HOSTNAME, minDomains=2, **WEB), constraint(skew=2, **WEB)),
+    web("soft", constraint(when="ScheduleAnyway", **WEB), constraint(HOSTNAME, "ScheduleAnyway", **WEB)),
+    HONORING,
+    web("revised", constraint(matchLabelKeys=["tier"], **WEB), labels={"app": "db", "tier": "front"}),
+    OWNED,
+]
+OBJECTS = [service(app="web"), service(app="web", tier="front"), replica_set(app="web"), replica_set(tier="front")]
+LIST = {
+    "defaultingType": "List",
+    "defaultConstraints": [{"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}],
+}
+
+
+def test_the_contract_is_kept() -> None:
+    found = check_plugin(PodTopologySpread, pods=PODS, objects=OBJECTS, examples=4)
+    assert found.reasons.keys() == {REASON, f"{REASON} (missing required label)"}
+    assert found.passes and found.skips["pre_filter"] and found.skips["pre_score"] and len(found.scores) > 3
+
+
+def test_the_contract_is_kept_with_a_list_of_defaults() -> None:
+    found = check_plugin(PodTopologySpread, args=LIST, pods=PODS, objects=OBJECTS, examples=4)
+    assert found.codes.keys() == {U, UU}
+
+
+def test_no_wake_up_is_lost() -> None:
+    found = check_wake_ups(PodTopologySpread, args=LIST, pods=PODS, objects=OBJECTS, examples=15)
+    assert found.needless < 0.8

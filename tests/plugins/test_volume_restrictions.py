@@ -24,7 +24,7 @@ from kframework.plugins.volume_restrictions import (
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod
 from kframework.status import unresolvable, unschedulable
-from kframework.testing import check_plugin, make_node, make_pod
+from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod
 from tests.plugins.asking import made, on_node, pending
 from tests.volumes_in_use import claim, ephemeral, put, using
 
@@ -79,6 +79,10 @@ def rejections(cluster: ClusterState, pod: Pod) -> dict[str, Status]:
     assert isinstance(question, tuple)
     state, info, plugin = question
     answers = {node.name: plugin.filter(state, info, node) for node in cluster.nodes}
+    rows = cluster.nodes.order
+    bits = plugin.filter_nodes(state, info, cluster.nodes, rows)
+    assert [plugin.filter_status(info, bit) if bit else None for bit in bits.tolist()] == list(answers.values())
+    assert plugin.filter_nodes(state, info, cluster.nodes, rows[::-1]).tolist() == bits.tolist()[::-1]
     return {name: status for name, status in answers.items() if status is not None}
 
 
@@ -224,7 +228,7 @@ def test_pods_without_disks_and_claims_share_their_answers(one: Pod, other: Pod,
 def test_events() -> None:
     assert made(VolumeRestrictions).events_to_register() == [
         ClusterEvent("Pod", ActionType.DELETE, after_pod_is_gone),
-        ClusterEvent("Node", ActionType.ADD),
+        ClusterEvent("Node", ActionType.ADD | ActionType.DELETE),
         ClusterEvent("PersistentVolumeClaim", ActionType.ADD, after_claim_added),
     ]
 
@@ -257,8 +261,16 @@ def test_a_claim_wakes_its_pods(added: PersistentVolumeClaim, queued: bool) -> N
 
 
 def test_the_contract_is_kept() -> None:
-    pods = [using(gce("a"), name="a"), using(gce("a", read_only=True), ebs("b"), name="b"), using("gone", name="gone")]
-    found = check_plugin(VolumeRestrictions, pods=pods, examples=4)
-    assert found.reasons.keys() == {DISK_TAKEN, 'persistentvolumeclaim "gone" not found'}
+    pods = [using(gce("a"), name="a"), using(gce("a", read_only=True), ebs("b"), name="b"), using("one", name="one")]
+    gone = using("gone", name="gone")
+    found = check_plugin(VolumeRestrictions, pods=[*pods, gone], objects=[claim("one", modes=ONE_POD)], examples=4)
+    assert found.reasons.keys() >= {DISK_TAKEN, CLAIM_IN_USE, 'persistentvolumeclaim "gone" not found'}
     assert found.passes
     assert found.skips["pre_filter"]
+
+
+def test_no_wake_up_is_lost() -> None:
+    disks = [using(gce("a"), name="disk"), using(gce("a"), name="foreign", namespace="other")]
+    pods = [using("one", name="one"), using("one", "more", name="both"), *disks]
+    objects = [claim(name, modes=ONE_POD) for name in ("one", "more")]
+    assert check_wake_ups(VolumeRestrictions, pods=pods, objects=objects, examples=10).woken

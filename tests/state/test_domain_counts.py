@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from kframework.objects import Pod
@@ -34,7 +36,7 @@ def counted(cluster: ClusterState, disk: str = "", min_domains: int = 1) -> Doma
     """Count by zone, on all nodes or on those with such a disk."""
     nodes = cluster.nodes
     pod = PendingPod(make_pod(node_selector={"disk": disk} if disk else {}), cluster.interned)
-    among = NodeSets(nodes).of(pod, (ZONE,), affinity=True, taints=False)
+    among = partial(NodeSets(nodes).of, pod, (ZONE,), affinity=True, taints=False)
     return DomainCounts(nodes, nodes.label(ZONE), nodes.counters.count(WEB), among, min_domains)
 
 
@@ -87,6 +89,12 @@ def test_a_what_if_that_follows_on_another_is_seen(cluster: ClusterState) -> Non
         with cluster.statement() as statement:
             statement.add(PodInfo(web("new", ""), cluster.interned), name)
             assert seen(counts)[0].get(name) == expected
+
+
+def test_frozen_counts_do_not_count_on_other_nodes(cluster: ClusterState) -> None:
+    frozen = counted(cluster, "ssd").frozen()
+    frozen.add(row(cluster, "c"), 1)
+    assert seen(frozen) == ({"a": 2, "b": 1}, 1)
 
 
 def test_what_live_counts_are_told_they_know(cluster: ClusterState) -> None:

@@ -197,6 +197,8 @@ def cycle(
     budgets: list[PodDisruptionBudget] = [],  # noqa: B006  # never changed
     nominated: list[Pod] = [],  # noqa: B006  # never changed
     plugins: tuple[str, ...] = (),
+    preempt_other_schedulers_pods: bool = True,
+    verifying: bool | None = None,
 ) -> Cycle | None:
     """Let a pod go through its cycle up to PostFilter; None if it finds a node."""
     cluster = ClusterState()
@@ -208,7 +210,13 @@ def cycle(
         cluster.objects(PodDisruptionBudget).put(budget.metadata, budget)
     for pod in nominated:
         cluster.nominator.put(PendingPod(pod, cluster.interned), pod.status.nominated_node_name)
-    engine = PodEngine(cluster, SystemClock(), NOTHING)
+    engine = PodEngine(
+        cluster,
+        SystemClock(),
+        NOTHING,
+        preempt_other_schedulers_pods=preempt_other_schedulers_pods,
+        verifying=verifying,
+    )
     engine.use(profiles(*plugins))
     pending = PendingPod(preemptor, cluster.interned)
     search = engine.search(engine.profiles["default-scheduler"], QueuedPod(pending, 0.0))

@@ -6,97 +6,13 @@ from random import Random
 import pytest
 
 from kframework import Code, PendingPod, PodInfo, Status
-from kframework.objects import LabelSelector, LabelSelectorRequirement, PodDisruptionBudget
 from kframework.plugin import Candidate
 from kframework.preemption import Evaluator
 from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState
 from kframework.state.preempting import Preempting
 from kframework.testing import make_node, make_pod
-from tests.test_preemption.stopped import WEB, budget, full, told, unfit
-
-
-def test_more_important_pods_are_reprieved_first() -> None:
-    running = [
-        make_pod("old", cpu=1, node_name="n", priority=1, start_time="2026-01-01T00:00:00Z"),
-        make_pod("young", cpu=1, node_name="n", priority=1, start_time="2026-01-02T00:00:00+00:00"),
-        make_pod("not-started", cpu=1, node_name="n", priority=1),
-        make_pod("higher", cpu=1, node_name="n", priority=2, start_time="2026-01-03T00:00:00Z"),
-    ]
-    stopped = unfit([make_node("n", cpu=4)], running, make_pod("x", cpu=2, priority=3))
-    assert told(stopped.victims("n")) == (["default/young", "default/not-started"], 0)
-
-
-def test_terminating_pods_count_as_victims() -> None:
-    going = make_pod("going", cpu=4, node_name="n", deletion_timestamp="2026-01-01T00:00:00Z")
-    stopped = unfit([make_node("n", cpu=4)], [going], make_pod("x", cpu=2, priority=3))
-    assert told(stopped.victims("n")) == (["default/going"], 0)
-
-
-def test_equal_priority_is_not_preempted() -> None:
-    stopped = unfit([make_node("n", cpu=4)], [make_pod("a", cpu=4, node_name="n")], make_pod("x", priority=0))
-    assert stopped.victims("n") == Status(
-        Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",)
-    )
-
-
-EVERYTHING = LabelSelector()
-UNREADABLE = LabelSelector(match_expressions=(LabelSelectorRequirement(key="app", operator="Near"),))
-
-
-@pytest.mark.parametrize(
-    ("budgets", "victims", "violations"),
-    [
-        ([], ["b", "c"], 0),
-        ([budget("web", WEB, 3)], ["b", "c"], 0),
-        ([budget("web", WEB, 2)], ["a", "b"], 0),
-        ([budget("web", WEB, 1)], ["a", "c"], 1),
-        ([budget("web", WEB, 0)], ["b", "c"], 2),
-        ([budget("web", WEB, 0), budget("too", WEB, 3)], ["b", "c"], 2),
-        ([budget("web", WEB, 0, disrupted=("a", "b"))], ["a", "b"], 0),
-        ([budget("web", WEB, 0, namespace="other")], ["b", "c"], 0),
-        ([budget("all", EVERYTHING, 0)], ["b", "c"], 0),
-        ([budget("none", None, 0)], ["b", "c"], 0),
-        ([budget("unreadable", UNREADABLE, 0)], ["b", "c"], 0),
-    ],
-)
-def test_pods_whose_budget_is_used_up_are_reprieved_first(
-    budgets: list[PodDisruptionBudget], victims: list[str], violations: int
-) -> None:
-    running = [
-        make_pod(name, cpu=1, node_name="n", labels={"app": "web"}, start_time=f"2026-01-0{day}T00:00:00Z")
-        for day, name in enumerate("abc", 1)
-    ]
-    stopped = unfit([make_node("n", cpu=3)], running, make_pod("x", cpu=2, priority=1), budgets=budgets)
-    assert told(stopped.victims("n")) == ([f"default/{name}" for name in victims], violations)
-
-
-def test_a_pod_without_labels_has_no_budget() -> None:
-    no_app = LabelSelector(match_expressions=(LabelSelectorRequirement(key="app", operator="DoesNotExist"),))
-    stopped = unfit(
-        [make_node("n", cpu=1)],
-        [make_pod("a", cpu=1, node_name="n")],
-        make_pod("x", cpu=1, priority=1),
-        budgets=[budget("bare", no_app)],
-    )
-    assert told(stopped.victims("n")) == (["default/a"], 0)
-
-
-def test_budgets_are_read_again_when_they_change() -> None:
-    web = make_pod("a", cpu=1, node_name="n", labels={"app": "web"})
-    stopped = unfit([make_node("n", cpu=1)], [web], make_pod("x", cpu=1, priority=1), budgets=[budget("web", WEB)])
-    assert told(stopped.victims("n")) == (["default/a"], 1)
-    loosened = budget("web", WEB, allowed=1)
-    stopped.engine.cluster.objects(PodDisruptionBudget).put(loosened.metadata, loosened)
-    assert told(stopped.victims("n")) == (["default/a"], 0)
-
-
-def test_room_kept_for_a_nominated_pod_is_not_given_away() -> None:
-    running = [make_pod(name, cpu=1, node_name="n") for name in "abc"]
-    nominated = make_pod("next", cpu=1, priority=1, nominated_node_name="n")
-    preemptor = make_pod("x", cpu=1, priority=1)
-    stopped = unfit([make_node("n", cpu=3)], running, preemptor, nominated=[nominated])
-    assert told(stopped.victims("n")) == (["default/b", "default/c"], 0)
+from tests.test_preemption.stopped import WEB, budget, full, unfit
 
 
 def candidate(node: str, *victims: tuple[int, str | None], violations: int = 0) -> Candidate:
@@ -193,13 +109,6 @@ def test_errors_do_not_matter_beside_a_candidate() -> None:
     found = unfit(*full("fragile", "sound"), make_pod("x", priority=1), plugins=("Breaks",)).candidates()
     assert [each.node for each in found.candidates] == ["sound"]
     assert found.status == Status(Code.SUCCESS)
-
-
-def test_a_node_that_needs_no_victim_is_an_error() -> None:
-    nodes, pods = full("n")
-    stopped = unfit(nodes, pods, make_pod("x", cpu=1, priority=1))
-    stopped.engine.cluster.put_node(make_node("n", cpu=2))
-    assert stopped.victims("n") == Status(Code.ERROR, ('expected at least one victim pod on node "n"',))
 
 
 def test_only_the_pod_of_the_cycle_may_ask() -> None:

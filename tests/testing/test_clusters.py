@@ -6,7 +6,7 @@ from random import Random
 
 import msgspec
 
-from kframework.objects import Node, Pod
+from kframework.objects import Node, ObjectMeta, PersistentVolume, Pod
 from kframework.state.pods import PendingPod
 from kframework.testing.clusters import RandomCluster, random_node, random_pod, renamed
 from tests.properties.rebuilt import left_over
@@ -84,3 +84,14 @@ def test_what_is_made_can_be_written_down() -> None:
         node, pod = random_node(random, f"n{number}"), random_pod(random, f"p{number}")
         assert msgspec.json.decode(msgspec.json.encode(node), type=Node) == node
         assert msgspec.json.decode(msgspec.json.encode(pod), type=Pod) == pod
+
+
+def test_given_objects_of_other_kinds_come_and_go() -> None:
+    versions = [PersistentVolume(metadata=ObjectMeta(name="disk", labels={"version": text})) for text in "ab"]
+    cluster = RandomCluster(Random(0), objects=versions)
+    store = cluster.state.objects(PersistentVolume)
+    seen = []
+    for _ in range(200):
+        cluster.change(lambda: None)
+        seen.append(store.get("disk"))
+    assert all(version in seen for version in (*versions, None))

@@ -26,6 +26,7 @@ from kframework import (
     unschedulable,
 )
 from kframework.cycle_state import StateKey
+from kframework.objects import Namespace, ObjectMeta
 from kframework.plugin import Rows, Scores
 from kframework.testing import ContractViolation, check_plugin, make_node, make_pod
 
@@ -190,6 +191,20 @@ def test_nodes_and_pods_of_ones_own_are_among_those_asked_about() -> None:
 
     check_plugin(Notes, nodes=nodes, pods=pods, examples=1)
     assert {("given", "given"), ("given-twin", "given")} <= set(met)
+
+
+def test_objects_of_ones_own_come_and_go() -> None:
+    class Quota(Plugin):
+        name = "Quota"
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            quota = self.handle.objects(Namespace).get("default")
+            return unschedulable(quota.metadata.labels["quota"]) if quota is not None else None
+
+    versions = [Namespace(metadata=ObjectMeta(name="default", labels={"quota": text})) for text in ("used", "full")]
+    found = check_plugin(Quota, objects=versions, examples=4)
+    assert found.reasons.keys() == {"used", "full"} and found.passes
 
 
 def test_the_same_seed_asks_the_same_questions() -> None:

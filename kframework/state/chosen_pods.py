@@ -1,0 +1,41 @@
+"""The pods on nodes that have something rare about them, by row, for questions that are about no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kframework.state.log import NEVER
+from kframework.state.nodes import NodeTable
+from kframework.state.pods import PodInfo
+
+__all__ = ["ChosenPods"]
+
+
+class ChosenPods:
+    """Those pods that are chosen, by row; rows without any are left out.
+
+    Catch up before looking.
+    """
+
+    def __init__(self, chosen: Callable[[PodInfo], object]) -> None:
+        self._chosen = chosen
+        self._position = NEVER
+        self.by_row: dict[int, list[PodInfo]] = {}
+
+    def catch_up(self, nodes: NodeTable) -> None:
+        """Choose anew on the rows whose pods have changed since the last time."""
+        log = nodes.pod_log
+        if self._position == log.end:
+            return
+        changed = log.since(self._position)
+        self._position = log.end
+        for row in range(nodes.size) if changed is None else dict.fromkeys(changed):
+            node = nodes.by_row[row]
+            pods = [pod for pod in node.pods if self._chosen(pod)] if node is not None else []
+            if pods:
+                self.by_row[row] = pods
+            else:
+                self.by_row.pop(row, None)
+
+    def __repr__(self) -> str:
+        return f"<ChosenPods on {len(self.by_row)} rows>"

@@ -1,0 +1,315 @@
+"""What VolumeBinding says of pods and nodes, and which events wake those that it holds back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from kframework import ActionType, Code, CycleState, Skip, Status, unresolvable
+from kframework.events import ClusterEvent, QueueingHint
+from kframework.objects import (
+    ApiObject,
+    CSIDriver,
+    CSINode,
+    CSISource,
+    CSIStorageCapacity,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+    Volume,
+)
+from kframework.plugins.volume_binding import (
+    REASONS,
+    VolumeBinding,
+    after_capacity_change,
+    after_claim_change,
+    after_class_change,
+    after_csi_node_change,
+    after_driver_change,
+)
+from kframework.state.cluster import ClusterState
+from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod
+from kframework.testing.alone import profile_of
+from tests.contract.volumes import NODES, OBJECTS, PODS
+from tests.plugins.asking import cluster_of, filtered, pending, scored
+from tests.storage import (
+    HOSTNAME,
+    capacity,
+    claim,
+    controlled,
+    driver,
+    ephemeral,
+    migrated,
+    mounted,
+    near,
+    storage_class,
+    volume,
+)
+
+QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
+NO_NODE, NO_VOLUME, NO_ROOM, MISSING = REASONS.values()
+
+
+def cluster_with(objects: Iterable[ApiObject]) -> ClusterState:
+    cluster = cluster_of([make_node("a"), make_node("b")])
+    for each in objects:
+        cluster.objects(type(each)).put(each.metadata, each)
+    return cluster
+
+
+def plugin_of(cluster: ClusterState) -> VolumeBinding:
+    plugin = profile_of(VolumeBinding, {}, cluster).plugins["VolumeBinding"]
+    assert isinstance(plugin, VolumeBinding)
+    return plugin
+
+
+def using(*names: str, volumes: Sequence[Volume] = ()) -> Pod:
+    return make_pod("web", volumes=[*mounted(*names), *volumes])
+
+
+# -- the pod as a whole ------------------------------------------------------------------------------------------------
+
+WEB = "default/web"
+FOREIGN = unresolvable(f"PVC default/web-scratch was not created for pod {WEB} (pod is not owner)")
+AWAITED = unresolvable('waiting for ephemeral volume controller to create the persistentvolumeclaim "web-scratch"')
+UNBOUND = unresolvable("pod has unbound immediate PersistentVolumeClaims")
+SCRATCH = claim("web-scratch", bound="v")
+DELETED = claim(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+
+
+@pytest.mark.parametrize(
+    ("objects", "pod", "answer"),
+    [
+        ([], make_pod("web"), Skip),
+        ([], using(volumes=[Volume(name="c", csi=CSISource(driver="d"))]), Skip),
+        ([], using("data"), unresolvable('persistentvolumeclaim "data" not found')),
+        ([claim(namespace="other")], using("data"), unresolvable('persistentvolumeclaim "data" not found')),
+        (
+            [claim(bound="gone", phase="Lost")],
+            using("data"),
+            unresolvable('persistentvolumeclaim "data" bound to non-existent persistentvolume "gone"'),
+        ),
+        ([DELETED], using("data"), unresolvable('persistentvolumeclaim "data" is being deleted')),
+        ([], using(volumes=[ephemeral("scratch")]), AWAITED),
+        ([SCRATCH], using(volumes=[ephemeral("scratch")]), FOREIGN),
+        ([controlled(SCRATCH, make_pod("other"))], using(volumes=[ephemeral("scratch")]), FOREIGN),
+        ([controlled(SCRATCH, make_pod("web"))], using(volumes=[ephemeral("scratch")]), None),
+        # The first volume that is wrong says so.
+        ([claim("one", phase="Lost")], using("other", "one"), unresolvable('persistentvolumeclaim "other" not found')),
+        ([claim(bound="v")], using("data"), None),
+        ([claim(of=None)], using("data"), UNBOUND),
+        ([claim(of="")], using("data"), UNBOUND),
+        ([claim(of="unknown")], using("data"), UNBOUND),
+        ([claim(of="now"), storage_class("now", mode="Immediate")], using("data"), UNBOUND),
+        ([claim(), storage_class()], using("data"), None),
+        (
+            [claim(annotations={"volume.beta.kubernetes.io/storage-class": "local"}, of="x"), storage_class()],
+            using("data"),
+            None,
+        ),
+        # Named but not bound yet.
+        ([claim(volumeName="v"), storage_class()], using("data"), UNBOUND),
+        ([claim(annotations={"pv.kubernetes.io/bind-completed": "yes"}), storage_class()], using("data"), None),
+        (
+            [claim(of="odd"), storage_class("odd", mode=None)],
+            using("data"),
+            Status(Code.ERROR, ('VolumeBindingMode not set for StorageClass "odd"',)),
+        ),
+        (
+            [claim("one", of=""), claim("two", of="odd"), storage_class("odd", mode=None)],
+            using("one", "two"),
+            Status(Code.ERROR, ('VolumeBindingMode not set for StorageClass "odd"',)),
+        ),
+    ],
+)
+def test_claims_that_cannot_be_used(objects: Sequence[ApiObject], pod: Pod, answer: Status | None) -> None:
+    cluster = cluster_with(objects)
+    assert plugin_of(cluster).pre_filter(CycleState(), pending(pod, cluster), cluster.nodes) == answer
+
+
+@pytest.mark.parametrize(
+    ("volumes", "signature"),
+    [([], ""), ([Volume(name="c", csi=CSISource(driver="d"))], ""), (mounted("data"), None), ([ephemeral("s")], None)],
+)
+def test_pods_without_claims_share_their_answers(volumes: Sequence[Volume], signature: str | None) -> None:
+    assert plugin_of(cluster_with([])).sign(pending(make_pod(volumes=volumes))) == signature
+
+
+# -- the nodes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("objects", "reasons"),
+    [
+        ([claim(bound="v"), volume("v")], {}),
+        ([claim(bound="v"), volume("v", on=near(HOSTNAME, "a"))], {"b": [NO_NODE]}),
+        ([claim(bound="v")], {"a": [MISSING], "b": [MISSING]}),
+        ([claim(), storage_class(), volume("v", on=near(HOSTNAME, "b"))], {"a": [NO_VOLUME]}),
+        (
+            [
+                claim(of="csi", size="5Gi"),
+                storage_class("csi", "csi.example.com"),
+                driver("csi.example.com"),
+                capacity(size="4Gi"),
+                capacity("more", kubernetes_io_hostname="b"),
+            ],
+            {"a": [NO_ROOM]},
+        ),
+    ],
+)
+def test_nodes_are_rejected_with_reasons(objects: Sequence[ApiObject], reasons: dict[str, list[str]]) -> None:
+    cluster = cluster_with(objects)
+    expected = {name: unresolvable(*texts) for name, texts in reasons.items()}
+    assert filtered(plugin_of(cluster), cluster, using("data")) == expected
+
+
+def test_all_that_is_wrong_is_said_in_order() -> None:
+    objects = [
+        claim("one", bound="none"),
+        claim("two"),
+        claim("three", bound="v"),
+        volume("v", phase="Bound"),
+        storage_class(),
+    ]
+    cluster = cluster_with(objects)
+    expected = unresolvable(NO_VOLUME, MISSING)
+    assert filtered(plugin_of(cluster), cluster, using("one", "two", "three")) == {"a": expected, "b": expected}
+
+
+def test_a_claim_that_does_not_parse_is_an_error() -> None:
+    nonsense = claim(selector={"matchExpressions": [{"key": "x", "operator": "Like"}]})
+    cluster, state = cluster_with([nonsense, storage_class()]), CycleState()
+    plugin, pod, node = plugin_of(cluster), pending(using("data"), cluster), cluster.nodes.named("a")
+    assert node is not None and plugin.pre_filter(state, pod, cluster.nodes) is None
+    status = plugin.filter(state, pod, node)
+    assert status is not None and status.code == Code.ERROR and "unknown operator 'Like'" in status.message
+
+
+def test_scores_are_skipped() -> None:
+    cluster = cluster_with([claim(bound="v"), volume("v")])
+    assert scored(plugin_of(cluster), cluster, using("data")) == {}
+    plugin, state, pod = plugin_of(cluster), CycleState(), pending(using("data"), cluster)
+    assert {plugin.score(state, pod, node) for node in cluster.nodes} == {0}
+    assert plugin.score_nodes(state, pod, cluster.nodes, cluster.nodes.order) == 0
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+def test_events() -> None:
+    change = ActionType.ADD | ActionType.UPDATE
+    assert plugin_of(cluster_with([])).events_to_register() == [
+        ClusterEvent("storage.k8s.io/StorageClass", change, after_class_change),
+        ClusterEvent("PersistentVolumeClaim", change, after_claim_change),
+        ClusterEvent("PersistentVolume", change | ActionType.DELETE),
+        ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+        ClusterEvent("storage.k8s.io/CSINode", change | ActionType.DELETE, after_csi_node_change),
+        ClusterEvent("storage.k8s.io/CSIDriver", ActionType.UPDATE | ActionType.DELETE, after_driver_change),
+        ClusterEvent("storage.k8s.io/CSIStorageCapacity", change, after_capacity_change),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        (None, storage_class(), QUEUE),
+        (storage_class(), storage_class(default=True), SKIP),
+        (storage_class(), storage_class(allowed=[{"zone": ["a"]}]), QUEUE),
+    ],
+)
+def test_a_class_wakes(old: StorageClass | None, new: StorageClass, hint: QueueingHint) -> None:
+    assert after_class_change(pending(using("data")), old, new) is hint
+
+
+@pytest.mark.parametrize(
+    ("new", "hint"),
+    [
+        (claim(), QUEUE),
+        (claim(namespace="other"), SKIP),
+        (claim("other"), SKIP),
+        (claim("web-scratch"), QUEUE),
+        (claim("scratch"), SKIP),
+    ],
+)
+def test_a_claim_wakes_its_pods(new: PersistentVolumeClaim, hint: QueueingHint) -> None:
+    pod = pending(using("data", volumes=[ephemeral("scratch"), Volume(name="plain")]))
+    assert [after_claim_change(pod, old, new) for old in (None, new)] == [hint, hint]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        (None, migrated("n"), QUEUE),
+        (migrated("n"), migrated("n"), SKIP),
+        (migrated("n", "x"), migrated("n", "x", "y"), QUEUE),
+        (migrated("n", "x"), None, QUEUE),
+        (migrated("n"), None, SKIP),
+    ],
+)
+def test_a_csi_node_wakes(old: CSINode | None, new: CSINode | None, hint: QueueingHint) -> None:
+    assert after_csi_node_change(pending(using("data")), old, new) is hint
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "hint"),
+    [
+        (driver("d"), driver("d", counts=False), QUEUE),
+        (driver("d"), driver("d", counts=None), QUEUE),
+        (driver("d"), driver("d"), SKIP),
+        (driver("d", counts=False), driver("d"), SKIP),
+        (driver("d", counts=None), driver("d", counts=False), SKIP),
+        (driver("d"), None, QUEUE),
+        (driver("d", counts=False), None, SKIP),
+    ],
+)
+def test_a_driver_wakes(before: CSIDriver, after: CSIDriver | None, hint: QueueingHint) -> None:
+    assert after_driver_change(pending(using("data")), before, after) is hint
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        (None, capacity(size=None), QUEUE),
+        (capacity(size="1Gi"), capacity(size="2Gi"), QUEUE),
+        (capacity(size="1Gi"), capacity(size="1024Mi"), SKIP),
+        (capacity(size="2Gi"), capacity(size="1Gi"), SKIP),
+        (capacity(size=None), capacity(size="1Gi"), QUEUE),
+        (capacity(size="1Gi"), capacity(size=None), SKIP),
+        (capacity(size="9Gi", most="1Gi"), capacity(size="9Gi", most="2Gi"), QUEUE),
+        (capacity(size="1Gi", most="1Gi"), capacity(size="2Gi", most="1Gi"), SKIP),
+    ],
+)
+def test_room_wakes(old: CSIStorageCapacity | None, new: CSIStorageCapacity, hint: QueueingHint) -> None:
+    assert after_capacity_change(pending(using("data")), old, new) is hint
+
+
+# -- the contract ------------------------------------------------------------------------------------------------------
+
+
+def test_the_contract_is_kept() -> None:
+    found = check_plugin(
+        VolumeBinding,
+        nodes=NODES["VolumeBinding"],
+        pods=PODS["VolumeBinding"],
+        objects=OBJECTS["VolumeBinding"],
+        examples=30,
+    )
+    assert found.reasons.keys() > set(REASONS.values())
+    assert found.codes.keys() == {Code.UNSCHEDULABLE_AND_UNRESOLVABLE}
+    assert found.passes and found.skips["pre_filter"]
+
+
+def test_no_wake_up_is_lost() -> None:
+    found = check_wake_ups(
+        VolumeBinding,
+        nodes=NODES["VolumeBinding"],
+        pods=PODS["VolumeBinding"],
+        objects=OBJECTS["VolumeBinding"],
+        examples=40,
+    )
+    assert found.woken > found.in_vain > 0
+    for event in ("StorageClassUpdate", "CSIDriverUpdate", "CSIStorageCapacityUpdate", "CSINodeDelete"):
+        assert (
+            found.queue[f"VolumeBinding storage.k8s.io/{event}"] and found.skip[f"VolumeBinding storage.k8s.io/{event}"]
+        )

@@ -1,0 +1,127 @@
+"""The indexes over storage: what is found in them is tried in test_pod_volumes.py; here, that nothing stays behind."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from kframework.objects import CSINode, CSIStorageCapacity, PersistentVolume
+from kframework.state.cluster import ClusterState
+from kframework.state.reach import Reach
+from kframework.state.volumes import Candidates, Storage, VolumesByClass, largest_volume
+from tests.storage import HOSTNAME, affinity, capacity, claim, migrated, near, reference, volume
+
+VERSIONS = [
+    volume("v"),
+    volume("v", "other", "5Gi"),
+    volume("v", on=near(HOSTNAME, "a", "b", "a")),
+    volume("v", on=near("zone", "a")),
+    volume("v", on=affinity({"matchExpressions": [{"key": "zone", "operator": "Exists"}]})),
+    volume("v", kept_for=reference()),
+    volume("v", on=near("zone", "a"), kept_for=reference(uid="")),
+]
+
+
+def test_volumes_come_change_and_go_without_a_trace() -> None:
+    random, cluster = Random(0), ClusterState()
+    store = cluster.objects(PersistentVolume)
+    index = store.index(VolumesByClass)
+    kept = volume("w", size="5Gi")
+    store.put(kept.metadata, kept)
+    for _ in range(100):
+        version = random.choice(VERSIONS)
+        store.put(version.metadata, version)
+        if random.random() < 0.3:
+            store.remove(version.metadata)
+        rebuilt = VolumesByClass(store)
+        for name in ("local", "other"):
+            mine, other = index[name], rebuilt[name]
+            assert (mine.anywhere, mine.by_label, mine.elsewhere, mine.kept) == (
+                other.anywhere,
+                other.by_label,
+                other.elsewhere,
+                other.kept,
+            )
+    store.remove(VERSIONS[0].metadata)
+    assert [name for _, name, _ in index["local"].anywhere] == ["w"] and len(index["local"]) == 1
+    assert len(index["other"]) == 0
+
+
+def test_a_class_without_volumes_has_none() -> None:
+    cluster = ClusterState()
+    nobody = Storage(cluster).by_class["none"]
+    assert Candidates(nobody, claim(of="none")).best({}, set()) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "labels"),
+    [
+        ([volume("v")], set()),
+        ([volume("v", on=near("zone", "a"))], {"zone"}),
+        ([volume("v", on=near("zone", "a"), phase="Released")], set()),
+        ([volume("v", on=near("zone", "a")), volume("w", on=near(HOSTNAME, "a"))], {"zone", HOSTNAME}),
+        ([volume("v", on=affinity())], set()),
+        ([volume("v", on=affinity({"matchExpressions": [{"key": "zone", "operator": "Exists"}]}))], {"zone"}),
+        ([volume("v", on=near("zone", "a"), kept_for=reference("other"))], set()),
+        ([volume("v", on=near("zone", "a"), kept_for=reference())], {"zone"}),
+        ([volume("v", kept_for=reference())], set()),
+    ],
+)
+def test_the_labels_on_which_the_choice_depends(given: list[PersistentVolume], labels: set[str]) -> None:
+    cluster = ClusterState()
+    for each in given:
+        cluster.objects(PersistentVolume).put(each.metadata, each)
+    assert Candidates(Storage(cluster).by_class["local"], claim()).labels == labels
+
+
+def test_room_comes_and_goes() -> None:
+    cluster = ClusterState()
+    store, rooms = cluster.objects(CSIStorageCapacity), Storage(cluster).capacities
+
+    def enough(size: int) -> list[bool]:
+        return [reach.covers({"zone": "a"}) for reach in rooms.enough("csi", size)]
+
+    assert enough(1) == []
+    store.put(capacity().metadata, capacity(size="1Ki", zone="a"))
+    assert (enough(1024), enough(1025)) == ([True], [])
+    store.put(capacity("more").metadata, capacity("more", size="2Ki", zone="b"))
+    assert (enough(1024), enough(1025)) == ([True, False], [False])
+    store.put(capacity().metadata, capacity(size=None))
+    assert enough(1024) == [False]
+    store.remove(capacity("more").metadata)
+    assert enough(1) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "limit"),
+    [
+        (capacity(size=None), None),
+        (capacity(size="1Ki"), 1024),
+        (capacity(size="1Ki", most="0"), 0),
+        (capacity(size=None, most="0.5Ki"), 512),
+    ],
+)
+def test_the_largest_volume(room: CSIStorageCapacity, limit: int | None) -> None:
+    assert largest_volume(room) == limit
+
+
+def test_migrations_come_and_go() -> None:
+    cluster = ClusterState()
+    store = cluster.objects(CSINode)
+    store.put(migrated("early", "x").metadata, migrated("early", "x"))
+    migrations = Storage(cluster).migrations
+    assert list(migrations.nodes("x")) == ["early"] and migrations.concern("x", "early")
+    store.put(migrated("late", "x", "y").metadata, migrated("late", "x", "y"))
+    store.put(migrated("early").metadata, migrated("early"))
+    assert (list(migrations.nodes("x")), list(migrations.nodes("y"))) == (["late"], ["late"])
+    store.remove(migrated("late").metadata)
+    assert (list(migrations.nodes("x")), migrations.concern("y", "late")) == ([], False)
+
+
+def test_all_who_ask_share_the_indexes() -> None:
+    cluster = ClusterState()
+    one, other = Storage(cluster), Storage(cluster)
+    assert one.by_class is other.by_class and one.capacities is other.capacities
+    assert one.migrations is other.migrations
+    assert Reach.of_volume(None).anywhere

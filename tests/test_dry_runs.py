@@ -1,0 +1,73 @@
+"""One node: which pods must leave it, the most important staying first."""
+
+from __future__ import annotations
+
+from kframework import Code, Status
+from kframework.dry_runs import Ranked, rank
+from kframework.plugin import Candidate
+from kframework.testing import make_node, make_pod
+from tests.test_preemption.stopped import full, told, unfit
+
+
+def test_more_important_pods_are_reprieved_first() -> None:
+    running = [
+        make_pod("old", cpu=1, node_name="n", priority=1, start_time="2026-01-01T00:00:00Z"),
+        make_pod("young", cpu=1, node_name="n", priority=1, start_time="2026-01-02T00:00:00+00:00"),
+        make_pod("not-started", cpu=1, node_name="n", priority=1),
+        make_pod("higher", cpu=1, node_name="n", priority=2, start_time="2026-01-03T00:00:00Z"),
+    ]
+    stopped = unfit([make_node("n", cpu=4)], running, make_pod("x", cpu=2, priority=3))
+    assert told(stopped.victims("n")) == (["default/young", "default/not-started"], 0)
+
+
+def test_terminating_pods_count_as_victims() -> None:
+    going = make_pod("going", cpu=4, node_name="n", deletion_timestamp="2026-01-01T00:00:00Z")
+    stopped = unfit([make_node("n", cpu=4)], [going], make_pod("x", cpu=2, priority=3))
+    assert told(stopped.victims("n")) == (["default/going"], 0)
+
+
+def test_equal_priority_is_not_preempted() -> None:
+    stopped = unfit([make_node("n", cpu=4)], [make_pod("a", cpu=4, node_name="n")], make_pod("x", priority=0))
+    assert stopped.victims("n") == Status(
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",)
+    )
+
+
+def test_room_kept_for_a_nominated_pod_is_not_given_away() -> None:
+    running = [make_pod(name, cpu=1, node_name="n") for name in "abc"]
+    nominated = make_pod("next", cpu=1, priority=1, nominated_node_name="n")
+    preemptor = make_pod("x", cpu=1, priority=1)
+    stopped = unfit([make_node("n", cpu=3)], running, preemptor, nominated=[nominated])
+    assert told(stopped.victims("n")) == (["default/b", "default/c"], 0)
+
+
+def test_a_node_that_needs_no_victim_is_an_error() -> None:
+    nodes, pods = full("n")
+    stopped = unfit(nodes, pods, make_pod("x", cpu=1, priority=1))
+    stopped.engine.cluster.put_node(make_node("n", cpu=2))
+    assert stopped.victims("n") == Status(Code.ERROR, ('expected at least one victim pod on node "n"',))
+
+
+def test_a_pod_that_is_spared_is_no_victim() -> None:
+    running = [make_pod("ours", cpu=1, node_name="n"), make_pod("theirs", cpu=1, node_name="n", scheduler_name="other")]
+    preemptor = make_pod("x", cpu=1, priority=1)
+    stopped = unfit([make_node("n", cpu=2)], running, preemptor, preempt_other_schedulers_pods=False)
+    assert told(stopped.victims("n")) == (["default/ours"], 0)
+    assert told(unfit([make_node("n", cpu=2)], running, preemptor).victims("n")) == (["default/theirs"], 0)
+
+
+def test_where_all_are_spared_there_are_no_victims() -> None:
+    theirs = make_pod("theirs", cpu=2, node_name="n", scheduler_name="other")
+    preemptor = make_pod("x", cpu=2, priority=1)
+    stopped = unfit([make_node("n", cpu=2)], [theirs], preemptor, preempt_other_schedulers_pods=False)
+    assert told(stopped.victims("n"))[1] == ["No preemption victims found for incoming pod"]
+
+
+def test_a_candidate_knows_its_rank() -> None:
+    running = [
+        make_pod(name, cpu=1, node_name="n", priority=priority, start_time=f"2026-01-0{day}T00:00:00Z")
+        for day, (name, priority) in enumerate([("a", 1), ("b", 2), ("c", 2), ("d", -7)], 1)
+    ]
+    found = unfit([make_node("n", cpu=4)], running, make_pod("x", cpu=4, priority=3)).victims("n")
+    assert isinstance(found, Ranked)
+    assert rank(found) == found.rank == rank(Candidate(found.node, found.victims, found.pdb_violations))
