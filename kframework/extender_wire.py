@@ -10,8 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
-from kframework.objects import ApiObject, ObjectMeta, Pod, PodStatus
+from kframework.objects import Container, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
+from kframework.objects.meta import ResourceList
+from kframework.objects.pod import Resources
 from kframework.plugin import Candidate
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
@@ -38,13 +41,40 @@ _encode = msgspec.json.Encoder().encode
 class _Object(msgspec.Struct):
     """A Node or a Pod as Go writes it inside another object: no kind, and every part of it there."""
 
-    metadata: object
-    spec: object
-    status: object
+    metadata: ObjectMeta
+    spec: NodeSpec | PodSpec
+    status: NodeStatus | PodStatus
 
-    @classmethod
-    def of(cls, subject: ApiObject) -> _Object:
-        return cls(subject.metadata, getattr(subject, "spec", None), getattr(subject, "status", None))
+
+def _node(node: Node) -> _Object:
+    status = node.status
+    status = replace(status, capacity=_texts(status.capacity), allocatable=_texts(status.allocatable))
+    return _Object(node.metadata, node.spec, status)
+
+
+def _pod(pod: Pod) -> _Object:
+    spec = pod.spec
+    spec = replace(
+        spec,
+        containers=tuple(_container(each) for each in spec.containers),
+        init_containers=tuple(_container(each) for each in spec.init_containers),
+        overhead=_texts(spec.overhead),
+        resources=_resources(spec.resources) if spec.resources is not None else None,
+    )
+    return _Object(pod.metadata, spec, pod.status)
+
+
+def _container(container: Container) -> Container:
+    return replace(container, resources=_resources(container.resources))
+
+
+def _resources(resources: Resources) -> Resources:
+    return replace(resources, requests=_texts(resources.requests), limits=_texts(resources.limits))
+
+
+def _texts(quantities: ResourceList) -> ResourceList:
+    """Write quantities as an API server does; a file may hold numbers."""
+    return {name: str(quantity) for name, quantity in quantities.items()}
 
 
 class _NodeList(msgspec.Struct):
@@ -60,10 +90,10 @@ class _ExtenderArgs(msgspec.Struct, rename="pascal"):
 
 def ask_about_nodes(pod: PendingPod, nodes: Iterable[NodeInfo], *, names_only: bool) -> bytes:
     """Ask about a pod and nodes, of which an extender that keeps its own account of them only needs the names."""
-    subject = _Object.of(pod.object)
+    subject = _pod(pod.object)
     if names_only:
         return _encode(_ExtenderArgs(subject, None, [node.name for node in nodes]))
-    return _encode(_ExtenderArgs(subject, _NodeList([_Object.of(node.object) for node in nodes]), None))
+    return _encode(_ExtenderArgs(subject, _NodeList([_node(node.object) for node in nodes]), None))
 
 
 class _MetaPod(msgspec.Struct):
@@ -83,10 +113,10 @@ class _PreemptionArgs(msgspec.Struct, rename="pascal"):
 
 def ask_about_victims(pod: PendingPod, candidates: Iterable[Candidate], *, names_only: bool) -> bytes:
     """Ask about the nodes where preemption would help, and the pods that would have to go there."""
-    subject = _Object.of(pod.object)
+    subject = _pod(pod.object)
     victims = {
         each.node: _Victims(
-            [_MetaPod(victim.uid) if names_only else _Object.of(_as_pod(victim)) for victim in each.victims],
+            [_MetaPod(victim.uid) if names_only else _pod(_as_pod(victim)) for victim in each.victims],
             each.pdb_violations,
         )
         for each in candidates
@@ -97,12 +127,10 @@ def ask_about_victims(pod: PendingPod, candidates: Iterable[Candidate], *, names
 def _as_pod(pod: PodInfo) -> Pod:
     """Make an object again of a pod that was kept in short: what all pods of its template share, and its own names."""
     if isinstance(pod, PendingPod):
-        return msgspec.structs.replace(
-            pod.object, spec=msgspec.structs.replace(pod.object.spec, node_name=pod.node_name)
-        )
+        return replace(pod.object, spec=replace(pod.object.spec, node_name=pod.node_name))
     return Pod(
         metadata=ObjectMeta(name=pod.name, namespace=pod.namespace, uid=pod.uid, labels=dict(pod.labels)),
-        spec=msgspec.structs.replace(pod.spec, node_name=pod.node_name),
+        spec=replace(pod.spec, node_name=pod.node_name),
         status=PodStatus(start_time=pod.start_time, nominated_node_name=pod.nominated_node_name),
     )
 

@@ -27,7 +27,8 @@ def cluster() -> tuple[ClusterState, PendingPod]:
     state.put_node(make_node("a", labels={"disk": "ssd"}))
     state.put_node(make_node("b"))
     state.put_pod(make_pod("low", node_name="a", labels={"app": "web"}, start_time="2026-01-01T00:00:00Z", priority=-1))
-    return state, PendingPod(make_pod("new", annotations={"note": "x"}), state.interned)
+    new = make_pod("new", annotations={"note": "x"}, requests={"example.com/gpu": 2}, overhead={"cpu": 0.5})
+    return state, PendingPod(new, state.interned)
 
 
 def test_a_question_about_nodes_holds_them() -> None:
@@ -36,13 +37,16 @@ def test_a_question_about_nodes_holds_them() -> None:
     assert list(asked) == ["Pod", "Nodes", "NodeNames"]
     assert list(asked["Pod"]) == ["metadata", "spec", "status"]
     assert asked["Pod"]["metadata"]["name"] == "new" and asked["Pod"]["metadata"]["annotations"] == {"note": "x"}
-    assert asked["Pod"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "100m"
+    requests = asked["Pod"]["spec"]["containers"][0]["resources"]["requests"]
+    assert requests == {"cpu": "100m", "memory": "128Mi", "example.com/gpu": "2"}
+    assert asked["Pod"]["spec"]["overhead"] == {"cpu": "0.5"}
     assert asked["NodeNames"] is None
     assert asked["Nodes"]["metadata"] == {}
     assert [item["metadata"]["name"] for item in asked["Nodes"]["items"]] == ["a", "b"]
     first = asked["Nodes"]["items"][0]
     assert list(first) == ["metadata", "spec", "status"] and first["metadata"]["labels"]["disk"] == "ssd"
-    assert "memory" in first["status"]["allocatable"]
+    # Quantities that a file holds as numbers are text in the API.
+    assert first["status"]["allocatable"] == {"cpu": "4", "memory": "16Gi", "pods": "110"}
 
 
 def test_a_question_about_nodes_may_only_name_them() -> None:
