@@ -12,10 +12,13 @@ __all__ = ["HostPorts"]
 class HostPorts:
     """The host ports of the pods on all nodes.
 
-    Each is held as often as pods hold it: it becomes free on a node when the last of them leaves.
+    Each is held as often as pods hold it: it becomes free on a node when the last of them leaves. In a what-if it
+    counts as free as soon as one of them leaves (`let_go`), as in kube-scheduler, which keeps a set.
     """
 
     def __init__(self) -> None:
+        #: Ports that count as free on a row although pods hold them there; none while no Statement is open.
+        self.let_go: frozenset[tuple[HostPort, int]] = frozenset()
         # (protocol, port) -> held port -> row -> number of holders
         self._held: dict[tuple[str, int], dict[HostPort, dict[int, int]]] = {}
 
@@ -24,6 +27,8 @@ class HostPorts:
         alike = self._held.setdefault((port.protocol, port.port), {})
         rows = alike.setdefault(port, {})
         left = rows.get(row, 0) + more
+        if more > 0 and self.let_go:
+            self.let_go -= {(port, row)}
         if left:
             rows[row] = left
             return
@@ -37,7 +42,7 @@ class HostPorts:
         """List the rows on which the wanted port would collide, one collection for each port it collides with."""
         for held, rows in self._held.get((wanted.protocol, wanted.port), {}).items():
             if conflicts(wanted, held):
-                yield rows.keys()
+                yield rows.keys() - {row for port, row in self.let_go if port == held} if self.let_go else rows.keys()
 
     def __len__(self) -> int:
         return sum(len(rows) for alike in self._held.values() for rows in alike.values())

@@ -31,6 +31,7 @@ class Statement:
     __slots__ = (
         "_added",
         "_entries",
+        "_let_go",
         "_origins",
         "_outer",
         "_replaced",
@@ -52,6 +53,7 @@ class Statement:
         self._undo: list[Callable[[], object]] = []
         self._origins: dict[PodInfo, int] = {}
         self._start = (state.nodes.node_log.end, state.nodes.pod_log.end)
+        self._let_go = state.nodes.host_ports.let_go
         #: How many entries of the two logs are this statement's.
         self._entries = 0
         #: Whether it wrote a node's object or a column.
@@ -81,7 +83,10 @@ class Statement:
         if pod.row < 0:
             raise StatementError(f"pod {pod.key} is on no node")
         self._record_pod(pod)
-        self._state.nodes.lift(pod)
+        nodes, row = self._state.nodes, pod.row
+        nodes.lift(pod)
+        if pod.template.host_ports:
+            nodes.host_ports.let_go |= {(port, row) for port in pod.template.host_ports}
 
     def evict(self, pod: PodInfo) -> None:
         """Take a pod off its node, for good if the statement is committed: it is then listed in `evicted`."""
@@ -158,6 +163,7 @@ class Statement:
         # A pod that was assumed before it was moved is back where it was assumed by now.
         for undo in reversed(self._undo):
             undo()
+        nodes.host_ports.let_go = self._let_go
         if alone:
             # Where nobody has read the entries of this what-if, it is as if it had never been.
             nodes.node_log.cut(node_start)
@@ -185,7 +191,10 @@ class Statement:
         outer.evicted += self.evicted
 
     def _close(self) -> None:
-        self._state.statements.remove(self)
+        state = self._state
+        state.statements.remove(self)
+        if not state.statements:
+            state.nodes.host_ports.let_go = frozenset()
         self.closed = True
 
     # -- recording -------------------------------------------------------------------------------------------------

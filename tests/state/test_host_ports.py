@@ -66,3 +66,27 @@ def test_a_node_that_leaves_holds_no_ports_and_has_them_again_when_it_is_back() 
     assert len(cluster.nodes.host_ports) == 0
     cluster.put_node(make_node("a"))
     assert len(cluster.nodes.host_ports) == 1
+
+
+def test_a_what_if_frees_a_port_with_the_first_of_its_holders() -> None:
+    cluster = ClusterState()
+    cluster.put_node(make_node("a"))
+    for name in ("one", "other"):
+        cluster.put_pod(make_pod(name, host_ports=[80], node_name="a"))
+    one, other = sorted(cluster.pods.values(), key=lambda pod: pod.name)
+    held, wanted = cluster.nodes.host_ports, HostPort("0.0.0.0", "TCP", 80)
+    with cluster.statement() as statement:
+        statement.remove(one)
+        assert not rows(held, wanted)
+        statement.add(one, "a")
+        assert rows(held, wanted) == {0}
+        statement.remove(other)
+        with statement.statement() as inner:
+            inner.add(other, "a")
+            assert rows(held, wanted) == {0}
+        assert not rows(held, wanted)
+    assert rows(held, wanted) == {0}
+    with cluster.statement() as statement:
+        statement.evict(one)
+        statement.commit()
+    assert rows(held, wanted) == {0}

@@ -1,0 +1,134 @@
+"""GpuPacking: put a pod where it leaves the fewest GPUs that the typical pods could not use."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Annotated, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from kframework import (
+    MAX_SCORE,
+    CycleState,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    PluginArgs,
+    Rows,
+    Scores,
+    StateKey,
+    hookimpl,
+)
+
+__all__ = ["GpuPacking", "GpuPackingArgs", "TypicalPods"]
+
+#: The number of GPUs that the pod asks for.
+_WANTED = StateKey[int]("GpuPacking.wanted")
+
+#: What a node without room scores; Filter has kept it out, but the question may be asked.
+_NO_ROOM = -(1 << 62)
+#: A raw score is made of three numbers, the second and third of which take so many bits.
+_BITS = 16
+_MOST = (1 << _BITS) - 1
+
+Amount = TypeVar("Amount", int, NDArray[np.int64])
+
+
+class TypicalPods(PluginArgs):
+    """Pods that ask for so many `gpus` each, and how frequent they are: their `share`, against that of the others."""
+
+    gpus: Annotated[int, Field(ge=1, le=1024)]
+    share: Annotated[int, Field(ge=1, le=1000)] = 1
+
+
+class GpuPackingArgs(PluginArgs):
+    """What `pluginConfig` may say: the name of the `resource`, and the `typicalPods` for which room is to be kept.
+
+    By default each size of typical pods asks for as many GPUs in all as every other.
+    """
+
+    resource: Annotated[str, Field(min_length=1)] = "nvidia.com/gpu"
+    typical_pods: Annotated[tuple[TypicalPods, ...], Field(min_length=1, max_length=64)] = (
+        TypicalPods(gpus=1, share=8),
+        TypicalPods(gpus=2, share=4),
+        TypicalPods(gpus=4, share=2),
+        TypicalPods(gpus=8, share=1),
+    )
+
+
+class GpuPacking(Plugin):
+    """Score nodes such that large pods still find room, and keep pods without GPUs off GPU nodes.
+
+    For a pod with GPUs three things count, one after the other: how many more GPUs the typical pods could not use if
+    it came to the node (fewer is better); how many pods the node runs (more is better: a node of many pods is the last
+    to become empty by itself); and how many GPUs would be left (fewer is better).
+    """
+
+    name: ClassVar[str] = "GpuPacking"
+    Args: ClassVar[type[PluginArgs]] = GpuPackingArgs
+    # The score depends on what the node offers and what its pods take, and on nothing outside it.
+    reads = "pods"
+
+    args: GpuPackingArgs
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> Hashable:
+        return self._wanted(pod)
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> None:
+        state[_WANTED] = self._wanted(pod)
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        wanted, offered = state[_WANTED], node.allocatable(self.args.resource)
+        if not wanted:
+            return int(offered == 0)
+        free = offered - node.requested(self.args.resource)
+        if free < wanted:
+            return _NO_ROOM
+        left = free - wanted
+        pods = min(node.requested("pods"), _MOST)
+        return self._raw(self._useless(left) - self._useless(free), pods, min(left, _MOST))
+
+    @hookimpl
+    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        wanted, offered = state[_WANTED], nodes.allocatable(self.args.resource)[rows]
+        if not wanted:
+            without: Scores = np.equal(offered, 0).astype(np.int64)
+            return without
+        free = offered - nodes.requested(self.args.resource)[rows]
+        left = free - wanted
+        pods = np.minimum(nodes.requested("pods")[rows], _MOST)
+        raw: Scores = self._raw(self._useless(left) - self._useless(free), pods, np.minimum(left, _MOST))
+        raw[left < 0] = _NO_ROOM
+        return raw
+
+    @hookimpl
+    def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
+        # Raw scores say which node is better, not by how much: spread their ranks evenly over 0..100.
+        ordered = np.sort(scores)
+        distinct = ordered[np.append(True, ordered[1:] != ordered[:-1])]  # np.unique takes twenty times as long
+        if len(distinct) == 1:
+            return 0
+        ranks: Scores = np.searchsorted(distinct, scores)
+        return ranks * MAX_SCORE // (len(distinct) - 1)
+
+    def _wanted(self, pod: PendingPod) -> int:
+        return dict(pod.on_node).get(self.args.resource, 0)
+
+    def _useless(self, free: Amount) -> Amount:
+        """Return how many of a node's free GPUs the typical pods could not use, times the sum of their shares.
+
+        Pods of 4 GPUs each, as many as fit, leave the remainder of the division by 4; the mix leaves the mean.
+        """
+        # Written without %, which takes NumPy six times as long.
+        leftovers = [each.share * (free - free // each.gpus * each.gpus) for each in self.args.typical_pods]
+        return sum(leftovers[1:], start=leftovers[0])
+
+    @staticmethod
+    def _raw(growth: Amount, pods: Amount, left: Amount) -> Amount:
+        return (-growth << 2 * _BITS) + (pods << _BITS) - left

@@ -1,0 +1,143 @@
+"""How much GPU demand can still be placed when 90 % of the GPUs are taken: the numbers of the README.
+
+    python -m kframework_gpu_packing.simulation --svg result.svg
+
+The real scheduler runs on virtual time, under one profile after the other. The same seed brings the same pods.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import fmean, stdev
+
+import msgspec
+
+from kframework.testing import Scenario
+from kframework_gpu_packing.chart import bar_chart
+from kframework_gpu_packing.packing import GpuPacking
+from kframework_gpu_packing.workload import SIZES, Course, make_nodes
+
+__all__ = ["PROFILES", "Ran", "main", "placeable", "run", "table"]
+
+#: One pod comes in so many seconds: enough for a pod that ends to be gone.
+STEP = 60.0
+#: This share of the pods only fills the cluster and shuffles it.
+WARM_UP = 0.3
+
+_PROFILE = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - schedulerName: default-scheduler
+    plugins:
+      multiPoint:
+        enabled:
+          - name: {plugin}
+            weight: 10
+"""
+_FIT = (
+    _PROFILE.format(plugin="NodeResourcesFit")
+    + """\
+    pluginConfig:
+      - name: NodeResourcesFit
+        args:
+          scoringStrategy:
+            type: {strategy}
+            resources:
+              - name: cpu
+                weight: 1
+              - name: memory
+                weight: 1
+              - name: nvidia.com/gpu
+                weight: 1
+"""
+)
+#: What is compared: default profiles in which one plugin has weight 10.
+PROFILES: Mapping[str, str] = {
+    "LeastAllocated": _FIT.format(strategy="LeastAllocated"),
+    "MostAllocated": _FIT.format(strategy="MostAllocated"),
+    "GpuPacking": _PROFILE.format(plugin="GpuPacking"),
+}
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """What a run came to: how often the cluster was full, and shares of the demand.
+
+    `placeable` is the share that could still be placed when the cluster was full, by the size of the pods, the mean of
+    all counts; `turned_away` the share that found no room when it came.
+    """
+
+    counts: int
+    placeable: Mapping[int, float]
+    turned_away: float
+
+    @property
+    def mix(self) -> float:
+        """The placeable share of the mixed demand."""
+        return fmean(self.placeable.values(), [gpus * SIZES[gpus] for gpus in self.placeable])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the simulation and print its table."""
+    parser = ArgumentParser(prog="python -m kframework_gpu_packing.simulation", description=main.__doc__)
+    parser.add_argument("--seeds", type=int, default=20, help="how many streams of pods (default: %(default)s)")
+    parser.add_argument("--nodes", type=int, default=64, help="how many nodes of 8 GPUs (default: %(default)s)")
+    parser.add_argument("--pods", type=int, default=2000, help="how many pods come (default: %(default)s)")
+    parser.add_argument("--svg", type=Path, help="draw the result to this file")
+    options = parser.parse_args(arguments)
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        found = {
+            profile: list(pool.map(partial(run, profile, options.nodes, options.pods), range(options.seeds)))
+            for profile in PROFILES
+        }
+    sys.stdout.write("\n".join(table(found)) + "\n")
+    if options.svg is not None:
+        options.svg.write_text(bar_chart({profile: [each.mix for each in runs] for profile, runs in found.items()}))
+
+
+def run(profile: str, nodes: int, pods: int, seed: int) -> Ran:
+    """Let the pods of one seed come and go under one profile."""
+    course = Course(nodes, seed, warm_up=round(WARM_UP * pods))
+    scenario = Scenario(nodes=make_nodes(nodes), plugins=[GpuPacking], config=PROFILES[profile])
+    for place in range(pods):
+        scenario.at(place * STEP, course.step)
+    scenario.run()
+    return Ran(
+        counts=len(course.counts),
+        placeable={gpus: fmean(placeable(free, gpus) for free in course.counts) for gpus in SIZES},
+        turned_away=course.turned_away / course.asked,
+    )
+
+
+def placeable(free: Sequence[int], gpus: int) -> float:
+    """Return which share of the free GPUs pods of so many GPUs each could use.
+
+    So much of a demand as large as what is free could be placed, if it came in pods of this size.
+    """
+    return sum(amount // gpus * gpus for amount in free) / sum(free)
+
+
+def table(found: Mapping[str, Sequence[Ran]]) -> Iterator[str]:
+    """Yield the lines of a Markdown table, and how often the last profile beats each of the others."""
+    yield f"| Scored by | {' | '.join(f'{gpus} GPU' for gpus in SIZES)} | the mix | lowest to highest | turned away |"
+    yield "|---|" + "---:|" * (len(SIZES) + 3)
+    for profile, runs in found.items():
+        mix = [ran.mix for ran in runs]
+        cells = [f"{fmean(ran.placeable[gpus] for ran in runs):.1%}" for gpus in SIZES]
+        cells += [f"**{fmean(mix):.1%}** ± {stdev(mix):.1%}", f"{min(mix):.1%} to {max(mix):.1%}"]
+        yield f"| {profile} | {' | '.join(cells)} | {fmean(ran.turned_away for ran in runs):.1%} |"
+    *others, ours = found
+    for other in others:
+        better = sum(mine.mix > theirs.mix for mine, theirs in zip(found[ours], found[other], strict=True))
+        yield ""
+        yield f"{ours} keeps more placeable than {other} with {better} of {len(found[ours])} seeds."
+
+
+if __name__ == "__main__":
+    main()
