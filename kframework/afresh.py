@@ -149,14 +149,12 @@ def verify(search: Search, outcome: Found | Unfit | Failed, start: int) -> None:
         if in_words or remembered is None or statuses[row] is None:
             _same(search, f"node {search.nodes[row].name}", remembered, statuses[row])
     passing = [row for row in rows[: search.evaluated] if statuses[row] is None]
-    enough = nodes_to_find(len(rows), search.profile.percentage_of_nodes_to_score) if search.profile.scores else 1
-    if isinstance(outcome, Unfit):
-        _same(search, "feasible nodes", [], passing)
-        return
+    enough = nodes_to_find(len(rows), search.profile.percentage_of_nodes_to_score) if search.choosy else 1
     _same(search, "candidates", search.candidates.tolist(), passing[:enough])
-    if len(passing) > 1 and search.profile.scores:
-        totals = dict(zip(passing, search.totals.tolist(), strict=True))
-        _same(search, "totals", totals, afresh.totals(passing))
+    feasible = search.feasible.tolist()
+    if len(feasible) > 1 and search.profile.scores:
+        totals = dict(zip(feasible, search.totals.tolist(), strict=True))
+        _same(search, "totals", totals, afresh.totals(feasible))
 
 
 def _same(search: Search, what: str, remembered: object, afresh: object) -> None:

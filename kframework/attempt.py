@@ -45,17 +45,24 @@ class Attempt:
             search = engine.search(self.profile, self.queued)
             outcome = engine.find(search)
         except PluginError as error:
-            hook = error.hook or "search"
-            self._fail(fault(self.profile, error.plugin, hook, error.__cause__ or error.message), "")
+            self._blame(error)
             return
-        engine.undo_leaks(self.profile)
-        self.timings += search.timings
+        self._searched(search)
         if isinstance(outcome, Found):
             self._place(search, outcome)
         elif isinstance(outcome, Unfit):
             self._unfit(search, outcome)
         else:
             self._fail(outcome.status, "")
+
+    def _blame(self, error: PluginError) -> None:
+        """Fail by a plugin that broke the search off."""
+        hook = error.hook or "search"
+        self._fail(fault(self.profile, error.plugin, hook, error.__cause__ or error.message), "")
+
+    def _searched(self, search: Search) -> None:
+        self.engine.undo_leaks(self.profile)
+        self.timings += search.timings
 
     def _place(self, search: Search, found: Found) -> None:
         engine, pod = self.engine, self.pod
@@ -96,16 +103,22 @@ class Attempt:
 
     def _unfit(self, search: Search, unfit: Unfit) -> None:
         """No node fits: look for a way out, then fail."""
-        self.queued.unschedulable_plugins = unfit.rejectors
-        self.queued.pending_plugins = unfit.pending
-        nominated: str | None = ""
-        victims: tuple[str, ...] = ()
-        message = ""
+        answer = None
         if self.profile.post_filter:
             began = perf_counter_ns()
             answer = run_post_filter(self.profile, search.state, self.pod, unfit.diagnosis)
             self.engine.undo_leaks(self.profile)
             self._timed("post_filter", began)
+        self._give_up(unfit, answer)
+
+    def _give_up(self, unfit: Unfit, answer: PostFilterAnswer | None) -> None:
+        """Fail for now, and do what PostFilter found so that the pod fits later."""
+        self.queued.unschedulable_plugins = unfit.rejectors
+        self.queued.pending_plugins = unfit.pending
+        nominated: str | None = ""
+        victims: tuple[str, ...] = ()
+        message = ""
+        if answer is not None:
             status, nominated, victims = self._way_out(answer)
             message = "" if status.code == Code.SUCCESS else status.message
         text = fit_error(

@@ -21,25 +21,34 @@ from kframework.profile import Profile, Step
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.status import Code, Status
 
-__all__ = ["BindingCycle"]
+__all__ = ["BindFirst", "BindingCycle"]
 
 T = TypeVar("T")
 
 #: Announces the node that a pod is about to be bound to.
 Announce = Callable[[Reservation], Awaitable[None]]
 
+#: Binds a pod before any plugin is asked to; Skip leaves it to the plugins.
+BindFirst = Callable[[Reservation], Awaitable[Status | None]]
+
 
 class BindingCycle:
     """One binding cycle: PreBindPreFlight, wait on Permit, PreBind, Bind, PostBind."""
 
     def __init__(
-        self, reservation: Reservation, offer: Callable[[Message], None], clock: Clock, announce: Announce
+        self,
+        reservation: Reservation,
+        offer: Callable[[Message], None],
+        clock: Clock,
+        announce: Announce,
+        bind_first: BindFirst | None = None,
     ) -> None:
         self.reservation = reservation
         self.profile: Profile = reservation.profile
         self._offer = offer
         self._clock = clock
         self._announce = announce
+        self._bind_first = bind_first
         self._rejector: str | None = None
         self._waited = 0.0
         self._steps: list[tuple[str, int]] = []
@@ -190,7 +199,11 @@ class BindingCycle:
         return failures[0] if failures else None
 
     async def _bind(self) -> Status | None:
-        """Let the Bind plugins try in order; the first that does not skip decides."""
+        """Let the extenders try, then the Bind plugins in order; the first that does not skip decides."""
+        if self._bind_first is not None:
+            status = await self._bind_first(self.reservation)
+            if status is None or status.code != Code.SKIP:
+                return status
         for step in self.profile.bind:
             status = await self._ask(step, "bind", "Bind")
             if status is None or status.code != Code.SKIP:

@@ -1,7 +1,8 @@
 """Where time comes from: one Clock, real or virtual.
 
 Virtual time lives in the event loop: when nothing is ready to run, the loop jumps to its next timer. So a plugin's own
-`asyncio.sleep` is virtual too, and an hour of back-off takes milliseconds.
+`asyncio.sleep` is virtual too, and an hour of back-off takes milliseconds. It stands still while an answer from outside
+the process is awaited (`outside`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
@@ -18,6 +20,7 @@ __all__ = [
     "LoopClock",
     "SystemClock",
     "VirtualTimeLoop",
+    "outside",
     "rfc3339",
     "rfc3339_micro",
     "run_virtual",
@@ -65,19 +68,36 @@ class LoopClock:
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """A selector that never waits for a timer: it moves the loop's time instead."""
+    """A selector that never waits for a timer: it moves the loop's time instead.
+
+    `awaited` holds the limits of what is awaited from outside, with the moments of the machine's clock when they end.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.elapsed = 0.0
+        self.awaited: dict[asyncio.Timeout, float] = {}
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Poll; with nothing ready and a timer to wait for, jump to it; with no timer at all, wait for I/O."""
+        if self.awaited:
+            return self._select_outside(timeout)
         if timeout is None:
             return super().select(None)
         ready = super().select(0)
         if not ready and timeout > 0:
             self.elapsed += timeout
+        return ready
+
+    def _select_outside(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait for I/O on the machine's clock, once all that was ready has run: its order must not depend on others."""
+        if timeout == 0:
+            return []
+        ready = super().select(max(min(self.awaited.values()) - time.monotonic(), 0))
+        now = time.monotonic()
+        for limit in [limit for limit, end in self.awaited.items() if end <= now]:
+            del self.awaited[limit]
+            limit.reschedule(self.elapsed)
         return ready
 
 
@@ -88,9 +108,36 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
 
+    def stand_still(self, limit: asyncio.Timeout, seconds: float) -> None:
+        """Let time stand still until `move_on`, and end the limit after so many seconds of the machine's clock."""
+        self._jumping.awaited[limit] = time.monotonic() + seconds
+
+    def move_on(self, limit: asyncio.Timeout) -> None:
+        """Let time go on, unless something else is awaited."""
+        self._jumping.awaited.pop(limit, None)
+
     def time(self) -> float:
         """Return the virtual seconds since the loop was made."""
         return self._jumping.elapsed
+
+
+@asynccontextmanager
+async def outside(seconds: float) -> AsyncIterator[None]:
+    """Await an answer from outside the process, TimeoutError after so many seconds of the machine's clock.
+
+    Virtual time stands still meanwhile: a simulation depends on what the answer is, not on how long it takes.
+    """
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, VirtualTimeLoop):
+        async with asyncio.timeout(seconds):
+            yield
+        return
+    async with asyncio.timeout(None) as limit:
+        loop.stand_still(limit, seconds)
+        try:
+            yield
+        finally:
+            loop.move_on(limit)
 
 
 def run_virtual(main: Callable[[], Coroutine[object, object, T]]) -> T:

@@ -19,23 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.cycle_state import CycleState
-from kframework.layers import FEW, Layer, Plan, ask_filter_rows, ask_score_rows
+from kframework.layers import FEW, Layer, Plan, ask_filter_rows
 from kframework.objections import ATTEMPT, PASS, PLUGIN, UNREACHED, StatusTable, bits_of, of_plugin, order_of, source_of
 from kframework.outcome import Failed, Found, Unfit
-from kframework.plugin import MAX_SCORE, Diagnosis, Scores
+from kframework.plugin import Diagnosis, Scores
 from kframework.points import (
     Narrowing,
     ask_pre_filter,
-    bad_score,
     fault,
     filter_status,
     narrow,
     run_add_pod,
     run_filter,
     run_pre_filter,
-    run_pre_score,
 )
-from kframework.profile import FilterStep, Profile, ScoreStep, as_column
+from kframework.profile import FilterStep, Profile, ScoreStep
+from kframework.scoring import Scoring
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -46,6 +45,7 @@ __all__ = ["Rotation", "Search", "nodes_to_find"]
 Places = NDArray[np.int64]
 
 _NONE = np.zeros(0, dtype=np.int64)
+_LOWEST = int(np.iinfo(np.int64).min)
 
 
 class Rotation:
@@ -87,31 +87,30 @@ class Search:
         self.ahead: tuple[FilterStep, ...] = tuple(step for step in plan.fresh_filters if step.ask_rows is not None)
         self.along: tuple[FilterStep, ...] = tuple(step for step in plan.fresh_filters if step.ask_rows is None)
         self.fresh_scores: tuple[ScoreStep, ...] = plan.fresh_scores
+        #: Whether something tells the feasible nodes apart; otherwise the first is as good as any.
+        self.choosy: bool = bool(self.profile.scores)
         #: The objection of a nominated node that was tried first, by row.
         self._tried: dict[int, int] = {}
         self._words: dict[int, Status] = {}
         #: The rows that are out of the question once the pods nominated to them have arrived.
         self._taken: set[int] = set()
         #: What the search looked at, for those who check it: rows in rotation order, their objections, the rows that
-        #: went on to scoring and their totals.
+        #: pass the filters, those of them that go on to scoring and their totals.
         self.ring: NDArray[np.int64] = _NONE
         self.objections: Scores = _NONE
         self.candidates: NDArray[np.int64] = _NONE
+        self.feasible: NDArray[np.int64] = _NONE
         self.totals: Scores = _NONE
         #: (extension point, nanoseconds)
         self.timings: list[tuple[str, int]] = []
 
     def run(self) -> Found | Unfit | Failed:
         """Find a node."""
-        if not len(self.nodes):
-            return Failed(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes available to schedule pods",)))
+        narrowing = self._begin()
+        if not isinstance(narrowing, Narrowing):
+            return narrowing
         began = perf_counter_ns()
-        narrowing = self._pre_filter()
-        began = self._timed("pre_filter", began)
-        if narrowing.status is not None:
-            return self._rejected(narrowing) if narrowing.status.rejected else Failed(narrowing.status)
-        nominated = self._nominated()
-        outcome = nominated or self._filter(narrowing)
+        outcome = self._nominated() or self._filter(narrowing) or self._few(narrowing)
         began = self._timed("filter", began)
         if outcome is not None:
             return outcome
@@ -119,28 +118,41 @@ class Search:
         self._timed("score", began)
         return outcome
 
-    def _filter(self, narrowing: Narrowing) -> Found | Unfit | Failed | None:
-        """Find the feasible nodes; None when there are several to choose from."""
+    def _begin(self) -> Narrowing | Unfit | Failed:
+        """Find out whether the pod can be placed at all, and where to look."""
+        if not len(self.nodes):
+            return Failed(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes available to schedule pods",)))
+        began = perf_counter_ns()
+        narrowing = self._pre_filter()
+        self._timed("pre_filter", began)
+        if narrowing.status is None:
+            return narrowing
+        return self._rejected(narrowing) if narrowing.status.rejected else Failed(narrowing.status)
+
+    def _filter(self, narrowing: Narrowing) -> Failed | None:
+        """Find the feasible nodes."""
         ring = self._ring(narrowing)
         if narrowing.nodes is not None and len(ring) <= FEW:
             # A pod pinned to a few nodes (DaemonSets): asking them costs less than bringing a layer up to date.
             self.top, self.ahead, self.along, self.fresh_scores = None, self.filters, (), self.plan.scores
         elif self.top is not None:
             self.top.catch_up(self.plan.state, self.pod)
-        enough = nodes_to_find(len(ring), self.profile.percentage_of_nodes_to_score) if self.profile.scores else 1
+        enough = nodes_to_find(len(ring), self.profile.percentage_of_nodes_to_score) if self.choosy else 1
         # The first few rows are mostly enough; what is asked along the rotation stops by itself.
         self._look(ring if self.along else ring[: 2 * enough + 2], enough)
         if len(self.candidates) <= enough and len(self.ring) < len(ring):
             self._look(ring, enough)
-        passing, self.candidates = len(self.candidates), self.candidates[:enough]
+        self.candidates = self.feasible = self.candidates[:enough]
         fault_found = self._fault()
         self._advance()
-        if fault_found is not None:
-            return Failed(fault_found)
-        if not passing:
+        return None if fault_found is None else Failed(fault_found)
+
+    def _few(self, narrowing: Narrowing) -> Found | Unfit | Failed | None:
+        """Return the outcome when at most one node is feasible; None when there are several to choose from."""
+        if not len(self.feasible):
             return self._unfit(narrowing)
-        if len(self.candidates) == 1:
-            return Found(self.nodes[int(self.candidates[0])].name, 0, 1, self.evaluated, 1)
+        if len(self.feasible) == 1:
+            return Found(self.nodes[int(self.feasible[0])].name, 0, 1, self.evaluated, 1)
         return None
 
     def _look(self, ring: NDArray[np.int64], enough: int) -> None:
@@ -293,9 +305,12 @@ class Search:
                 # Whatever comes behind was not reached.
                 objections[place + 1 :] = UNREACHED
                 return
-        if passed:
-            return
-        behind = np.flatnonzero(~unopposed & (objections > of_plugin(self.along[0].order)))
+        if not passed:
+            self._ask_behind(ring, objections, ~unopposed)
+
+    def _ask_behind(self, ring: NDArray[np.int64], objections: Scores, opposed: NDArray[np.bool_]) -> None:
+        """Ask those plugins about the rows to which others behind them object."""
+        behind = np.flatnonzero(opposed & (objections > of_plugin(self.along[0].order)))
         for place, row in _in_turn(behind, ring):
             objections[place] = self._ask_scalars(row, int(objections[place]))
 
@@ -359,11 +374,16 @@ class Search:
             return status.by(step.name)
         return fault(self.profile, step.name, "filter_status", f"answered {status!r}, which is no rejection")
 
-    def _unfit(self, narrowing: Narrowing) -> Unfit | Failed:
-        """Count what stands against the nodes; Failed where that cannot be put into words."""
+    def _by_row(self) -> Scores:
+        """Return what stands against the node of each row."""
         by_row: Scores = np.full(self.nodes.capacity, UNREACHED)
         by_row[list(self._tried)] = list(self._tried.values())
-        by_row[self.ring] = self.objections
+        by_row[self.ring[: self.evaluated]] = self.objections[: self.evaluated]
+        return by_row
+
+    def _unfit(self, narrowing: Narrowing) -> Unfit | Failed:
+        """Count what stands against the nodes; Failed where that cannot be put into words."""
+        by_row = self._by_row()
         absent = narrow(narrowing) if narrowing.nodes is not None else None
         reasons: dict[str, int] = {}
         rejectors, pending = set(narrowing.narrowed_by), set()
@@ -395,14 +415,18 @@ class Search:
 
     def _choose(self) -> Found | Failed:
         """Score the feasible nodes and draw one of the best."""
-        candidates = self.candidates
         if not self.profile.scores:
-            totals: Scores | Status = np.ones(len(candidates), dtype=np.int64)
+            totals: Scores | Status = np.ones(len(self.feasible), dtype=np.int64)
         else:
-            totals = self._totals(candidates)
+            totals = self._totals()
         if isinstance(totals, Status):
             return Failed(totals)
         self.totals = totals
+        return self._best(totals)
+
+    def _best(self, totals: Scores) -> Found:
+        """Draw one of the nodes with the largest total."""
+        candidates = self.feasible
         best = int(totals.max())
         ties = np.flatnonzero(totals == best)
         chosen = int(ties[self.random.randrange(len(ties))]) if len(ties) > 1 else int(ties[0])
@@ -415,78 +439,21 @@ class Search:
             self._top(candidates, totals, ties),
         )
 
-    def _totals(self, candidates: NDArray[np.int64]) -> Scores | Status:
-        plan, top = self.plan, self.top
-        skipped = self._pre_score(candidates)
-        if isinstance(skipped, Status):
-            return skipped
-        if top is None:
-            totals = np.zeros(len(candidates), dtype=np.int64)
-        else:
-            problem = top.score_fault(candidates.tolist()) if top.faulty_scores else None
-            if problem is not None:
-                return problem
-            totals = top.totals.values[candidates]
-            for step in plan.normalizing:
-                weighted = self._normalized(step, top.raw_of(step.name).values[candidates])
-                if isinstance(weighted, Status):
-                    return weighted
-                totals += weighted
-        for step in self.fresh_scores:
-            if step.name in skipped:
-                continue
-            raw, faults = ask_score_rows(self.profile, step, self.state, self.pod, self.nodes, candidates)
-            if faults:
-                return next(iter(faults.values()))
-            weighted = raw * step.weight if step.normalize is None else self._normalized(step, raw)
-            if isinstance(weighted, Status):
-                return weighted
-            totals += weighted
-        return totals
-
-    def _pre_score(self, candidates: NDArray[np.int64]) -> set[str] | Status:
-        """Run PreScore; return the plugins asked afresh that have nothing to say, or what went wrong."""
-        if not self.plan.fresh_pre_scores and not self.profile.has_wrapper("pre_score"):
-            return self.plan.pre_score_fault or set()
-        return self.profile.wrapped("pre_score", self._run_pre_scores, self.state, self.pod, self.nodes, candidates)
-
-    def _run_pre_scores(
-        self, state: CycleState, pod: PendingPod, nodes: object, candidates: NDArray[np.int64]
-    ) -> set[str] | Status:
-        skipped: set[str] = set()
-        for step in self.profile.pre_score:
-            if step.name in self.plan.pre_score:
-                answer = self.plan.pre_score[step.name]
-            else:
-                answer = run_pre_score(self.profile, step, state, pod, self.nodes, candidates)
-            if answer is not None and answer.code == Code.ERROR:
-                return answer
-            if answer is not None:
-                skipped.add(step.name)
-        return skipped
-
-    def _normalized(self, step: ScoreStep, raw: Scores) -> Scores | int | Status:
-        """Let a plugin normalise its scores of the candidates; return them times its weight."""
-        assert step.normalize is not None
-        try:
-            scores = as_column(step.normalize(self.state, self.pod, raw), len(raw))
-            low, high = int(scores.min()), int(scores.max())
-        except Exception as error:
-            return fault(self.profile, step.name, "normalize_score", error)
-        if low < 0 or high > MAX_SCORE:
-            return bad_score(self.profile, step, low if low < 0 else high)
-        return scores * step.weight
+    def _totals(self) -> Scores | Status:
+        """Return the totals of the feasible nodes, or what went wrong."""
+        scoring = Scoring(self.plan, self.top, self.fresh_scores, self.state, self.pod, self.nodes)
+        return scoring.totals(self.feasible)
 
     def _top(self, candidates: NDArray[np.int64], totals: Scores, ties: Places) -> tuple[tuple[str, int], ...]:
         """Name the three best nodes."""
         places = ties[:3].tolist()
         if len(places) < 3:
             rest = totals.copy()
-            rest[places] = -1
+            rest[places] = _LOWEST
             while len(places) < min(3, len(rest)):
                 place = int(rest.argmax())
                 places.append(place)
-                rest[place] = -1
+                rest[place] = _LOWEST
         return tuple((self.nodes[int(candidates[place])].name, int(totals[place])) for place in places)
 
 

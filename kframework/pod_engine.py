@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Awaitable
 
 from kframework.afresh import verify
 from kframework.attempt import Attempt
@@ -18,7 +19,10 @@ from kframework.decision import fit_error
 from kframework.effects import Effects, Eviction, Reservation
 from kframework.event_handlers import EventHandlers
 from kframework.events import ActionType, EventResource, Occurrence
-from kframework.layers import Layers
+from kframework.extended_attempt import ExtendedAttempt
+from kframework.extended_search import ExtendedSearch
+from kframework.extenders import Extenders
+from kframework.layers import Layers, Plan
 from kframework.objects import PodCondition
 from kframework.outcome import Failed, Found, Unfit
 from kframework.points import run_unreserve
@@ -69,6 +73,7 @@ class PodEngine:
         layer_memory: int = 256 << 20,
         preempt_other_schedulers_pods: bool = True,
         verifying: bool | None = None,
+        extenders: Extenders | None = None,
     ) -> None:
         self.cluster = cluster
         self.clock = clock
@@ -78,8 +83,11 @@ class PodEngine:
         self.rotation: Rotation = Rotation()
         self.synced: bool = False
         self.attempts: int = 0
+        self.extenders: Extenders = extenders or Extenders()
         #: The search that is going on; None between two cycles.
         self.current: Search | None = None
+        #: A cycle that awaits extenders: whoever steps the engine awaits it before the next step.
+        self.under_way: Awaitable[None] | None = None
         self._backoff = backoff or Backoff()
         self._max_unschedulable = max_unschedulable
         self._layer_memory = layer_memory
@@ -209,10 +217,18 @@ class PodEngine:
             self.queue.done(pod.uid)
         elif pod.uid in self.cluster.pods:
             self.queue.done(pod.uid)
+        elif len(self.extenders):
+            self.under_way = self._try_with_extenders(queued)
         else:
             self.attempts += 1
             Attempt(self, self.profiles[pod.scheduler_name], queued).run()
             self._end_of_cycle()
+
+    async def _try_with_extenders(self, queued: QueuedPod) -> None:
+        self.attempts += 1
+        await ExtendedAttempt(self, self.profiles[queued.pod.scheduler_name], queued).run_extended()
+        self._end_of_cycle()
+        self.under_way = None
 
     def _end_of_cycle(self) -> None:
         self.current = None
@@ -228,16 +244,33 @@ class PodEngine:
 
     def search(self, profile: Profile, queued: QueuedPod) -> Search:
         """Open the search for a node; PluginError if the pod cannot be signed."""
-        if not isinstance(queued.signature, Signature):
-            queued.signature = profile.sign(queued.pod)
-        plan = self._layers[profile.name].plan(queued.signature, queued.pod)
+        plan = self._plan(profile, queued)
         self.current = Search(self.cluster, plan, queued.pod, self.rotation, self._ties)
         return self.current
+
+    def extended_search(self, profile: Profile, queued: QueuedPod) -> ExtendedSearch:
+        """Open the search for a node in which extenders have a say; PluginError if the pod cannot be signed."""
+        plan = self._plan(profile, queued)
+        search = ExtendedSearch(self.cluster, plan, queued.pod, self.rotation, self._ties, self.extenders)
+        self.current = search
+        return search
+
+    def _plan(self, profile: Profile, queued: QueuedPod) -> Plan:
+        if not isinstance(queued.signature, Signature):
+            queued.signature = profile.sign(queued.pod)
+        return self._layers[profile.name].plan(queued.signature, queued.pod)
 
     def find(self, search: Search) -> Found | Unfit | Failed:
         """Run a search; under KFRAMEWORK_VERIFY compare it with the answers asked afresh."""
         start = self.rotation.start
-        outcome = search.run()
+        return self._verified(search, search.run(), start)
+
+    async def find_extended(self, search: ExtendedSearch) -> Found | Unfit | Failed:
+        """Run a search in which extenders have a say, compared as others are in what the plugins say."""
+        start = self.rotation.start
+        return self._verified(search, await search.run_extended(), start)
+
+    def _verified(self, search: Search, outcome: Found | Unfit | Failed, start: int) -> Found | Unfit | Failed:
         if self._verifying:
             verify(search, outcome, start)
         return outcome

@@ -26,6 +26,7 @@ __all__ = [
     "Narrowing",
     "PermitAnswer",
     "PostFilterAnswer",
+    "PostFilterRound",
     "PreFilterAnswer",
     "fault",
     "narrow",
@@ -266,27 +267,42 @@ def run_post_filter(profile: Profile, state: CycleState, pod: PendingPod, diagno
     Success and UnschedulableAndUnresolvable end the search with the plugin's own result, an error ends it without one;
     otherwise reasons add up and the last result that changes the nomination is kept.
     """
+    return PostFilterRound(profile).run(state, pod, diagnosis)
 
-    def run(state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> PostFilterAnswer:
-        kept: PluginResult | None = None
-        reasons: list[str] = []
-        rejector = ""
-        for step in profile.post_filter:
+
+class PostFilterRound:
+    """One round of the PostFilter plugins, which goes on where it ended if what it found comes to nothing."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._steps = iter(profile.post_filter)
+        self._kept: PluginResult | None = None
+        self._reasons: list[str] = []
+        self._rejector = ""
+
+    def run(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> PostFilterAnswer:
+        """Ask the plugins that have not been asked yet."""
+        return _wrapped(self._profile, "post_filter", PostFilterAnswer, self._run, state, pod, diagnosis)
+
+    def _run(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> PostFilterAnswer:
+        for step in self._steps:
             try:
                 answer = step.call(state, pod, diagnosis)
             except Exception as error:
-                return PostFilterAnswer(fault(profile, step.name, "post_filter", error))
-            status, result = _post_filter_parts(profile, step, answer)
+                return PostFilterAnswer(fault(self._profile, step.name, "post_filter", error))
+            status, result = _post_filter_parts(self._profile, step, answer)
             if status.code in (Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
                 return PostFilterAnswer(status.by(step.name), result)
             if not status.rejected:
                 return PostFilterAnswer(status.by(step.name))
-            rejector = rejector or step.name
-            reasons += status.reasons
-            kept = result or kept
-        return PostFilterAnswer(Status(Code.UNSCHEDULABLE, tuple(reasons), rejector), kept)
+            self.refused(status.by(step.name), result)
+        return PostFilterAnswer(Status(Code.UNSCHEDULABLE, tuple(self._reasons), self._rejector), self._kept)
 
-    return _wrapped(profile, "post_filter", PostFilterAnswer, run, state, pod, diagnosis)
+    def refused(self, status: Status, result: PluginResult | None = None) -> None:
+        """Note that a plugin found no way out."""
+        self._rejector = self._rejector or status.plugin
+        self._reasons += status.reasons
+        self._kept = result or self._kept
 
 
 def _post_filter_parts(profile: Profile, step: Step, answer: object) -> tuple[Status, PluginResult | None]:

@@ -158,6 +158,7 @@ class Profile:
         *,
         percentage_of_nodes_to_score: int = 0,
         distributions: Mapping[str, str | None] | None = None,
+        other_events: Mapping[str, tuple[ClusterEvent, ...]] | None = None,
     ) -> None:
         self.name = name
         self.plugins = plugins
@@ -193,7 +194,7 @@ class Profile:
         holding = {name for point in _HOLDING for name in self.points.get(point, ())}
         self.events: dict[str, tuple[ClusterEvent, ...]] = {
             name: self._events(self.plugins[name]) for name in sorted(holding)
-        }
+        } | dict(other_events or {})
         self.placement: tuple[Plugin, ...] = tuple(
             plugin for name, plugin in self.plugins.items() if hooks_of(type(plugin)).keys() & set(_PLACEMENT)
         )

@@ -14,7 +14,8 @@ from kframework.config.document import Place
 from kframework.config.models import POINTS, camel
 from kframework.config.problems import Problem
 from kframework.errors import ConfigError, PluginError
-from kframework.events import ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
+from kframework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
+from kframework.extender import EXTENDER
 from kframework.handle import Handle
 from kframework.plugin import Plugin
 from kframework.points import fault, run_pre_enqueue
@@ -169,6 +170,8 @@ def _compile(
             points.weights,
             percentage_of_nodes_to_score=percentage,
             distributions={plugin: registry.distribution(plugin) for plugin in plugins},
+            # What an extender holds back it cannot say how to set free: anything may.
+            other_events={EXTENDER: DEFAULT_EVENTS} if configuration.settings.extenders else {},
         )
     except PluginError as error:
         raise _placed([profile], error) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from time import perf_counter
 from typing import Protocol, TypeVar
 
@@ -16,10 +16,14 @@ from kframework.binding import BindingCycle
 from kframework.clock import Clock, rfc3339_micro
 from kframework.cluster import Cluster
 from kframework.config import Configuration
+from kframework.config import Extender as ExtenderSettings
 from kframework.decision import Binding, Decision
 from kframework.effects import Eviction, Reservation
 from kframework.errors import ConfigError, nearest
 from kframework.eviction import EvictionTask
+from kframework.extender import Extender
+from kframework.extenders import Extenders
+from kframework.http_line import HttpLine
 from kframework.objects import KINDS, ApiObject, Event, Node, ObjectMeta, ObjectReference, Pod, PodCondition
 from kframework.outbox import Outbox
 from kframework.plugin_handle import PluginHandle
@@ -30,6 +34,7 @@ from kframework.registry import Registry
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Message
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.status import Status
 
 __all__ = ["Engine", "Observer", "Scheduler"]
 
@@ -72,6 +77,11 @@ class Engine(Protocol):
         """When something is due next, in seconds since 1970; None if nothing is."""
         ...
 
+    @property
+    def under_way(self) -> Awaitable[None] | None:
+        """What of a step must be awaited before the next one; None if it is done."""
+        ...
+
 
 class ClusterApi:
     """The cluster's API as plugins get it."""
@@ -102,11 +112,17 @@ class ClusterApi:
         await self._cluster.delete(kind, name, namespace)
 
 
+def over_http(settings: ExtenderSettings) -> Extender:
+    """Make an extender that is asked over HTTP; raises ConfigError."""
+    return Extender(settings, HttpLine(settings))
+
+
 class Scheduler:
     """Schedules the pods of a cluster by a configuration until it is cancelled.
 
     `slice` is how long it works before others run, in seconds; 0 lets them run after every cycle, as virtual time
-    wants. `on_idle` is called whenever there is nothing to do but to wait.
+    wants. `on_idle` is called whenever there is nothing to do but to wait. `extender` makes what the scheduler knows of
+    each extender of the configuration.
     """
 
     def __init__(
@@ -118,10 +134,12 @@ class Scheduler:
         registry: Registry | None = None,
         observers: Iterable[Observer] = (),
         slice: float = SLICE,
+        extender: Callable[[ExtenderSettings], Extender] = over_http,
     ) -> None:
         options, settings = configuration.options, configuration.settings
         self.clock = clock
         self.cluster = cluster
+        self.extenders: Extenders = Extenders(map(extender, settings.extenders))
         self.engine: PodEngine = PodEngine(
             ClusterState(),
             clock,
@@ -130,6 +148,7 @@ class Scheduler:
             backoff=Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
             max_unschedulable=options.pod_max_in_unschedulable_pods_duration,
             layer_memory=options.layer_memory_bytes,
+            extenders=self.extenders,
             preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
         )
         self.profiles: Profiles = compile_profiles(configuration, registry or Registry.installed(), self._handle)
@@ -159,6 +178,7 @@ class Scheduler:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             try:
+                await self.extenders.start()
                 for _, plugin in self.profiles.plugins():
                     await plugin.start()
                 tasks.start_soon(self.outbox.run)
@@ -168,11 +188,14 @@ class Scheduler:
                 with anyio.CancelScope(shield=True):
                     for _, plugin in self.profiles.plugins():
                         await plugin.close()
+                    await self.extenders.close()
 
     async def _loop(self) -> None:
         while True:
             began = perf_counter()
             while self.engine.step():
+                if self.engine.under_way is not None:
+                    await self.engine.under_way
                 if perf_counter() - began >= self._slice:
                     break
             else:
@@ -224,7 +247,8 @@ class Scheduler:
 
     async def _bind(self, reservation: Reservation) -> None:
         try:
-            cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._announce)
+            bind_first = self._bind_by_extenders if len(self.extenders) else None
+            cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._announce, bind_first)
             binding = await cycle.run()
         finally:
             self._bindings -= 1
@@ -232,6 +256,10 @@ class Scheduler:
             observer.bound(binding)
         if not self._bindings:
             self._woken.set()
+
+    async def _bind_by_extenders(self, reservation: Reservation) -> Status | None:
+        self.outbox.drop_status(reservation.pod.uid)
+        return await self.extenders.bind(reservation.pod, reservation.node_name)
 
     async def _announce(self, reservation: Reservation) -> None:
         """Say on the pod which node it is about to be bound to (KEP-5278)."""

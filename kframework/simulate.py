@@ -15,13 +15,18 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.shelf import Change
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, default_configuration
+from kframework.config import Extender as ExtenderSettings
 from kframework.decision import Binding, Decision
+from kframework.errors import ClusterError
+from kframework.extender import Extender, ExtenderError
+from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, Pod
 from kframework.registry import Registry
 from kframework.scheduler import Observer, Scheduler
+from kframework.state.pods import PodInfo
 from kframework.status import Code
 
-__all__ = ["Outcome", "Progress", "Simulation", "simulate"]
+__all__ = ["Outcome", "Progress", "SimulatedExtender", "Simulation", "simulate"]
 
 #: A simulation in which nothing has moved for so long is over, in virtual seconds.
 STAGNATION = 3600.0
@@ -86,6 +91,22 @@ class _Records:
         self._on_progress(Progress(self._bound, self._pods))
 
 
+class SimulatedExtender(Extender):
+    """An extender that is really asked; what it binds is bound in the cluster in memory, which it knows nothing of."""
+
+    def __init__(self, settings: ExtenderSettings, cluster: MemoryCluster) -> None:
+        super().__init__(settings, HttpLine(settings))
+        self._cluster = cluster
+
+    async def bind(self, pod: PodInfo, node_name: str) -> None:
+        """Have the pod bound to the node; raises ExtenderError."""
+        await super().bind(pod, node_name)
+        try:
+            await self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
+        except ClusterError as error:
+            raise ExtenderError(str(error)) from error
+
+
 def simulate(
     objects: Iterable[ApiObject],
     configuration: Configuration | None = None,
@@ -138,6 +159,7 @@ class _Run:
             registry=self._registry,
             observers=(self._records, *self._observers),
             slice=0.0,
+            extender=lambda settings: SimulatedExtender(settings, self._cluster),
         )
         began = self._moved_at = self._clock.now()
         self._over = asyncio.Event()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kframework import Code, CycleState, PendingPod, Plugin, Skip, Status, error, unschedulable
-from kframework.binding import BindingCycle
+from kframework.binding import BindFirst, BindingCycle
 from kframework.clock import LoopClock, run_virtual
 from kframework.decision import Binding
 from kframework.effects import Reservation
@@ -26,10 +26,17 @@ Verdict = Callable[[ReservedPod], object]
 class Cycle:
     """One binding cycle, with what it offered and announced."""
 
-    def __init__(self, *plugins: type[Plugin], waits: float = 0.0, verdict: Verdict = lambda reserved: None) -> None:
+    def __init__(
+        self,
+        *plugins: type[Plugin],
+        waits: float = 0.0,
+        verdict: Verdict = lambda reserved: None,
+        bind_first: BindFirst | None = None,
+    ) -> None:
         self.messages: list[Message] = []
         self.announced: list[str] = []
         self.ended_at = -1.0
+        self._bind_first = bind_first
         self.binding: Binding = run_virtual(lambda: self._run(plugins, waits, verdict))
 
     async def _run(self, plugins: tuple[type[Plugin], ...], waits: float, verdict: Verdict) -> Binding:
@@ -48,7 +55,7 @@ class Cycle:
             if isinstance(message, BindingEnded):
                 self.ended_at = loop.time()
 
-        return await BindingCycle(reservation, offer, clock, announce).run()
+        return await BindingCycle(reservation, offer, clock, announce, self._bind_first).run()
 
 
 def test_a_pod_without_work_is_bound_and_nothing_is_announced() -> None:
@@ -161,3 +168,24 @@ def test_the_binding_is_reported_before_others_take_notice_of_it() -> None:
     assert cycle.messages == [BindingStarted(UID, 7), BindingEnded(UID, 7, None)]
     assert cycle.ended_at == 0.0
     assert cycle.binding.ended_at - cycle.binding.started_at == 3.0
+
+
+@pytest.mark.parametrize(
+    ("first", "asked", "status"),
+    [
+        (Skip, ["B.bind"], None),
+        (None, [], None),
+        (error("refused"), [], error("refused")),
+    ],
+)
+def test_extenders_bind_before_the_plugins(first: Status | None, asked: list[str], status: Status | None) -> None:
+    journal: list[str] = []
+    reservations: list[str] = []
+
+    async def bind_first(reservation: Reservation) -> Status | None:
+        reservations.append(reservation.node_name)
+        return first
+
+    cycle = Cycle(plugin("B", bind=None, journal=journal), bind_first=bind_first)
+    assert cycle.messages == [BindingStarted(UID, 7), BindingEnded(UID, 7, status)]
+    assert (reservations, journal) == (["a"], asked)

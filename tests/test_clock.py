@@ -6,12 +6,13 @@ import asyncio
 import socket
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.clock import VIRTUAL_EPOCH, LoopClock, SystemClock, rfc3339, run_virtual, seconds_of
+from kframework.clock import VIRTUAL_EPOCH, LoopClock, SystemClock, outside, rfc3339, run_virtual, seconds_of
 
 
 def test_sleeping_takes_virtual_time_only() -> None:
@@ -87,6 +88,105 @@ def test_without_timers_the_loop_waits_for_the_outside() -> None:
             thread.join()
 
     assert run_virtual(main) == "outside"
+
+
+def after(seconds: float, work: Callable[[], object]) -> threading.Timer:
+    """Let something happen outside, after so much real time."""
+    timer = threading.Timer(seconds, work)
+    timer.start()
+    return timer
+
+
+def test_time_stands_still_while_an_answer_from_outside_is_awaited() -> None:
+    async def main() -> tuple[str, float, list[float]]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[str] = loop.create_future()
+        fired: list[float] = []
+        loop.call_later(0.001, lambda: fired.append(loop.time()))
+        timer = after(0.02, lambda: loop.call_soon_threadsafe(answer.set_result, "outside"))
+        try:
+            async with outside(60.0):
+                result = await answer
+        finally:
+            timer.join()
+        fired_meanwhile = list(fired)
+        await asyncio.sleep(5)
+        return result, loop.time(), fired_meanwhile + fired
+
+    assert run_virtual(main) == ("outside", 5.0, [0.001])
+
+
+def test_what_is_ready_runs_before_an_answer_is_taken_in() -> None:
+    async def main() -> list[str]:
+        loop = asyncio.get_running_loop()
+        order: list[str] = []
+        near, far = socket.socketpair()
+        with near, far:
+            near.setblocking(False)
+            far.send(b"x")
+
+            async def inside() -> None:
+                for _ in range(50):
+                    await asyncio.sleep(0)
+                order.append("inside")
+
+            working = asyncio.ensure_future(inside())
+            async with outside(60.0):
+                await _readable(loop, near)
+            order.append("answer")
+            await working
+        return order
+
+    assert run_virtual(main) == ["inside", "answer"]
+
+
+async def _readable(loop: asyncio.AbstractEventLoop, near: socket.socket) -> None:
+    ready = asyncio.Event()
+    loop.add_reader(near, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(near)
+
+
+@pytest.mark.parametrize("runner", [run_virtual, lambda main: asyncio.run(main())])
+def test_an_answer_from_outside_has_its_limit_in_real_time(runner: Callable[..., float]) -> None:
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        with pytest.raises(TimeoutError):
+            async with outside(0.01):
+                await loop.create_future()
+        return loop.time()
+
+    began = time.monotonic()
+    ended = runner(main)
+    assert time.monotonic() - began >= 0.01
+    assert ended == 0.0 or runner is not run_virtual
+
+
+def test_several_answers_are_awaited_each_with_its_limit() -> None:
+    async def main() -> tuple[list[str], float]:
+        loop = asyncio.get_running_loop()
+        order: list[str] = []
+
+        answer: asyncio.Future[None] = loop.create_future()
+
+        async def patient() -> None:
+            async with outside(60.0):
+                await answer
+            order.append("answered")
+
+        async def impatient() -> None:
+            with pytest.raises(TimeoutError):
+                async with outside(0.01):
+                    await loop.create_future()
+            order.append("too late")
+            after(0.0, lambda: loop.call_soon_threadsafe(answer.set_result, None)).join()
+
+        await asyncio.gather(patient(), impatient())
+        return order, loop.time()
+
+    assert run_virtual(main) == (["too late", "answered"], 0.0)
 
 
 def test_what_the_coroutine_raises_comes_out() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kframework import ActionType, ConfigError, Handle, Plugin, PluginArgs, unschedulable
 from kframework.config import parse
-from kframework.events import ClusterEvent, Hint, Occurrence, QueueingHint
+from kframework.events import ClusterEvent, EventResource, Hint, Occurrence, QueueingHint
 from kframework.profiles import Profiles, compile_profiles
 from kframework.registry import Offer, Registry
 from kframework.state.pods import Interned, PendingPod
@@ -225,3 +225,21 @@ def test_a_signature_that_fails_is_left_to_the_attempt() -> None:
     failing = plugin("Failing", filter=None, sign=ValueError("unsigned"))
     profiles = compiled(alone(failing), failing)
     assert profiles.sign(pending("default-scheduler")) is None
+
+
+@pytest.mark.parametrize(("extenders", "woken"), [("", False), ("extenders: [{filterVerb: f}]", True)])
+def test_any_event_may_set_free_what_an_extender_holds_back(extenders: str, woken: bool) -> None:
+    profiles = compile_profiles(parse(f"{alone()}\n{extenders}\n", "k.yaml"), Registry.installed(), no_handle)
+    (name,) = profiles
+    interested = {
+        (resource, action): (name, "Extender") in profiles.interested(Occurrence(resource, action))
+        for resource, action in (
+            (EventResource.NODE, ActionType.ADD),
+            (EventResource.ASSIGNED_POD, ActionType.DELETE),
+            (EventResource.STORAGE_CLASS, ActionType.UPDATE),
+            (EventResource.NAMESPACE, ActionType.ADD),
+        )
+    }
+    assert list(interested.values()) == [woken, woken, woken, False]
+    pod = PendingPod(make_pod(), Interned())
+    assert profiles.wakes(Occurrence(EventResource.NODE, ActionType.ADD), pod, "Extender") == woken

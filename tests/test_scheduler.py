@@ -13,11 +13,17 @@ from kframework import ClusterError, ConfigError, CycleState, PendingPod, Plugin
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config import parse
-from kframework.objects import ApiObject, Namespace, Node, Pod, StorageClass
+from kframework.effects import Reservation
+from kframework.extender import Extender
+from kframework.objects import ApiObject, Namespace, Node, Pod, PodCondition, StorageClass
 from kframework.plugin import Watch
 from kframework.registry import Registry
 from kframework.scheduler import Scheduler
+from kframework.state.pods import Interned
+from kframework.state.queued_pod import QueuedPod
+from kframework.state.waiting import ReservedPod
 from kframework.testing import make_node, make_pod
+from tests.extending import Scripted, configuration, lets_pass
 from tests.extension_points.scripted import alone, held, plugin, run, scenario
 
 
@@ -183,3 +189,43 @@ def test_writes_that_are_refused_stop_nobody(caplog: pytest.LogCaptureFixture) -
     result = scenario(rejecting, pods=("big", "pod")).at(0.0, refusing).run()
     assert (result.place_of("big"), result.place_of("pod")) == ("unschedulable", "bound")
     assert "no writes today" in caplog.text
+
+
+def test_extenders_are_started_before_and_closed_after() -> None:
+    line = Scripted({"filter": lets_pass("b"), "bind": {}})
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        cluster = MemoryCluster(clock, [make_node("a"), make_node("b"), make_pod()])
+        scheduler = Scheduler(parse(EXTENDED), cluster, clock, slice=0.0, extender=lambda each: Extender(each, line))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scheduler.run)
+            await asyncio.sleep(1.0)
+            assert line.open == 1
+            assert [verb for verb, _ in line.journal] == ["filter", "bind"]
+            (assumed,) = scheduler.engine.cluster.pods.values()
+            assert assumed.node_name == "b"
+            tasks.cancel_scope.cancel()
+
+    run_virtual(main)
+    assert line.open == 0
+
+
+EXTENDED = configuration({"urlPrefix": "http://extender", "filterVerb": "filter", "bindVerb": "bind"})
+
+
+def test_what_waits_to_be_written_of_a_pod_is_dropped_when_an_extender_binds_it() -> None:
+    """Else the pod's condition would say that it is unschedulable after it was bound."""
+
+    async def main() -> None:
+        clock, pod = LoopClock(asyncio.get_running_loop()), PendingPod(make_pod(), Interned())
+        cluster, line = MemoryCluster(clock, [make_node("a"), make_pod()]), Scripted({"bind": {}})
+        scheduler = Scheduler(parse(EXTENDED), cluster, clock, extender=lambda each: Extender(each, line))
+        scheduler.patch_status(pod, PodCondition(type="PodScheduled", status="False"), None)
+        assert not scheduler.outbox.empty
+        reserved = ReservedPod(pod, "a", {}, clock.now())
+        queued, profile = QueuedPod(pod, clock.now()), scheduler.profiles["default-scheduler"]
+        assert await scheduler._bind_by_extenders(Reservation(1, profile, queued, CycleState(), reserved)) is None
+        assert scheduler.outbox.empty
+
+    run_virtual(main)

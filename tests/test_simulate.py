@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from kframework import CycleState, PendingPod, error
+from kframework.clock import VIRTUAL_EPOCH
 from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.config import default_configuration, parse
 from kframework.decision import Binding, Decision, Result
+from kframework.plugins.default_preemption import DefaultPreemption
 from kframework.registry import Registry
 from kframework.simulate import Outcome, Progress, simulate
 from kframework.testing import make_node, make_pod
+from kframework.testing.scenario import Scenario, create
+from tests.extending import GPU, Server, configuration, lets_pass, verbs
 from tests.extension_points.scripted import alone, plugin
 
 
@@ -108,3 +113,103 @@ def test_the_same_input_gives_the_same_decisions(seed: int) -> None:
     assert nodes() == nodes()
     other = parse(text.replace(f"seed: {seed}", "seed: 2"))
     assert nodes() != [decision.node for decision in simulate(objects, other).decisions], "the seed decides ties"
+
+
+# -- extenders -----------------------------------------------------------------------------------------------------
+
+#: With DefaultPreemption, whether it is installed or not.
+PREEMPTING = Registry.of(DefaultPreemption)
+
+
+def test_extenders_are_asked_over_http() -> None:
+    answers = {
+        "filter": lets_pass("b", "c"),
+        "prioritize": [{"Host": "a", "Score": 10}, {"Host": "c", "Score": 5}],
+        "bind": {},
+    }
+    with Server(answers) as server:
+        config = configuration(server.settings(*answers, weight=2))
+        simulation = simulate([*map(make_node, "abc"), make_pod("x"), make_pod("y")], parse(config))
+    assert [outcome.node for outcome in simulation.outcomes] == ["c", "c"]
+    # A cluster in memory knows nothing of extenders: it is told what they have bound.
+    assert [outcome.phase for outcome in simulation.outcomes] == ["Running", "Running"]
+    assert sorted(verbs(server.asked)) == sorted([*answers, *answers])
+    assert simulation.seconds == 0.0
+
+
+def test_what_an_extender_refuses_is_tried_again_when_something_happens() -> None:
+    with Server({"filter": lets_pass("b", failed={"a": "not a"})}) as server:
+        scenario = Scenario(nodes=[make_node("a")], pods=[make_pod()], config=configuration(server.settings("filter")))
+        result = scenario.at(60.0, create(make_node("b"))).run()
+    assert result.node_of("pod") == "b"
+    decisions = result.decisions_on("pod")
+    assert decisions[0].rejectors == ("Extender",)
+    assert decisions[0].message.startswith("0/1 nodes are available: 1 not a.")
+
+
+@pytest.mark.parametrize("ignorable", [True, False])
+def test_an_extender_that_does_not_answer_costs_no_virtual_time(ignorable: bool) -> None:
+    server = Server({})
+    server.answers = {"filter": server.hang}
+    with server:
+        config = configuration(server.settings("filter", ignorable=ignorable, httpTimeout="20ms"))
+        simulation = simulate([make_node("a"), make_pod()], parse(config), duration=3.0)
+    decisions = simulation.decisions
+    if ignorable:
+        assert (simulation.outcomes[0].node, len(decisions)) == ("a", 1)
+        return
+    deadline = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+    assert decisions[0].message == f'Post "{server.url}/filter": {deadline}'
+    # The second attempt comes when it would after any other error.
+    assert [decision.popped_at - VIRTUAL_EPOCH for decision in decisions] == [0.0, 2.0]
+
+
+def test_a_binding_that_the_cluster_refuses_is_the_extenders_failure() -> None:
+    def bind(question: Any) -> object:
+        return {"Error": "node is on fire"}
+
+    with Server({"bind": bind}) as server:
+        config = configuration(server.settings("bind"))
+        simulation = simulate([make_node("a"), make_pod()], parse(config), duration=0.5)
+    assert simulation.outcomes[0].node is None
+    assert simulation.bindings[0].message == "node is on fire"
+
+
+def test_what_extenders_manage_is_not_counted() -> None:
+    manages = {"managedResources": [{"name": GPU, "ignoredByScheduler": True}]}
+    pods = [make_pod("gpu", requests={GPU: 8}), make_pod("plain")]
+    with Server({"filter": lets_pass("b")}) as server:
+        simulation = simulate(
+            [make_node("a"), make_node("b"), *pods], parse(configuration(server.settings("filter", **manages)))
+        )
+    assert simulation.outcomes[0].node == "b"
+    assert [question["Pod"]["metadata"]["name"] for _, question in server.asked] == ["gpu"]
+
+
+@pytest.mark.parametrize(("kept", "victim"), [("ab", "cheap"), ("b", "dear")])
+def test_extenders_narrow_what_preemption_chooses_from(kept: str, victim: str) -> None:
+    def preempt(question: Any) -> object:
+        victims = question["NodeNameToVictims"]
+        meta = {name: {"Pods": [{"UID": pod["metadata"]["uid"]} for pod in victims[name]["Pods"]]} for name in kept}
+        return {"NodeNameToMetaVictims": meta}
+
+    pods = [
+        make_pod("cheap", cpu=3, node_name="a", priority=1),
+        make_pod("dear", cpu=3, node_name="b", priority=2),
+        make_pod("urgent", cpu=3, priority=9),
+    ]
+    with Server({"preempt": preempt}) as server:
+        config = parse(configuration(server.settings("preempt")))
+        simulation = simulate([make_node("a"), make_node("b"), *pods], config, registry=PREEMPTING)
+    assert simulation.decisions[0].victims == (f"default/{victim}",)
+    (urgent,) = (outcome for outcome in simulation.outcomes if outcome.pod == "default/urgent")
+    assert urgent.node == ("a" if victim == "cheap" else "b")
+
+
+def test_extenders_may_leave_nothing_to_preempt() -> None:
+    pods = [make_pod("low", cpu=3, node_name="a", priority=1), make_pod("urgent", cpu=3, priority=9)]
+    with Server({"preempt": {}}) as server:
+        config = parse(configuration(server.settings("preempt")))
+        simulation = simulate([make_node("a"), *pods], config, registry=PREEMPTING)
+    said = "no new claims to deallocate, preemption: no candidate node for preemption"
+    assert simulation.outcomes[1].message == f"0/1 nodes are available: 1 Insufficient cpu. {said}"

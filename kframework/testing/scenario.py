@@ -30,6 +30,7 @@ from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
 from kframework.plugin import Plugin
 from kframework.registry import Registry
 from kframework.scheduler import Scheduler
+from kframework.simulate import SimulatedExtender
 from kframework.state.queued_pod import QueuedPod
 
 __all__ = ["Action", "Result", "Scenario", "create", "delete", "patch"]
@@ -212,7 +213,13 @@ class _Run:
         self._cluster = MemoryCluster(clock, self._objects)
         self._kubelet = Kubelet(self._cluster, clock)
         self._scheduler = Scheduler(
-            self._configuration, self._cluster, clock, registry=self._registry, observers=[self], slice=0.0
+            self._configuration,
+            self._cluster,
+            clock,
+            registry=self._registry,
+            observers=[self],
+            slice=0.0,
+            extender=lambda settings: SimulatedExtender(settings, self._cluster),
         )
         self._over = asyncio.Event()
         self._scheduler.on_idle = self._look

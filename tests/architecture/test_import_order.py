@@ -22,11 +22,12 @@ FLOORS = {
         3: "hookspecs plugin handle",
         4: "config registry profile",
         5: """
-            objections points outcome profiles effects attempt queue decision layers cycle afresh budgets dry_runs
-            dry_run_memory preemption event_handlers pod_engine plugin_handle
+            objections points outcome profiles effects attempt queue decision layers scoring cycle afresh budgets
+            dry_runs dry_run_memory preemption event_handlers pod_engine plugin_handle
+            extender_wire extender extenders extended_search extended_attempt
         """,
         6: "tracing metrics recording",
-        7: "cluster apiserver binding eviction extenders outbox scheduler",
+        7: "cluster apiserver binding eviction http_line outbox scheduler",
         ROOF: "plugins simulate explain report web conformance bench testing pytest_plugin engine cli __main__",
     }.items()
     for unit in units.split()

@@ -19,6 +19,7 @@ from kframework.plugins.node_name import NodeName
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.plugins.node_unschedulable import NodeUnschedulable
 from kframework.plugins.taint_toleration import TaintToleration
+from kframework.scoring import Scoring
 from kframework.state.log import Log
 from kframework.testing import ContractViolation, check_plugin
 from tests.properties.race import Race, Seen, enough
@@ -122,16 +123,16 @@ def last_objection(patch: pytest.MonkeyPatch) -> None:
 
 def normalised_with_all(patch: pytest.MonkeyPatch) -> None:
     """Scores are normalised together with those of nodes that are not candidates."""
-    normalized = Search._normalized
+    normalized = Scoring._normalized
 
-    def with_all(search: Search, step: Any, raw: Any) -> Any:
-        if search.top is None or step.name not in {each.name for each in search.plan.normalizing}:
-            return normalized(search, step, raw)
-        rest = search.top.raw_of(step.name).values[search.nodes.order]
-        answer = normalized(search, step, np.concatenate((raw, rest)))
+    def with_all(scoring: Scoring, step: Any, raw: Any) -> Any:
+        if scoring.top is None or step.name not in {each.name for each in scoring.plan.normalizing}:
+            return normalized(scoring, step, raw)
+        rest = scoring.top.raw_of(step.name).values[scoring.nodes.order]
+        answer = normalized(scoring, step, np.concatenate((raw, rest)))
         return answer[: len(raw)] if isinstance(answer, np.ndarray) else answer
 
-    patch.setattr(Search, "_normalized", with_all)
+    patch.setattr(Scoring, "_normalized", with_all)
 
 
 def one_candidate_too_many(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,70 @@
+"""A scheduling cycle in which extenders have a say: an Attempt that awaits them where kube-scheduler asks them."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+
+import msgspec
+
+from kframework.attempt import Attempt
+from kframework.cycle import Search
+from kframework.errors import PluginError
+from kframework.extender import ExtenderError
+from kframework.outcome import Found, Unfit
+from kframework.plugin import Preempt
+from kframework.points import PostFilterAnswer, PostFilterRound
+from kframework.status import Code, Status
+
+__all__ = ["ExtendedAttempt"]
+
+_NONE_LEFT = "preemption: no candidate node for preemption"
+
+
+class ExtendedAttempt(Attempt):
+    """One scheduling cycle of one pod, with extenders: `run_extended` in place of `run`."""
+
+    async def run_extended(self) -> None:
+        """Take the pod from pop to its Decision."""
+        engine = self.engine
+        self.queued.unschedulable_plugins = self.queued.pending_plugins = frozenset()
+        try:
+            search = engine.extended_search(self.profile, self.queued)
+            outcome = await engine.find_extended(search)
+        except PluginError as error:
+            self._blame(error)
+            return
+        self._searched(search)
+        if isinstance(outcome, Found):
+            self._place(search, outcome)
+        elif isinstance(outcome, Unfit):
+            answer = await self._ask_post_filter(search, outcome) if self.profile.post_filter else None
+            self._give_up(outcome, answer)
+        else:
+            self._fail(outcome.status, "")
+
+    async def _ask_post_filter(self, search: Search, unfit: Unfit) -> PostFilterAnswer:
+        """Look for a way out that the extenders agree to; where they do not, the plugins behind are asked."""
+        plugins = PostFilterRound(self.profile)
+        while True:
+            began = perf_counter_ns()
+            answer = plugins.run(search.state, self.pod, unfit.diagnosis)
+            self.engine.undo_leaks(self.profile)
+            began = self._timed("post_filter", began)
+            if not isinstance(answer.result, Preempt) or not answer.result.candidates:
+                return answer
+            narrowed = await self._narrow(answer.status, answer.result)
+            self._timed("extender_preempt", began)
+            if narrowed.status.code != Code.UNSCHEDULABLE:
+                return narrowed
+            plugins.refused(narrowed.status)
+
+    async def _narrow(self, status: Status, found: Preempt) -> PostFilterAnswer:
+        """Let the extenders take away candidates."""
+        engine = self.engine
+        try:
+            candidates = await engine.extenders.preempt(self.pod, found.candidates, engine.cluster.nodes)
+        except ExtenderError as error:
+            return PostFilterAnswer(Status(Code.ERROR, (f"preemption: {error}",), status.plugin))
+        if not candidates:
+            return PostFilterAnswer(Status(Code.UNSCHEDULABLE, (_NONE_LEFT,), status.plugin))
+        return PostFilterAnswer(status, msgspec.structs.replace(found, candidates=tuple(candidates)))

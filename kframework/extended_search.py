@@ -1,0 +1,117 @@
+"""The search for a node in which extenders have a say: the same filters and scores, and awaits between them."""
+
+from __future__ import annotations
+
+import logging
+from random import Random
+from time import perf_counter_ns
+
+import numpy as np
+
+from kframework.cycle import Rotation, Search
+from kframework.extender import EXTENDER, ExtenderError
+from kframework.extenders import Extenders
+from kframework.layers import Plan
+from kframework.objections import PASS
+from kframework.outcome import Failed, Found, Unfit
+from kframework.plugin import Scores
+from kframework.points import Narrowing
+from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeInfo
+from kframework.state.pods import PendingPod
+from kframework.status import Code, Status
+
+__all__ = ["ExtendedSearch"]
+
+_log = logging.getLogger(__name__)
+
+#: What stands against a node that an extender leaves out without a word.
+_NO_REASON = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+
+
+class ExtendedSearch(Search):
+    """One attempt to find a node for a pod, with extenders: `run_extended` in place of `run`."""
+
+    def __init__(
+        self,
+        cluster: ClusterState,
+        plan: Plan,
+        pod: PendingPod,
+        rotation: Rotation,
+        random: Random,
+        extenders: Extenders,
+    ) -> None:
+        super().__init__(cluster, plan, pod, rotation, random)
+        self.extenders = extenders
+        self.choosy = self.choosy or extenders.choosy
+        #: The objections of extenders, by row.
+        self._refused: dict[int, int] = {}
+
+    async def run_extended(self) -> Found | Unfit | Failed:
+        """Find a node."""
+        narrowing = self._begin()
+        if not isinstance(narrowing, Narrowing):
+            return narrowing
+        began = perf_counter_ns()
+        nominated = self._nominated()
+        if nominated is not None and not await self._let_in(nominated.node):
+            nominated = None
+        outcome: Found | Unfit | Failed | None = nominated or self._filter(narrowing)
+        began = self._timed("filter", began)
+        if outcome is None:
+            outcome = await self._ask_about_feasible() or self._few(narrowing)
+            self._timed("extender_filter", began)
+        return outcome or await self._choose_extended()
+
+    async def _let_in(self, node_name: str) -> bool:
+        """Ask about the nominated node alone; a refusal, or an error, only means that the search goes on."""
+        node = self.nodes.named(node_name)
+        assert node is not None
+        try:
+            return bool((await self.extenders.filter(self.pod, [node])).nodes)
+        except ExtenderError as error:
+            _log.warning("extenders cannot say whether pod %s may go to %s: %s", self.pod.key, node_name, error)
+            return False
+
+    async def _ask_about_feasible(self) -> Failed | None:
+        """Let the extenders take away feasible nodes."""
+        nodes = self._nodes()
+        try:
+            answer = await self.extenders.filter(self.pod, nodes)
+        except ExtenderError as error:
+            return Failed(Status(Code.ERROR, (str(error),)))
+        passing = {node.row for node in answer.nodes}
+        for node in nodes:
+            if node.row not in passing:
+                status = answer.failed.get(node.name, _NO_REASON).by(EXTENDER)
+                self._refused[node.row] = self.table.objection(len(self.profile.filters), status)
+        self.feasible = np.array([node.row for node in answer.nodes], dtype=np.int64)
+        return None
+
+    def _by_row(self) -> Scores:
+        """Return what stands against the node of each row, the objections of extenders included."""
+        if self.along and self._refused:
+            # Those plugins were not asked about all that others reject, as long as some node passed.
+            objections = self.objections[: self.evaluated]
+            self._ask_behind(self.ring[: self.evaluated], objections, objections != PASS)
+        by_row = super()._by_row()
+        by_row[list(self._refused)] = list(self._refused.values())
+        return by_row
+
+    async def _choose_extended(self) -> Found | Failed:
+        """Score the feasible nodes, let the extenders add to the totals, and draw one of the best."""
+        began = perf_counter_ns()
+        totals = self._totals()
+        began = self._timed("score", began)
+        if isinstance(totals, Status):
+            return Failed(totals)
+        self.totals = totals
+        nodes = self._nodes()
+        added = await self.extenders.prioritize(self.pod, nodes)
+        found = self._best(totals + np.array([added.get(node.name, 0) for node in nodes], dtype=np.int64))
+        self._timed("extender_prioritize", began)
+        return found
+
+    def _nodes(self) -> list[NodeInfo]:
+        by_row = self.nodes.by_row
+        return [by_row[row] for row in self.feasible.tolist()]

@@ -1,0 +1,141 @@
+"""The HTTP line to an extender: one POST per question, over TLS as the configuration wants it."""
+
+from __future__ import annotations
+
+import base64
+import os
+import ssl
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kframework.clock import outside
+from kframework.config import Extender as ExtenderSettings
+from kframework.config.models import ExtenderTLSConfig
+from kframework.errors import ConfigError
+from kframework.extender import ExtenderError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ["HttpLine"]
+
+#: An answer may be this large in any case, and otherwise twice as large as its question, in bytes.
+LARGEST_ANSWER = 16 << 20
+
+_CHUNK = 1 << 16
+
+
+class HttpLine:
+    """Implements `kframework.extender.Line` over HTTP; ConfigError if the TLS settings cannot be used."""
+
+    def __init__(self, settings: ExtenderSettings) -> None:
+        self._url = settings.url_prefix.rstrip("/")
+        self._seconds = float(settings.http_timeout)
+        self._tls = _tls(settings)
+        self._server_name = settings.tls_config.server_name if settings.tls_config is not None else ""
+        self._session: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        """Open the session, whose connections are used again from one question to the next."""
+        import aiohttp
+
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=self._tls if self._tls is not None else True, limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"Content-Type": "application/json"},
+            # How long an answer may take is measured on the machine's clock, not on the loop's, which may be virtual.
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
+
+    async def close(self) -> None:
+        """Close the session."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def ask(self, verb: str, question: bytes) -> bytes:
+        """Post a question and return the answer; raises ExtenderError."""
+        import aiohttp
+
+        url = f"{self._url}/{verb}"
+        try:
+            async with outside(self._seconds):
+                try:
+                    return await self._post(verb, url, question)
+                except aiohttp.ClientConnectorError:
+                    raise
+                except aiohttp.ClientConnectionError:
+                    # A connection that was kept for the next question may have been closed by the other side just now.
+                    return await self._post(verb, url, question)
+        except TimeoutError as error:
+            reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+            raise ExtenderError(f'Post "{url}": {reason}') from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise ExtenderError(f'Post "{url}": {_in_words(error)}') from error
+
+    async def _post(self, verb: str, url: str, question: bytes) -> bytes:
+        assert self._session is not None
+        async with self._session.post(url, data=question, server_hostname=self._server_name or None) as response:
+            if response.status != 200:
+                raise ExtenderError(f"failed {verb} with extender at URL {url}, code {response.status}")
+            largest = max(LARGEST_ANSWER, 2 * len(question))
+            answer = bytearray()
+            async for chunk in response.content.iter_chunked(_CHUNK):
+                answer += chunk
+                if len(answer) > largest:
+                    raise ExtenderError(f'Post "{url}": the answer is longer than {largest} bytes')
+            return bytes(answer)
+
+    def __repr__(self) -> str:
+        return f"<HttpLine {self._url}>"
+
+
+def _in_words(error: Exception) -> str:
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionError):
+        return f"dial tcp {error.host}:{error.port}: connect: {os.strerror(error.os_error.errno or 0).lower()}"
+    return str(error) or type(error).__name__
+
+
+# -- TLS -----------------------------------------------------------------------------------------------------------
+
+
+def _tls(settings: ExtenderSettings) -> ssl.SSLContext | None:
+    """Return what the settings ask for beyond a verified connection, None where they ask for nothing.
+
+    As in client-go: whoever names a certificate authority trusts no other, and enableHTTPS without one trusts anybody.
+    """
+    tls = settings.tls_config or ExtenderTLSConfig()
+    try:
+        authority = _material(tls.ca_data, tls.ca_file)
+        certificate, key = _material(tls.cert_data, tls.cert_file), _material(tls.key_data, tls.key_file)
+        insecure = tls.insecure or (settings.enable_https and not authority)
+        if authority and insecure:
+            raise ValueError("specifying a root certificates file with the insecure flag is not allowed")
+        if not (authority or insecure or (certificate and key)):
+            return None
+        context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+        if insecure:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if certificate and key:
+            _present(context, certificate, key)
+    except (OSError, ValueError) as error:
+        message = f"couldn't build extenders: tlsConfig of {settings.url_prefix}: {error}"
+        raise ConfigError(message, path="extenders") from error
+    return context
+
+
+def _material(data: str, file: str) -> bytes:
+    """Return PEM text, from the configuration itself or from a file; empty if neither is given."""
+    if data:
+        return base64.b64decode(data)
+    return Path(file).read_bytes() if file else b""
+
+
+def _present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Let the context show a client certificate; the ssl module only takes it from a file."""
+    with tempfile.NamedTemporaryFile() as pem:
+        pem.write(certificate + b"\n" + key)
+        pem.flush()
+        context.load_cert_chain(pem.name)
