@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -38,6 +38,8 @@ __all__ = [
     "storage_class",
     "volume",
 ]
+
+T = TypeVar("T")
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
@@ -169,5 +171,5 @@ def selector_of(stated: Mapping[str, Any]) -> NodeSelector | None:
     return _read(stated, VolumeNodeAffinity).required
 
 
-def _read(stated: object, kind: type[Any]) -> Any:
+def _read(stated: object, kind: type[T]) -> T:
     return msgspec.convert(stated, kind)
