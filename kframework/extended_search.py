@@ -43,7 +43,7 @@ class ExtendedSearch(Search):
     ) -> None:
         super().__init__(cluster, plan, pod, rotation, random)
         self.extenders = extenders
-        self.choosy = self.choosy or extenders.choosy
+        self.choosy: bool = self.choosy or extenders.choosy
         #: The objections of extenders, by row.
         self._refused: dict[int, int] = {}
 
@@ -85,7 +85,7 @@ class ExtendedSearch(Search):
             if node.row not in passing:
                 status = answer.failed.get(node.name, _NO_REASON).by(EXTENDER)
                 self._refused[node.row] = self.table.objection(len(self.profile.filters), status)
-        self.feasible = np.array([node.row for node in answer.nodes], dtype=np.int64)
+        self.feasible: Scores = np.array([node.row for node in answer.nodes], dtype=np.int64)
         return None
 
     def _by_row(self) -> Scores:
