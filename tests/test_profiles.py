@@ -7,10 +7,15 @@ from typing import cast
 import pytest
 
 from kframework import ActionType, ConfigError, Handle, Plugin, PluginArgs, unschedulable
+from kframework.clock import SystemClock
 from kframework.config import parse
+from kframework.effects import Nowhere
 from kframework.events import ClusterEvent, EventResource, Hint, Occurrence, QueueingHint
+from kframework.plugin_handle import PluginHandle
+from kframework.pod_engine import PodEngine
 from kframework.profiles import Profiles, compile_profiles
 from kframework.registry import Offer, Registry
+from kframework.state.cluster import ClusterState
 from kframework.state.pods import Interned, PendingPod
 from kframework.state.queued_pod import QueuedPod
 from kframework.testing import make_pod
@@ -20,12 +25,16 @@ FIRST = "k.yaml:7: profiles[0].plugins.multiPoint.enabled[0].name: "
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
 
 
-def no_handle(profile: str, plugin: str) -> Handle:
-    return cast("Handle", None)
+#: An engine that schedules nothing, behind the handles.
+ENGINE = PodEngine(ClusterState(), SystemClock(), Nowhere(), verifying=False)
+
+
+def a_handle(profile: str, plugin: str) -> Handle:
+    return PluginHandle(ENGINE, Nowhere(), profile, plugin)
 
 
 def compiled(text: str, *plugins: type[Plugin]) -> Profiles:
-    return compile_profiles(parse(text, "k.yaml"), offering(*plugins), no_handle)
+    return compile_profiles(parse(text, "k.yaml"), offering(*plugins), a_handle)
 
 
 def offering(*plugins: type[Plugin]) -> Registry:
@@ -92,7 +101,7 @@ def test_two_distributions_that_claim_one_name_are_both_named() -> None:
     claims = [Offer("Clash", lambda: clash, source, f"{source[:4]}:Clash") for source in ("beta 2.0", "acme 1.0")]
     installed = [offer for name in Registry.installed() for offer in Registry.installed().offers(name)]
     with pytest.raises(ConfigError) as caught:
-        compile_profiles(parse(enabling("Clash"), "k.yaml"), Registry([*installed, *claims]), no_handle)
+        compile_profiles(parse(enabling("Clash"), "k.yaml"), Registry([*installed, *claims]), a_handle)
     assert str(caught.value) == (
         "k.yaml:7: profiles[0].plugins.multiPoint.enabled[0].name: plugin 'Clash': "
         "two distributions claim the name: acme 1.0 (acme:Clash) and beta 2.0 (beta:Clash); uninstall one"
@@ -109,7 +118,7 @@ def test_plugins_that_no_profile_names_are_not_imported() -> None:
         raise AssertionError("it was imported")
 
     registry = Registry([*offering().offers("PrioritySort"), *offering().offers("DefaultBinder"), Offer("Idle", load)])
-    profiles = compile_profiles(parse(alone(), "k.yaml"), registry, no_handle)
+    profiles = compile_profiles(parse(alone(), "k.yaml"), registry, a_handle)
     assert profiles["default-scheduler"].plugins.keys() == {"PrioritySort", "DefaultBinder"}
 
 
@@ -229,7 +238,7 @@ def test_a_signature_that_fails_is_left_to_the_attempt() -> None:
 
 @pytest.mark.parametrize(("extenders", "woken"), [("", False), ("extenders: [{filterVerb: f}]", True)])
 def test_any_event_may_set_free_what_an_extender_holds_back(extenders: str, woken: bool) -> None:
-    profiles = compile_profiles(parse(f"{alone()}\n{extenders}\n", "k.yaml"), Registry.installed(), no_handle)
+    profiles = compile_profiles(parse(f"{alone()}\n{extenders}\n", "k.yaml"), Registry.installed(), a_handle)
     (name,) = profiles
     interested = {
         (resource, action): (name, "Extender") in profiles.interested(Occurrence(resource, action))

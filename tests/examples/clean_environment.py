@@ -1,4 +1,4 @@
-"""An environment in which kframework and the example distribution are installed from built wheels, as a user has them.
+"""An environment in which kframework and the distributions beside it are installed from built wheels, as a user has them.
 
 Only their dependencies are borrowed from the environment that runs the tests, so that nothing is downloaded.
 """
@@ -57,9 +57,9 @@ class CleanEnvironment:
 
 
 def build_wheels(folder: Path) -> list[Path]:
-    """Build both distributions into a folder, unless that was done before."""
+    """Build all distributions into a folder, unless that was done before."""
     if not folder.exists():
-        sources = (ROOT, ROOT / "examples/fewest_pods")
+        sources = (ROOT, ROOT / "examples/fewest_pods", *sorted(ROOT.glob("contrib_plugins/*")))
         _run("-m", "pip", "wheel", *_QUIET, "--wheel-dir", str(folder), *map(str, sources))
     return sorted(folder.glob("*.whl"))
 
