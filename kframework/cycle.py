@@ -12,6 +12,7 @@ Nominated node, pinned pod and two-pass filter with nominated pods are the one-r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from random import Random
 from time import perf_counter_ns
 
@@ -25,6 +26,7 @@ from kframework.outcome import Failed, Found, Unfit
 from kframework.plugin import Diagnosis, Scores
 from kframework.points import (
     Narrowing,
+    PreFilterAnswer,
     ask_pre_filter,
     fault,
     filter_status,
@@ -33,7 +35,7 @@ from kframework.points import (
     run_filter,
     run_pre_filter,
 )
-from kframework.profile import FilterStep, Profile, ScoreStep
+from kframework.profile import FilterStep, Profile, ScoreStep, Step
 from kframework.scoring import Scoring
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
@@ -81,11 +83,11 @@ class Search:
         self.random = random
         self.state: CycleState = CycleState(plan.state)
         self.table: StatusTable = StatusTable(ATTEMPT)
-        self.filters: tuple[FilterStep, ...] = plan.filters
         self.top: Layer | None = plan.top
         #: Filter plugins to be asked about every row, and those to be asked only along the rotation.
-        self.ahead: tuple[FilterStep, ...] = tuple(step for step in plan.fresh_filters if step.ask_rows is not None)
-        self.along: tuple[FilterStep, ...] = tuple(step for step in plan.fresh_filters if step.ask_rows is None)
+        self.ahead: tuple[FilterStep, ...] = plan.ahead
+        self.along: tuple[FilterStep, ...] = plan.along
+        self._skipped: frozenset[str] = frozenset()
         self.fresh_scores: tuple[ScoreStep, ...] = plan.fresh_scores
         #: Whether something tells the feasible nodes apart; otherwise the first is as good as any.
         self.choosy: bool = bool(self.profile.scores)
@@ -181,24 +183,27 @@ class Search:
             # The signing plugins behind it were not asked in kube-scheduler: PostFilter must not find their state.
             self.state = self.state.on(self.plan.before[narrowing.ended_by])
         if narrowing.skipped:
-            self.filters = tuple(step for step in self.filters if step.name not in narrowing.skipped)
+            self._skipped = narrowing.skipped
             self.ahead = tuple(step for step in self.ahead if step.name not in narrowing.skipped)
             self.along = tuple(step for step in self.along if step.name not in narrowing.skipped)
         return narrowing
+
+    @cached_property
+    def filters(self) -> tuple[FilterStep, ...]:
+        """The Filter plugins that have something to say, in order: what one row is asked by."""
+        return tuple(step for step in self.plan.filters if step.name not in self._skipped)
 
     def _narrowing(self, state: CycleState, pod: PendingPod, nodes: object) -> Narrowing:
         plan = self.plan
         if plan.narrowing is not None:
             return plan.narrowing
-        return run_pre_filter(
-            self.profile,
-            self.profile.pre_filter,
-            lambda step: (
-                plan.pre_filter[step.name]
-                if step.name in plan.pre_filter
-                else ask_pre_filter(self.profile, step, state, pod, self.nodes)
-            ),
-        )
+
+        def ask(step: Step) -> PreFilterAnswer:
+            if step.name in plan.pre_filter:
+                return plan.pre_filter[step.name]
+            return ask_pre_filter(self.profile, step, state, pod, self.nodes)
+
+        return run_pre_filter(self.profile, plan.fresh_pre_filters, ask)
 
     def _rejected(self, narrowing: Narrowing) -> Unfit:
         """Sum up a rejection of the pod as a whole: every node says the same."""

@@ -306,6 +306,12 @@ class Plan:
                     ask(step)
                 else:
                     self.before[step.name] = self.state.clone()
+        #: The plugins to be asked for `pre_filter` in every cycle; none is passed over that rejects the pod or narrows.
+        self.fresh_pre_filters: tuple[Step, ...] = tuple(
+            step
+            for step in profile.pre_filter
+            if step.name not in signed or not _consents(self.pre_filter.get(step.name))
+        )
         # A pod that is rejected as a whole is never scored, and its plugins need not have stored what scoring wants.
         rejected = any(isinstance(answer, Status) and not _skips(answer) for answer in self.pre_filter.values())
         self.pre_score: dict[str, Status | None] = {
@@ -318,6 +324,9 @@ class Plan:
         filters = [step for step in profile.filters if step.name in signed and step.name not in silent]
         scores = [step for step in profile.scores if step.name in signed and step.name not in unscored]
         self.fresh_filters: tuple[FilterStep, ...] = tuple(step for step in profile.filters if step.name not in signed)
+        #: Those to be asked about every row, and those to be asked only along the rotation.
+        self.ahead: tuple[FilterStep, ...] = tuple(step for step in self.fresh_filters if step.ask_rows is not None)
+        self.along: tuple[FilterStep, ...] = tuple(step for step in self.fresh_filters if step.ask_rows is None)
         self.fresh_scores: tuple[ScoreStep, ...] = tuple(step for step in profile.scores if step.name not in signed)
         self.fresh_pre_scores: tuple[Step, ...] = tuple(step for step in profile.pre_score if step.name not in signed)
         self.normalizing: tuple[ScoreStep, ...] = tuple(step for step in scores if step.normalize is not None)
@@ -346,6 +355,10 @@ class Plan:
 
 def _skips(answer: PreFilterAnswer) -> bool:
     return isinstance(answer, Status) and answer.code == Code.SKIP
+
+
+def _consents(answer: PreFilterAnswer) -> bool:
+    return answer is None or _skips(answer)
 
 
 def _fails(answer: Status | None) -> bool:

@@ -77,9 +77,10 @@ class Scoring:
         self, state: CycleState, pod: PendingPod, nodes: object, candidates: NDArray[np.int64]
     ) -> set[str] | Status:
         skipped: set[str] = set()
-        for step in self.profile.pre_score:
-            if step.name in self.plan.pre_score:
-                answer = self.plan.pre_score[step.name]
+        plan = self.plan
+        for step in plan.fresh_pre_scores if plan.pre_score_fault is None else self.profile.pre_score:
+            if step.name in plan.pre_score:
+                answer = plan.pre_score[step.name]
             else:
                 answer = run_pre_score(self.profile, step, state, pod, self.nodes, candidates)
             if answer is not None and answer.code == Code.ERROR:
