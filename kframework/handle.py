@@ -109,7 +109,10 @@ class Preemption(Protocol):
     """
 
     def under_way(self, pod: PendingPod) -> bool:
-        """Tell whether victims of this pod are still being sent away, so that it is too early to try it again."""
+        """Tell whether victims of this pod are still being sent away, so that it is too early to try it again.
+
+        For `pre_enqueue`, whose plugin registers the deletion of pods so that those it holds back are looked at again.
+        """
         ...
 
     def ineligible(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from kframework import ClearNomination, CycleState, PendingPod, Plugin, Preempt, Wait, Watch, hookimpl
 from kframework.clock import SystemClock
 from kframework.config import parse
@@ -32,6 +34,11 @@ class MakeRoom(Plugin):
         return Preempt(found.candidates, preemption.key)
 
 
+def scenario_of(plugins: list[type[Plugin]], **cluster: Any) -> Scenario:
+    """Set a scenario of a profile in which nobody but these plugins preempts."""
+    return Scenario(plugins=plugins, config=configuration_of(*(plugin.name for plugin in plugins)), **cluster)
+
+
 def created(scenario: Scenario, seconds: float, pod: Pod) -> Scenario:
     return scenario.at(seconds, lambda cluster: cluster.add(pod))
 
@@ -44,7 +51,7 @@ def test_a_plugin_makes_room_for_a_pod_of_high_priority() -> None:
         make_pod("dear", cpu=2, node_name="c", priority=7),
     ]
     nodes = [make_node(name, cpu=2) for name in "abc"]
-    scenario = Scenario(nodes=nodes, pods=pods, objects=[budget("web", WEB)], plugins=[MakeRoom])
+    scenario = scenario_of([MakeRoom], nodes=nodes, pods=pods, objects=[budget("web", WEB)])
     result = created(scenario, 1.0, make_pod("urgent", cpu=1, priority=10)).run()
 
     assert result.node_of("urgent") == "b"
@@ -57,15 +64,15 @@ def test_a_plugin_makes_room_for_a_pod_of_high_priority() -> None:
 
 
 def test_without_victims_the_message_says_why() -> None:
-    scenario = Scenario(nodes=[make_node("a", cpu=2)], plugins=[MakeRoom])
+    scenario = scenario_of([MakeRoom], nodes=[make_node("a", cpu=2)])
     result = created(scenario, 0.0, make_pod("huge", cpu=3, priority=10)).run()
-    why = "no new claims to deallocate, 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    why = "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     assert result.message_of("huge") == f"0/1 nodes are available: 1 Insufficient cpu. {why}"
 
 
 def test_a_victim_that_is_going_already_is_left_alone() -> None:
     going = make_pod("going", cpu=2, node_name="a")
-    scenario = Scenario(nodes=[make_node("a", cpu=2)], pods=[going], plugins=[MakeRoom])
+    scenario = scenario_of([MakeRoom], nodes=[make_node("a", cpu=2)], pods=[going])
     scenario.at(1.0, delete(going))
     result = created(scenario, 2.0, make_pod("urgent", cpu=2, priority=10)).run()
     assert result.decisions_on("urgent")[0].victims == ("default/going",)
@@ -84,7 +91,7 @@ class HoldsLow(Plugin):
 
 
 def test_a_victim_that_waits_for_permit_goes_back_to_the_queue() -> None:
-    scenario = Scenario(nodes=[make_node("a", cpu=2)], plugins=[MakeRoom, HoldsLow])
+    scenario = scenario_of([MakeRoom, HoldsLow], nodes=[make_node("a", cpu=2)])
     created(scenario, 0.0, make_pod("waiting", cpu=2))
     result = created(scenario, 5.0, make_pod("urgent", cpu=2, priority=10)).run(until=60.0)
     assert result.node_of("urgent") == "a"
@@ -97,7 +104,7 @@ def test_a_victim_that_waits_for_permit_goes_back_to_the_queue() -> None:
 
 def test_less_important_pods_lose_their_nomination_to_the_node() -> None:
     pods = [make_pod(name, cpu=2, node_name="a") for name in ("slow-to-go", "stays")]
-    scenario = Scenario(nodes=[make_node("a", cpu=4)], pods=pods, plugins=[MakeRoom])
+    scenario = scenario_of([MakeRoom], nodes=[make_node("a", cpu=4)], pods=pods)
     created(scenario, 1.0, make_pod("middle", cpu=2, priority=5))
     result = created(scenario, 2.0, make_pod("urgent", cpu=4, priority=10)).run(until=20.0)
     assert result.decisions_on("middle")[0].nominated == "a"
@@ -107,7 +114,7 @@ def test_less_important_pods_lose_their_nomination_to_the_node() -> None:
 
 
 def test_where_all_victims_are_going_nothing_is_done_but_to_wait() -> None:
-    scenario = Scenario(nodes=[make_node("a", cpu=2)], pods=[make_pod("low", cpu=2, node_name="a")], plugins=[MakeRoom])
+    scenario = scenario_of([MakeRoom], nodes=[make_node("a", cpu=2)], pods=[make_pod("low", cpu=2, node_name="a")])
     created(scenario, 1.0, make_pod("middle", cpu=2, priority=5))
     result = created(scenario, 2.0, make_pod("urgent", cpu=2, priority=10)).run(until=20.0)
     assert [each.nominated for each in (*result.decisions_on("middle"), *result.decisions_on("urgent"))] == ["a", "a"]
@@ -156,7 +163,7 @@ class WrongKey(MakeRoom):
 
 def test_keys_that_do_not_compare_are_the_fault_of_the_plugin() -> None:
     nodes, pods = full("a", "b")
-    scenario = Scenario(nodes=nodes, pods=pods, plugins=[WrongKey])
+    scenario = scenario_of([WrongKey], nodes=nodes, pods=pods)
     result = created(scenario, 1.0, make_pod("urgent", priority=10)).run(until=10.0)
     (decision, *_) = result.decisions_on("urgent")
     assert (decision.nominated, decision.victims) == (None, ())
