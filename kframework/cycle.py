@@ -94,6 +94,7 @@ class Search:
         #: The objection of a nominated node that was tried first, by row.
         self._tried: dict[int, int] = {}
         self._words: dict[int, Status] = {}
+        self._objections_beside: dict[int, int] = {}
         #: The rows that are out of the question once the pods nominated to them have arrived.
         self._taken: set[int] = set()
         #: What the search looked at, for those who check it: rows in rotation order, their objections, the rows that
@@ -228,8 +229,19 @@ class Search:
                 return self.table.objection(step.order, status)
         return PASS
 
-    def _ask_beside(self, row: int, rivals: Sequence[PodInfo]) -> int:
+    @cached_property
+    def _rivals(self) -> dict[int, list[PodInfo]]:
+        """The pods nominated to each row that are at least as important."""
+        rivals = ((self.nodes.row(name), pods) for name, pods in self.cluster.nominator.rivals(self.pod))
+        return {row: pods for row, pods in rivals if row is not None}
+
+    def _beside(self, row: int) -> int:
         """Return the first objection to a node on which the pods nominated to it had already arrived."""
+        if row not in self._objections_beside:
+            self._objections_beside[row] = self._ask_beside(row, self._rivals[row])
+        return self._objections_beside[row]
+
+    def _ask_beside(self, row: int, rivals: Sequence[PodInfo]) -> int:
         node, state = self.nodes[row], self.state.clone()
         with self.cluster.statement() as statement:
             for rival in rivals:
@@ -245,8 +257,7 @@ class Search:
         row = self.nodes.row(name) if name else None
         if row is None:
             return None
-        rivals = next((pods for node, pods in self.cluster.nominator.rivals(self.pod) if node == name), [])
-        objection = self._ask_beside(row, rivals) if rivals else PASS
+        objection = self._beside(row) if row in self._rivals else PASS
         if objection == PASS:
             objection = self.ask_row(row, self.state)
         if objection == PASS:
@@ -273,14 +284,12 @@ class Search:
         objections = top.objections.values[ring] if top is not None else np.full(len(ring), PASS, dtype=np.int64)
         for step in self.ahead:
             ask_filter_rows(self.profile, step, self.state, self.pod, self.nodes, ring, objections, self.table)
-        if len(self.cluster.nominator):
-            for name, rivals in self.cluster.nominator.rivals(self.pod):
-                row = self.nodes.row(name)
-                for place in np.flatnonzero(ring == row).tolist() if row is not None else ():
-                    beside = self._ask_beside(int(ring[place]), rivals)
-                    if beside != PASS:
-                        objections[place] = beside
-                        self._taken.add(int(ring[place]))
+        if len(self.cluster.nominator) and self._rivals:
+            for place in np.flatnonzero(np.isin(ring, list(self._rivals))).tolist():
+                beside = self._beside(int(ring[place]))
+                if beside != PASS:
+                    objections[place] = beside
+                    self._taken.add(int(ring[place]))
         return objections
 
     def _ask_along(self, ring: NDArray[np.int64], objections: Scores, enough: int) -> None:

@@ -41,6 +41,8 @@ class Answers:
         self._beside: Mapping[int, Sequence[PodInfo]] = {}
         self._numbers: dict[Status, int] = {}
         self._statuses: list[Status] = []
+        #: Where in the order of the nodes the last preemptor began; None before the first.
+        self.offset: int | None = None
         self.found: Column = Column(nodes.capacity)
         self.candidates: dict[int, Ranked] = {}
 

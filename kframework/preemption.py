@@ -85,14 +85,20 @@ class Evaluator:
         percentage: int = 10,
         absolute: int = 100,
     ) -> DryRuns:
-        """Dry-run the nodes that preemption may help on, from a random place in their order, until enough would do."""
+        """Dry-run the nodes that preemption may help on, from a random place in their order, until enough would do.
+
+        Preemptors of one kind begin one place further each time, so that what is remembered serves them.
+        """
         search = self._search_of(pod)
         dry_run = self._dry_run(search, state)
         answers = self._answers(search, state, dry_run)
         potential = diagnosis.rows(Code.UNSCHEDULABLE)
         enough = min(len(potential), max(len(potential) * percentage // 100, absolute))
-        offset = self._offsets.randrange(len(potential)) if len(potential) else 0
-        ring = np.roll(potential, -offset)
+        if len(potential) and answers.offset is None:
+            answers.offset = self._offsets.randrange(len(potential))
+        elif answers.offset is not None:
+            answers.offset += 1
+        ring = np.roll(potential, -(answers.offset or 0))
         if self._verifying:
             _verify(search, dry_run, answers, ring)
         candidates = _candidates(search, dry_run, answers, ring, enough)

@@ -30,6 +30,18 @@ from tests.test_preemption.slow_rules import World
 from tests.test_preemption.stopped import NOTHING, WEB, Cycle, budget, full, profiles, unfit
 
 
+class StartAt(Random):
+    """Draws nothing but one place."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self._place = place
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        """Answer the place, in a round of so many."""
+        return self._place % start
+
+
 class Course:
     """A random cluster in which things happen, and preemptors of a few kinds that try again and again."""
 
@@ -121,10 +133,12 @@ class Course:
         enough = self.random.choice([1, 2, 100])
         offsets = Random()
         offsets.setstate(self.engine.preemption._offsets.getstate())
-        afresh = Evaluator(self.cluster, Preempting(), offsets, lambda: search)
-        wanted = self._ask(afresh, search, outcome.diagnosis, enough)
         found = self._ask(self.engine.preemption, search, outcome.diagnosis, enough)
-        assert found == wanted
+        remembered = self.engine.preemption._memory._answers.get((search.plan, pod.priority))
+        if remembered is not None and remembered.offset is not None:
+            offsets = StartAt(remembered.offset)
+        afresh = Evaluator(self.cluster, Preempting(), offsets, lambda: search)
+        assert found == self._ask(afresh, search, outcome.diagnosis, enough)
         self.found += len(found.candidates)
 
     @staticmethod

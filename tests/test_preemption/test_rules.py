@@ -65,13 +65,12 @@ def test_the_search_goes_on_until_a_candidate_breaks_no_budget() -> None:
     assert (second.pdb_violations, third.pdb_violations) == (1, 1)
 
 
-def test_the_start_is_drawn_from_a_generator_of_its_own() -> None:
+def test_the_start_is_drawn_from_a_generator_of_its_own_and_moves_on_by_one() -> None:
     nodes, pods = full(*(f"n{n}" for n in range(20)))
     stopped = unfit(nodes, pods, make_pod("x", priority=1))
-    offsets = Seeds(0).generator("preemption offset")
-    first = [stopped.candidates(0, 1).candidates[0].node for _ in range(5)]
-    assert first == [f"n{offsets.randrange(20)}" for _ in range(5)]
-    assert len(set(first)) > 1
+    start = Seeds(0).generator("preemption offset").randrange(20)
+    first = [stopped.candidates(0, 1).candidates[0].node for _ in range(25)]
+    assert first == [f"n{(start + n) % 20}" for n in range(25)]
 
 
 def test_why_there_is_no_candidate_is_counted_over_all_nodes() -> None:
