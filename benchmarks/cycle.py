@@ -159,10 +159,9 @@ def pod(index: int, template: int, shape: Shape = plain) -> Pod:
     requests: dict[str, str | int | float] = {"cpu": f"{100 + template}m", "memory": "200Mi"}
     return Pod(
         metadata=ObjectMeta(name=f"pod-{index}", namespace="default", uid=f"uid-{index}", labels=labels),
-        spec=msgspec.convert(
-            {"containers": (Container(name="main", resources=Resources(requests=requests)),)}
-            | shape(LabelSelector(match_labels=labels)),
-            PodSpec,
+        spec=msgspec.structs.replace(
+            PodSpec(containers=(Container(name="main", resources=Resources(requests=requests)),)),
+            **shape(LabelSelector(match_labels=labels)),
         ),
     )
 

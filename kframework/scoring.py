@@ -93,8 +93,9 @@ class Scoring:
         """Let a plugin normalise its scores of the candidates; return them times its weight."""
         assert step.normalize is not None
         try:
-            scores = as_column(step.normalize(self.state, self.pod, raw), len(raw))
-            low, high = int(scores.min()), int(scores.max())
+            answer = step.normalize(self.state, self.pod, raw)
+            scores = answer if type(answer) is int else as_column(answer, len(raw))
+            low, high = (scores, scores) if isinstance(scores, int) else (int(scores.min()), int(scores.max()))
         except Exception as error:
             return fault(self.profile, step.name, "normalize_score", error)
         if low < 0 or high > MAX_SCORE:
