@@ -11,7 +11,7 @@ from kframework.objects.meta import ObjectMeta, ResourceList
 from kframework.objects.pod import Volume
 from kframework.objects.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from kframework.quantity import nano
-from kframework.selectors import Matcher, label_selector
+from kframework.selectors import Matcher, SelectorError, label_selector
 
 __all__ = [
     "BIND_COMPLETED",
@@ -135,7 +135,7 @@ class Wanted:
         self._access_modes = frozenset(spec.access_modes)
         self._attributes_class = spec.volume_attributes_class_name or ""
         self._mode = spec.volume_mode or _FILESYSTEM
-        self._selector: Matcher | None = label_selector(spec.selector).matches if spec.selector is not None else None
+        self._selector = _selector(claim)
 
     def suits(self, volume: PersistentVolume) -> bool:
         """Tell whether a volume that is kept for the claim can serve it: size, mode and attributes."""
@@ -147,12 +147,21 @@ class Wanted:
             and (spec.volume_attributes_class_name or "") == self._attributes_class
         )
 
+    def may_be_bound(self, volume: PersistentVolume) -> bool:
+        """Tell whether a volume suits the claim and can be accessed as it asks, which the controller wants of any."""
+        return self.suits(volume) and self._access_modes.issubset(volume.spec.access_modes)
+
     def may_take(self, volume: PersistentVolume) -> bool:
         """Tell whether the claim can have a volume that is kept for nobody: it is available and matches in all."""
         labels: Mapping[str, str] = volume.metadata.labels
-        return (
-            is_free(volume)
-            and self.suits(volume)
-            and self._access_modes.issubset(volume.spec.access_modes)
-            and (self._selector is None or self._selector(labels))
-        )
+        return is_free(volume) and self.may_be_bound(volume) and (self._selector is None or self._selector(labels))
+
+
+def _selector(claim: PersistentVolumeClaim) -> Matcher | None:
+    if claim.spec.selector is None:
+        return None
+    try:
+        return label_selector(claim.spec.selector).matches
+    except SelectorError as problem:
+        key = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        raise SelectorError(f"error creating internal label selector for claim: {key}: {problem}") from problem

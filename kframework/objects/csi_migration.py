@@ -11,7 +11,15 @@ from kframework.objects.pod import Volume
 from kframework.objects.storage import PersistentVolume, PersistentVolumeSpec
 from kframework.objects.volumes import AzureDisk, CSISource
 
-__all__ = ["DRIVERS", "TranslationError", "in_tree_plugin", "translated_inline", "translated_volume", "volume_driver"]
+__all__ = [
+    "DRIVERS",
+    "TranslationError",
+    "in_tree_plugin",
+    "migrated_plugin",
+    "translated_inline",
+    "translated_volume",
+    "volume_driver",
+]
 
 _EBS, _GCE_PD, _CINDER = "kubernetes.io/aws-ebs", "kubernetes.io/gce-pd", "kubernetes.io/cinder"
 _AZURE_DISK, _AZURE_FILE = "kubernetes.io/azure-disk", "kubernetes.io/azure-file"
@@ -47,12 +55,18 @@ _EBS_VOLUME = re.compile(r"vol-[^/]*")
 
 
 class TranslationError(ValueError):
-    """Raised for an in-tree volume that no CSI driver can serve."""
+    """Raised for an in-tree volume that no CSI driver can serve; in kube-scheduler's words."""
 
 
 def in_tree_plugin(source: Volume | PersistentVolumeSpec) -> str | None:
     """Name the in-tree plugin of a volume if there is a CSI driver in its place."""
     return next((plugin for field, plugin in _SOURCES if getattr(source, field) is not None), None)
+
+
+def migrated_plugin(source: Volume | PersistentVolumeSpec) -> str | None:
+    """Name the in-tree plugin of a volume if kube-scheduler takes it for migrated."""
+    plugin = in_tree_plugin(source)
+    return plugin if plugin in _MIGRATED else None
 
 
 def volume_driver(provisioner: str) -> str:
@@ -78,8 +92,8 @@ def translated_volume(volume: PersistentVolume) -> CSISource | None:
 
 def _translated(source: Volume | PersistentVolumeSpec, zones: str) -> CSISource | None:
     """Translate a source; `zones` as they stand in a label, which only disks of Google have in their handles."""
-    plugin = in_tree_plugin(source)
-    if plugin not in _MIGRATED:
+    plugin = migrated_plugin(source)
+    if plugin is None:
         return None
     handle = ""
     if source.aws_elastic_block_store is not None:
@@ -104,14 +118,15 @@ def _ebs_handle(volume_id: str) -> str:
     except ValueError:
         handle = ""
     if not _EBS_VOLUME.fullmatch(handle):
-        raise TranslationError(f"Invalid format for AWS volume ({volume_id})")
+        what = "failed to translate Kubernetes ID to EBS Volume ID"
+        raise TranslationError(f"{what} Invalid format for AWS volume ({volume_id})")
     return handle
 
 
 def _azure_handle(disk: AzureDisk) -> str:
     """Return the disk's URI; only managed disks were taken over by the driver."""
     if disk.kind is not None and disk.kind.lower() != "managed":
-        raise TranslationError(f"unsupported azure disk kind {disk.kind}: only managed disks have a CSI driver")
+        raise TranslationError(f"kind({disk.kind}) is not supported in csi migration")
     return disk.disk_uri
 
 
@@ -120,9 +135,14 @@ def _gce_place(label: str) -> str:
     zones = label.split("__")
     if len(zones) == 1:
         return f"zones/{label or _UNKNOWN}"
-    if any(zone.count("-") != 2 for zone in zones):
-        raise TranslationError(f"zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {label}")
+    what = "failed to get region from zones"
+    odd = next((zone for zone in zones if zone.count("-") != 2), None)
+    if odd is not None:
+        raise TranslationError(
+            f"{what}: zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {odd}"
+        )
     regions = {zone.rpartition("-")[0] for zone in zones}
     if len(regions) != 1:
-        raise TranslationError(f"multiple or no regions gotten from zones, got: {sorted(regions)}")
+        said = " ".join(f"{region}:{{}}" for region in sorted(regions))
+        raise TranslationError(f"{what}: multiple or no regions gotten from zones, got: map[{said}]")
     return f"regions/{regions.pop()}"

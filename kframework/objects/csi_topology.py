@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kframework.objects.csi_migration import in_tree_plugin
 from kframework.objects.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from kframework.objects.storage import CSINode, PersistentVolume, VolumeNodeAffinity
 
-__all__ = ["migrated_plugins", "node_affinity_after_migration", "zonal_plugin"]
+__all__ = ["migrated_plugins", "node_affinity_after_migration"]
 
 _MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 _ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 _BETA_ZONE, _BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
-#: By plugin, the node label under which its CSI driver knows zones.
+#: By plugin, the node label under which its CSI driver knows zones; others have no zone labels of their own.
 _ZONE_LABELS = {
     "kubernetes.io/aws-ebs": "topology.ebs.csi.aws.com/zone",
     "kubernetes.io/gce-pd": "topology.gke.io/zone",
@@ -26,23 +25,20 @@ def migrated_plugins(csi_node: CSINode) -> frozenset[str]:
     return frozenset(filter(None, csi_node.metadata.annotations.get(_MIGRATED, "").split(",")))
 
 
-def zonal_plugin(volume: PersistentVolume) -> str | None:
-    """Name the in-tree plugin of a volume if its CSI driver has zone labels of its own; of others nothing changes."""
-    plugin = in_tree_plugin(volume.spec)
-    return plugin if plugin in _ZONE_LABELS else None
-
-
 def node_affinity_after_migration(volume: PersistentVolume, plugin: str) -> VolumeNodeAffinity | None:
-    """Return the node affinity of a volume of this zonal plugin in the labels of its CSI driver.
+    """Return the node affinity of a volume of this migrated plugin in the labels of its CSI driver.
 
     The zones are those of its node affinity or else, behind what that says otherwise, those of its labels.
     """
+    if plugin not in _ZONE_LABELS:
+        return volume.spec.node_affinity
     selector = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
     terms = selector.node_selector_terms if selector is not None else ()
     zone, region = _labels_in_use(volume, terms)
-    renamed = {region: _REGION}
+    valued = {each.key for term in terms for each in term.match_expressions if each.values}
+    renamed = {region: _REGION} if region in valued else {}
     zones: tuple[str, ...] = ()
-    if any(each.key == zone and each.values for term in terms for each in term.match_expressions):
+    if zone in valued:
         renamed[zone] = _ZONE_LABELS[plugin]
     else:
         names = {name.strip() for name in volume.metadata.labels.get(zone, "").split("__")}

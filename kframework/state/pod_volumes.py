@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from kframework.objects import PersistentVolume, PersistentVolumeClaim
 from kframework.objects.claims import NO_PROVISIONER, SELECTED_NODE, claim_class, requested
-from kframework.objects.csi_migration import translated_volume
-from kframework.objects.csi_topology import node_affinity_after_migration, zonal_plugin
+from kframework.objects.csi_migration import TranslationError, migrated_plugin, translated_volume
+from kframework.objects.csi_topology import node_affinity_after_migration
 from kframework.quantity import value
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.reach import Reach
@@ -210,7 +210,7 @@ class VolumeReach:
     def __init__(self, volume: PersistentVolume, migrations: Migrations) -> None:
         self._reach = Reach.of_volume(volume.spec.node_affinity)
         self._migrations = migrations
-        self._plugin = zonal_plugin(volume)
+        self._plugin = migrated_plugin(volume.spec)
         self._volume = volume
 
     def covers(self, node: NodeInfo) -> bool:
@@ -231,7 +231,10 @@ class VolumeReach:
     @cached_property
     def _after_migration(self) -> Reach:
         assert self._plugin is not None
-        translated_volume(self._volume)
+        try:
+            translated_volume(self._volume)
+        except TranslationError as problem:
+            raise TranslationError(f"could not translate pv: {problem}") from problem
         return Reach.of_volume(node_affinity_after_migration(self._volume, self._plugin))
 
 

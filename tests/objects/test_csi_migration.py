@@ -7,6 +7,7 @@ from kframework.objects.csi_migration import (
     DRIVERS,
     TranslationError,
     in_tree_plugin,
+    migrated_plugin,
     translated_inline,
     translated_volume,
     volume_driver,
@@ -55,7 +56,7 @@ def volume(spec: PersistentVolumeSpec, **labels: str) -> PersistentVolume:
     ],
 )
 def test_volumes_of_migrated_plugins(inline: Volume, plugin: str, driver: str, handle: str) -> None:
-    assert in_tree_plugin(inline) == f"kubernetes.io/{plugin}"
+    assert in_tree_plugin(inline) == migrated_plugin(inline) == f"kubernetes.io/{plugin}"
     assert translated_inline(inline) == CSISource(driver=driver, volume_handle=handle)
     assert volume_driver(f"kubernetes.io/{plugin}") == DRIVERS[f"kubernetes.io/{plugin}"] == driver
 
@@ -70,6 +71,7 @@ def test_volumes_of_migrated_plugins(inline: Volume, plugin: str, driver: str, h
 def test_plugins_that_have_a_driver_but_do_not_count_as_migrated(inline: Volume, plugin: str, driver: str) -> None:
     assert in_tree_plugin(inline) == f"kubernetes.io/{plugin}"
     assert DRIVERS[f"kubernetes.io/{plugin}"] == driver
+    assert migrated_plugin(inline) is None
     assert translated_inline(inline) is None
     assert volume_driver(f"kubernetes.io/{plugin}") == ""
 
@@ -125,10 +127,21 @@ def test_a_google_disk_is_known_by_its_zone_or_region(labels: dict[str, str], pl
     assert source.volume_handle == f"projects/UNSPECIFIED/{place}/disks/disk"
 
 
-@pytest.mark.parametrize("zones", ["eu-west-1__us-east-1", "eu-west-1__odd", "eu-west-1__"])
-def test_zones_that_do_not_make_one_region_are_refused(zones: str) -> None:
-    with pytest.raises(TranslationError):
+ODD_ZONE = "zone in unexpected format, expected: {locale}-{region}-{zone}, got: "
+
+
+@pytest.mark.parametrize(
+    ("zones", "problem"),
+    [
+        ("us-east-1__eu-west-1", "multiple or no regions gotten from zones, got: map[eu-west:{} us-east:{}]"),
+        ("eu-west-1__odd__odder", f"{ODD_ZONE}odd"),
+        ("eu-west-1__", ODD_ZONE),
+    ],
+)
+def test_zones_that_do_not_make_one_region_are_refused(zones: str, problem: str) -> None:
+    with pytest.raises(TranslationError) as raised:
         translated_volume(volume(DISK, **{ZONE: zones}))
+    assert str(raised.value) == f"failed to get region from zones: {problem}"
 
 
 @pytest.mark.parametrize(("kind", "taken_over"), [(None, True), ("Managed", True), ("Shared", False)])
@@ -137,5 +150,5 @@ def test_only_managed_disks_of_azure_are_taken_over(kind: str | None, taken_over
     if taken_over:
         assert translated_inline(disk) is not None
     else:
-        with pytest.raises(TranslationError, match="Shared"):
+        with pytest.raises(TranslationError, match=r"^kind\(Shared\) is not supported in csi migration$"):
             translated_inline(disk)

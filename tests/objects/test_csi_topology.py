@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.objects.csi_topology import migrated_plugins, node_affinity_after_migration, zonal_plugin
+from kframework.objects.csi_topology import migrated_plugins, node_affinity_after_migration
 from tests.storage import affinity, migrated, near, volume
 
 EBS, EBS_ZONE = "kubernetes.io/aws-ebs", "topology.ebs.csi.aws.com/zone"
@@ -16,26 +16,11 @@ ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 
 
+EXISTS = {"operator": "Exists"}
+
+
 def said(key: str, *values: str) -> dict[str, Any]:
     return {"key": key, "operator": "In", "values": list(values)}
-
-
-@pytest.mark.parametrize(
-    ("source", "plugin"),
-    [
-        ({"awsElasticBlockStore": {"volumeID": "v"}}, EBS),
-        ({"gcePersistentDisk": {"pdName": "v"}}, "kubernetes.io/gce-pd"),
-        ({"cinder": {"volumeID": "v"}}, "kubernetes.io/cinder"),
-        ({"azureDisk": {"diskName": "v"}}, None),
-        ({"azureFile": {"shareName": "v"}}, None),
-        ({"vsphereVolume": {"volumePath": "v"}}, None),
-        ({"portworxVolume": {"volumeID": "v"}}, None),
-        ({"csi": {"driver": "ebs.csi.aws.com"}}, None),
-        ({"local": {"path": "/"}}, None),
-    ],
-)
-def test_plugins_whose_drivers_have_zone_labels(source: Mapping[str, Any], plugin: str | None) -> None:
-    assert zonal_plugin(volume(**source)) == plugin
 
 
 @pytest.mark.parametrize(
@@ -59,6 +44,12 @@ def test_plugins_whose_drivers_have_zone_labels(source: Mapping[str, Any], plugi
             affinity({"matchExpressions": [said(EBS_ZONE, "z"), said(REGION, "r")]}),
         ),
         ({}, near(OLD_REGION, "r"), near(OLD_REGION, "r")),
+        # A requirement without values tells no region.
+        (
+            {},
+            affinity({"matchExpressions": [said(OLD_ZONE, "z"), EXISTS | {"key": OLD_REGION}]}),
+            affinity({"matchExpressions": [said(EBS_ZONE, "z"), EXISTS | {"key": OLD_REGION}]}),
+        ),
         (
             {ZONE: "z"},
             affinity({"matchExpressions": [said("rack", "1")]}, {"matchExpressions": [said("rack", "2")]}),
@@ -77,6 +68,24 @@ def test_node_affinity_in_the_labels_of_the_driver(
     disk = volume(labels=labels, on=before, awsElasticBlockStore={"volumeID": "v"})
     expected = msgspec.convert({"spec": {"nodeAffinity": after}}, type(disk)).spec.node_affinity
     assert node_affinity_after_migration(disk, EBS) == expected
+
+
+@pytest.mark.parametrize(
+    ("plugin", "label"),
+    [
+        (EBS, EBS_ZONE),
+        ("kubernetes.io/gce-pd", "topology.gke.io/zone"),
+        ("kubernetes.io/cinder", "topology.cinder.csi.openstack.org/zone"),
+        # These drivers have no zone labels of their own.
+        ("kubernetes.io/azure-disk", ZONE),
+        ("kubernetes.io/portworx-volume", ZONE),
+    ],
+)
+def test_each_driver_has_its_own_label(plugin: str, label: str) -> None:
+    assert (
+        node_affinity_after_migration(volume(on=near(ZONE, "z")), plugin)
+        == volume(on=near(label, "z")).spec.node_affinity
+    )
 
 
 def test_plugins_that_a_node_has_left_to_drivers() -> None:

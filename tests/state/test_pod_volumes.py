@@ -214,16 +214,33 @@ def test_a_driver_has_zone_labels_of_its_own(objects: Sequence[ApiObject], reach
     assert [nodes[row].name for row, bits in columns if not bits] == reached
 
 
-def test_a_volume_that_no_driver_can_serve_is_a_fault_where_one_should() -> None:
-    disk = volume("v", awsElasticBlockStore={"volumeID": "aws://z/nonsense"})
-    cluster = cluster_with([disk, migrated("b", EBS)])
+@pytest.mark.parametrize(
+    ("plugin", "source", "problem"),
+    [
+        (
+            EBS,
+            {"awsElasticBlockStore": {"volumeID": "aws://z/nonsense"}},
+            "failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume (aws://z/nonsense)",
+        ),
+        (
+            "kubernetes.io/azure-disk",
+            {"azureDisk": {"diskURI": "/d", "kind": "Dedicated"}},
+            "kind(Dedicated) is not supported in csi migration",
+        ),
+    ],
+)
+def test_a_volume_that_no_driver_can_serve_is_a_fault_where_one_should(
+    plugin: str, source: Mapping[str, Any], problem: str
+) -> None:
+    cluster = cluster_with([volume("v", **source), migrated("b", plugin)])
     asked = PodClaims(Storage(cluster), [claim(bound="v")], [])
     a, b = cluster.nodes.named("a"), cluster.nodes.named("b")
     assert a is not None and b is not None
     assert asked.find(a)[0] == 0
     for ask in (lambda: asked.find(b), lambda: asked.objections(cluster.nodes, cluster.nodes.order)):
-        with pytest.raises(TranslationError):
+        with pytest.raises(TranslationError) as raised:
             ask()
+        assert str(raised.value) == f"could not translate pv: {problem}"
 
 
 def test_a_selector_that_does_not_parse_is_a_fault_where_it_is_asked() -> None:
@@ -236,7 +253,9 @@ def test_a_selector_that_does_not_parse_is_a_fault_where_it_is_asked() -> None:
     rows = cluster.nodes.order[[node.name == "a" for node in cluster.nodes]]
     assert asked.objections(cluster.nodes, rows).tolist() == [BIND_CONFLICT]
     for ask in (lambda: asked.find(b), lambda: asked.objections(cluster.nodes, cluster.nodes.order)):
-        with pytest.raises(SelectorError):
+        with pytest.raises(
+            SelectorError, match=r"^error creating internal label selector for claim: default/nonsense: "
+        ):
             ask()
 
 
