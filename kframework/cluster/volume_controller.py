@@ -51,6 +51,7 @@ from kframework.objects.claims import (
     is_controlled_by,
     volume_class,
 )
+from kframework.selectors import SelectorError
 from kframework.state.reach import Reach
 
 __all__ = ["VolumeController"]
@@ -154,7 +155,7 @@ class VolumeController:
     # -- ephemeral volumes -----------------------------------------------------------------------------------------
 
     def _tend(self, pod: Pod) -> None:
-        """Make the claims of a pod's ephemeral volumes; once it is gone, delete them."""
+        """Make the claims of a pod's ephemeral volumes, unless it is being deleted; once it is gone, delete them."""
         namespace, uid = pod.metadata.namespace, pod.metadata.uid
         current = self._cluster.find(Pod, pod.metadata.name, namespace)
         alive = current is not None and current.metadata.uid == uid
@@ -163,7 +164,7 @@ class VolumeController:
             if name is None:
                 continue
             claim = self._cluster.find(PersistentVolumeClaim, name, namespace)
-            if claim is None and alive:
+            if claim is None and alive and pod.metadata.deletion_timestamp is None:
                 self._cluster.add(_ephemeral_claim(pod, name, volume))
             elif claim is not None and not alive and is_controlled_by(claim.metadata, uid):
                 self._cluster.remove(PersistentVolumeClaim, name, namespace)
@@ -182,7 +183,14 @@ class VolumeController:
         claim = self._with_class(claim)
         storage_class = self._cluster.find(StorageClass, claim_class(claim))
         waits = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
-        volume = self._kept_for(claim) or (None if waits else self._smallest_for(claim))
+        try:
+            wanted = Wanted(claim)
+        except SelectorError:
+            return False
+        if claim.spec.volume_name:
+            volume = self._named_by(claim, wanted)
+        else:
+            volume = self._kept_for(claim, wanted) or (None if waits else self._smallest_for(claim, wanted))
         if volume is not None:
             self._bind(volume, claim)
             return True
@@ -207,19 +215,23 @@ class VolumeController:
                 return self._cluster.replace(replace(claim, spec=spec))
         return claim
 
-    def _kept_for(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """Find the volume that the claim names, or that is kept for it."""
-        named = claim.spec.volume_name
-        for name in [named] if named else self._kept.get(_key(claim), ()):
-            volume = self._cluster.find(PersistentVolume, name)
-            if volume is not None and (is_claimed_by(volume, claim) or (named and volume.spec.claim_ref is None)):
-                return volume
-        return None
+    def _named_by(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
+        """Find the volume that the claim names; one that is not kept for it must be free and do."""
+        volume = self._cluster.find(PersistentVolume, claim.spec.volume_name)
+        if volume is None or is_claimed_by(volume, claim):
+            return volume
+        of_class = volume_class(volume) == claim_class(claim)
+        return volume if volume.spec.claim_ref is None and of_class and wanted.may_be_bound(volume) else None
 
-    def _smallest_for(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+    def _kept_for(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
+        """Find a volume that is kept for the claim and will do, of whatever class."""
+        kept = [self._cluster.read(PersistentVolume, each) for each in self._kept.get(_key(claim), ())]
+        return next((each for each in kept if is_claimed_by(each, claim) and wanted.may_be_bound(each)), None)
+
+    def _smallest_for(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
         """Find the smallest free volume that will do."""
-        wanted, name = Wanted(claim), claim_class(claim)
-        free = [self._cluster.read(PersistentVolume, each) for each in self._free] if not claim.spec.volume_name else []
+        name = claim_class(claim)
+        free = [self._cluster.read(PersistentVolume, each) for each in self._free]
         fitting = [each for each in free if volume_class(each) == name and wanted.may_take(each)]
         return min(fitting, key=capacity, default=None)
 

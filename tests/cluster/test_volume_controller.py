@@ -122,6 +122,29 @@ async def test_the_author_of_a_claim_may_name_the_volume() -> None:
         assert the_claim(cluster).metadata.annotations == {COMPLETE: "yes"}
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"size": "1Mi"}, {"of": "y"}, {"volumeMode": "Block"}, {"accessModes": ["ReadOnlyMany"]}]
+)
+async def test_a_named_volume_must_do(wrong: Mapping[str, Any]) -> None:
+    async with running(claim(of="x", volumeName="disk"), volume(**{"of": "x"} | dict(wrong))) as cluster:
+        assert volume_of(cluster) is None
+
+
+@pytest.mark.parametrize("wrong", [{"size": "1Mi"}, {"volumeMode": "Block"}, {"accessModes": ["ReadOnlyMany"]}])
+async def test_a_kept_volume_that_will_not_do_is_passed_over(wrong: Mapping[str, Any]) -> None:
+    kept = volume("kept", "now", kept_for=reference(uid=""), **wrong)
+    async with running(kept, volume(of="now"), claim(of="now"), storage_class("now", mode="Immediate")) as cluster:
+        found = volume_of(cluster)
+        assert found is not None and found.metadata.name == "disk"
+
+
+async def test_a_claim_whose_selector_does_not_parse_is_passed_over() -> None:
+    odd = claim("odd", "now", selector={"matchExpressions": [{"key": "x", "operator": "Like"}]})
+    async with running(odd, claim(of="now"), NOW) as cluster:
+        assert volume_of(cluster, "odd") is None
+        assert volume_of(cluster) is not None
+
+
 async def test_a_volume_of_somebody_else_is_left_alone() -> None:
     async with running(claim(of="x", volumeName="disk"), volume(of="x", kept_for=reference("other"))) as cluster:
         assert volume_of(cluster) is None
@@ -232,6 +255,13 @@ async def test_the_claim_of_an_ephemeral_volume_lives_as_long_as_its_pod() -> No
         assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Pod", "web", pod.metadata.uid, True)
         cluster.remove(Pod, "web", "default")
         await asyncio.sleep(0.1)
+        assert cluster.find(PersistentVolumeClaim, "web-scratch", "default") is None
+
+
+async def test_a_pod_that_is_being_deleted_gets_no_claim() -> None:
+    pod = make_pod("web", volumes=[ephemeral("scratch", "now")])
+    going = replace(pod, metadata=replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+    async with running(going, NOW) as cluster:
         assert cluster.find(PersistentVolumeClaim, "web-scratch", "default") is None
 
 
