@@ -86,13 +86,20 @@ class NodeVolumeLimits(Plugin):
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
         if not limited_volumes(pod):
             return Skip
-        volumes = self._ids.of_pod(pod)
-        state[_WANTED] = Wanted(volumes.problems, _by_driver(volumes.ids))
+        state[_WANTED] = self._look_up(pod)
         return None
+
+    def _look_up(self, pod: PendingPod) -> Wanted:
+        volumes = self._ids.of_pod(pod)
+        return Wanted(volumes.problems, _by_driver(volumes.ids))
+
+    def _wanted(self, state: CycleState, pod: PendingPod) -> Wanted:
+        """Recall what the pod wants; a profile may have this plugin at Filter and not at PreFilter."""
+        return state[_WANTED] if _WANTED in state else self._look_up(pod)
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-        wanted = state[_WANTED]
+        wanted = self._wanted(state, pod)
         for problem in wanted.problems:
             if not problem.migrated or self.handle.objects(CSINode).get(node.name) is not None:
                 return problem.status
@@ -107,7 +114,7 @@ class NodeVolumeLimits(Plugin):
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        wanted, bits = state[_WANTED], np.zeros(nodes.capacity, dtype=np.int64)
+        wanted, bits = self._wanted(state, pod), np.zeros(nodes.capacity, dtype=np.int64)
         if wanted.problems:
             first = wanted.problems[0]
             if not first.status.rejected:

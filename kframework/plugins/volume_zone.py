@@ -132,9 +132,9 @@ class VolumeZone(Plugin):
         """Collect the zones of the volumes of all claims; a claim that waits for its first pod has none."""
         zones: list[Zones] = []
         for name in pod.claims:
-            claim = self._claims.get(name, pod.namespace)
             if not name:
                 return unresolvable(NAMELESS)
+            claim = self._claims.get(name, pod.namespace)
             if claim is None:
                 return unresolvable(NOT_FOUND.format("persistentvolumeclaim", name))
             if not claim.spec.volume_name:

@@ -216,7 +216,10 @@ def test_a_missing_claim_is_named() -> None:
             using(ephemeral("foreign")),
             "PVC default/pod-foreign was not created for pod default/pod (pod is not owner)",
         ),
-        (using(BROKEN), "converting volume(broken) from inline to csi: Invalid format for AWS volume"),
+        (
+            using(BROKEN),
+            "converting volume(broken) from inline to csi: failed to translate Kubernetes ID to EBS Volume ID",
+        ),
     ],
 )
 def test_a_volume_that_makes_no_sense_is_an_error(wanted: Pod, text: str) -> None:
@@ -229,6 +232,23 @@ def test_a_volume_that_makes_no_sense_is_an_error(wanted: Pod, text: str) -> Non
     assert (status.code, status.message.startswith(text)) == (Code.ERROR, True)
     with pytest.raises(VolumeFault):
         plugin.filter_nodes(state, pod, cluster.nodes, cluster.nodes.order)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        (using("c2"), EXCEEDED),
+        (using("c1"), None),
+        (using("gone"), unresolvable('looking up PVC default/gone: persistentvolumeclaim "gone" not found')),
+        (using(SECRET), None),
+    ],
+)
+def test_a_profile_may_have_the_plugin_at_filter_alone(wanted: Pod, told: Status | None) -> None:
+    cluster = cluster_of(1, there("c1"))
+    plugin, pod = made(NodeVolumeLimits, handle=cluster), pending(wanted, cluster)
+    assert plugin.filter(CycleState(), pod, cluster.nodes[0]) == told
+    (bits,) = plugin.filter_nodes(CycleState(), pod, cluster.nodes, cluster.nodes.order).tolist()
+    assert (plugin.filter_status(pod, bits) if bits else None) == told
 
 
 def test_in_tree_volumes_are_looked_at_only_where_there_are_drivers() -> None:
