@@ -151,9 +151,10 @@ def _candidates(
                 continue
             found = answer
         (violating if found.pdb_violations else safe).append(found)
-        if safe and len(safe) + len(violating) >= enough:
+        if safe and 0 < enough <= len(safe) + len(violating):
             break
-    return (*safe, *violating[:enough])
+    # Where none is enough, as the percentage of few nodes may be, kube-scheduler drops them all.
+    return (*safe[:enough], *violating[:enough])
 
 
 def _none(answers: Answers, rows: NDArray[np.int64], nodes: int) -> Status:
@@ -167,8 +168,9 @@ def _none(answers: Answers, rows: NDArray[np.int64], nodes: int) -> Status:
     for status, count in statuses:
         for reason in status.reasons:
             reasons[reason] = reasons.get(reason, 0) + count
-    if len(rows) < nodes:
-        reasons[_NOT_HELPFUL] = nodes - len(rows)
+    unhelpful = nodes - sum(count for _, count in statuses)
+    if unhelpful:
+        reasons[_NOT_HELPFUL] = unhelpful
     return Status(Code.UNSCHEDULABLE, (fit_error(nodes, reasons),))
 
 

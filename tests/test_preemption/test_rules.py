@@ -56,6 +56,16 @@ def test_enough_is_a_share_of_the_nodes_where_preemption_may_help(
     assert found.status == Status(Code.SUCCESS)
 
 
+def test_where_no_candidate_is_enough_none_is_found() -> None:
+    """A tenth of nine nodes is none: kube-scheduler drops whatever its dry runs find."""
+    nodes, pods = full(*(f"n{n}" for n in range(9)))
+    unhelpful = make_pod("equal", cpu=1, node_name="n8", priority=1)
+    found = unfit(nodes, [*pods[:8], unhelpful], make_pod("x", priority=1)).candidates(10, 0)
+    text = "1 No preemption victims found for incoming pod, 8 Preemption is not helpful for scheduling."
+    assert found.candidates == ()
+    assert found.status == Status(Code.UNSCHEDULABLE, (f"0/9 nodes are available: {text}",))
+
+
 def test_the_search_goes_on_until_a_candidate_breaks_no_budget() -> None:
     nodes, pods = full(*(f"n{n}" for n in range(10)))
     guarded = [make_pod(f"on-n{n}", cpu=1, node_name=f"n{n}", labels={"app": "web"}) for n in range(9)]
