@@ -54,7 +54,8 @@ class ExtendedAttempt(Attempt):
                 return answer
             narrowed = await self._narrow(answer.status, answer.result)
             self._timed("extender_preempt", began)
-            if narrowed.status.code != Code.UNSCHEDULABLE:
+            # Only a success has kept the plugins behind from being asked.
+            if answer.status.code != Code.SUCCESS or narrowed.status.code != Code.UNSCHEDULABLE:
                 return narrowed
             plugins.refused(narrowed.status)
 
@@ -66,5 +67,5 @@ class ExtendedAttempt(Attempt):
         except ExtenderError as error:
             return PostFilterAnswer(Status(Code.ERROR, (f"preemption: {error}",), status.plugin))
         if not candidates:
-            return PostFilterAnswer(Status(Code.UNSCHEDULABLE, (_NONE_LEFT,), status.plugin))
+            return PostFilterAnswer(Status(Code.UNSCHEDULABLE, (*status.reasons, _NONE_LEFT), status.plugin))
         return PostFilterAnswer(status, msgspec.structs.replace(found, candidates=tuple(candidates)))

@@ -15,7 +15,7 @@ from kframework.layers import Plan
 from kframework.objections import PASS
 from kframework.outcome import Failed, Found, Unfit
 from kframework.plugin import Scores
-from kframework.points import Narrowing
+from kframework.points import Narrowing, narrow
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod
@@ -24,9 +24,6 @@ from kframework.status import Code, Status
 __all__ = ["ExtendedSearch"]
 
 _log = logging.getLogger(__name__)
-
-#: What stands against a node that an extender leaves out without a word.
-_NO_REASON = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
 class ExtendedSearch(Search):
@@ -59,7 +56,7 @@ class ExtendedSearch(Search):
         outcome: Found | Unfit | Failed | None = nominated or self._filter(narrowing)
         began = self._timed("filter", began)
         if outcome is None:
-            outcome = await self._ask_about_feasible() or self._few(narrowing)
+            outcome = await self._ask_about_feasible(narrowing) or self._few(narrowing)
             self._timed("extender_filter", began)
         return outcome or await self._choose_extended()
 
@@ -73,9 +70,10 @@ class ExtendedSearch(Search):
             _log.warning("extenders cannot say whether pod %s may go to %s: %s", self.pod.key, node_name, error)
             return False
 
-    async def _ask_about_feasible(self) -> Failed | None:
-        """Let the extenders take away feasible nodes."""
+    async def _ask_about_feasible(self, narrowing: Narrowing) -> Failed | None:
+        """Let the extenders take away feasible nodes; one they leave out without a word is as if never looked at."""
         nodes = self._nodes()
+        wordless = narrow(narrowing) if narrowing.nodes is not None else Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
         try:
             answer = await self.extenders.filter(self.pod, nodes)
         except ExtenderError as error:
@@ -83,7 +81,7 @@ class ExtendedSearch(Search):
         passing = {node.row for node in answer.nodes}
         for node in nodes:
             if node.row not in passing:
-                status = answer.failed.get(node.name, _NO_REASON).by(EXTENDER)
+                status = answer.failed.get(node.name, wordless).by(EXTENDER)
                 self._refused[node.row] = self.table.objection(len(self.profile.filters), status)
         self.feasible: Scores = np.array([node.row for node in answer.nodes], dtype=np.int64)
         return None

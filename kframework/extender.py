@@ -148,7 +148,8 @@ class Extender:
         pods = {pod.uid: pod for pod in node.pods}
         for uid in uids:
             if uid not in pods:
-                claim = f"claims to preempt pod (UID: {uid}) on node: {name}, but the pod is not found on that node"
+                who = "&{" + uid + "}"  # as Go prints the struct that holds it
+                claim = f"claims to preempt pod (UID: {who}) on node: {name}, but the pod is not found on that node"
                 raise ExtenderError(f"extender: {self.name} {claim}")
         return Candidate(name, tuple(pods[uid] for uid in uids), violations)
 

@@ -169,6 +169,16 @@ def test_the_first_objection_is_known_though_some_node_passed() -> None:
     assert outcome.reasons == {"first": 1, "second": 1}
 
 
+def test_a_node_left_out_without_a_word_counts_with_those_that_were_out_of_the_question() -> None:
+    narrowing = plugin("N", pre_filter=frozenset(("a", "b")))
+    _, outcome = Extended(profile_of(narrowing), nodes("abc")).run_with(extender({"filter": lets_pass("none")}))
+    assert isinstance(outcome, Unfit)
+    text = "node(s) didn't satisfy plugin(s) [N]"
+    assert outcome.reasons == {text: 3}
+    assert outcome.rejectors == {"N", "Extender"}
+    assert {outcome.diagnosis[node.row].reasons for node in outcome.diagnosis.nodes} == {(text,)}
+
+
 def test_an_error_ends_the_search() -> None:
     extended = Extended(profile_of(), nodes("ab"))
     _, outcome = extended.run_with(extender({"filter": {"Error": "on fire"}}))

@@ -22,7 +22,7 @@ from tests.extending import NO_ANSWER, extender, lets_pass, names_in
 T = TypeVar("T")
 
 GPU, NIC = "example.com/gpu", "example.com/nic"
-CLAIM = "claims to preempt pod (UID: 1) on node: a"
+CLAIM = "claims to preempt pod (UID: &{1}) on node: a"
 
 
 class Asking:
