@@ -57,6 +57,7 @@ class Attempt:
 
     def _blame(self, error: PluginError) -> None:
         """Fail by a plugin that broke the search off."""
+        self.engine.undo_leaks(self.profile)
         hook = error.hook or "search"
         self._fail(fault(self.profile, error.plugin, hook, error.__cause__ or error.message), "")
 
@@ -80,6 +81,7 @@ class Attempt:
             permit = run_permit(self.profile, search.state, pod, found.node)
             self._timed("permit", began)
             status, waits = permit.status, permit.waits
+        engine.undo_leaks(self.profile)
         if status is not None:
             self._undo(search, found, status)
             return

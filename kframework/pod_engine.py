@@ -226,9 +226,11 @@ class PodEngine:
 
     async def _try_with_extenders(self, queued: QueuedPod) -> None:
         self.attempts += 1
-        await ExtendedAttempt(self, self.profiles[queued.pod.scheduler_name], queued).run_extended()
-        self._end_of_cycle()
-        self.under_way = None
+        try:
+            await ExtendedAttempt(self, self.profiles[queued.pod.scheduler_name], queued).run_extended()
+        finally:
+            self._end_of_cycle()
+            self.under_way = None
 
     def _end_of_cycle(self) -> None:
         self.current = None
@@ -366,7 +368,10 @@ class PodEngine:
         if rejector is not None:
             reasons = dict.fromkeys(status.reasons, 1)
             status = Status(status.code, (fit_error(1, reasons),), status.plugin)
-        if status.rejected:
+        if pod.uid in self.cluster.pods:
+            # It was bound all the same, by us or by somebody else: it frees nothing.
+            self.failed(queued, status, "")
+        elif status.rejected:
             self.failed(queued, status, "")
             self.handlers.happened(freed, lambda other: other.uid != pod.uid)
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kframework import Code, CycleState, PendingPod, Plugin, Wait, error, unschedulable
@@ -38,6 +40,20 @@ def test_a_failed_attempt_leaves_nothing_behind(failing: type[Plugin], result: R
     assert len(queue) == 1 and len(queue.in_flight) == 0
     assert stage.bound == [] and len(stage.patches) == len(stage.events) == 1
     assert stage.engine.current is None
+
+
+@pytest.mark.parametrize("hook", ["sign", "post_filter", "reserve", "permit"])
+def test_a_what_if_left_open_is_undone_with_the_cycle(hook: str, caplog: pytest.LogCaptureFixture) -> None:
+    def leave_open(*args: object) -> None:
+        held(leaking).statement()
+        raise ValueError("broken")
+
+    rejecting = plugin("R", filter=unschedulable("no") if hook == "post_filter" else None)
+    hooks: dict[str, Any] = {hook: leave_open}
+    leaking = plugin("A", filter=None, **hooks)
+    stage = tried(rejecting, leaking)
+    assert not stage.engine.cluster.statements
+    assert "left a statement open" in caplog.text
 
 
 def test_a_pod_is_assumed_before_its_plugins_reserve() -> None:

@@ -126,6 +126,17 @@ def test_what_is_asked_of_the_handle_meanwhile_is_done_after_the_cycle() -> None
     assert staged.engine.queue.pending()["active"] == 1
 
 
+@pytest.mark.parametrize("error", [ZeroDivisionError("bug"), asyncio.CancelledError()])
+def test_a_cycle_that_is_broken_off_is_not_under_way(error: BaseException) -> None:
+    def broken(question: Any) -> object:
+        raise error
+
+    staged = stage(extenders=[extender({"filter": broken})])
+    with pytest.raises(type(error)):
+        staged.step()
+    assert staged.engine.under_way is None and staged.engine.current is None
+
+
 # -- preemption ----------------------------------------------------------------------------------------------------
 
 FULL = plugin("Full", filter=unschedulable("full"))
@@ -209,6 +220,20 @@ def test_plugins_behind_are_asked_where_extenders_leave_nothing() -> None:
     said = "not I, preemption: no candidate node for preemption, nor I"
     assert decision.message == f"0/2 nodes are available: 2 full. {said}"
     assert decision.nominated == ""
+
+
+@pytest.mark.parametrize("code", [Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE])
+def test_extenders_are_asked_once_about_a_way_out_that_is_no_success(code: Code) -> None:
+    def post_filter(state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Preempt:
+        candidates = tuple(Candidate(node.name, tuple(node.pods)) for node in diagnosis.nodes)
+        return Preempt(candidates, lambda candidate: candidate.node, Status(code, ("perhaps",)))
+
+    answers = iter([keeping()])
+    asked = preempter(lambda question: next(answers)(question))
+    decision = stage(FULL, plugin("P", post_filter=post_filter), extenders=[asked]).step()
+    said = "perhaps, preemption: no candidate node for preemption"
+    assert decision.message == f"0/2 nodes are available: 2 full. {said}"
+    assert (decision.nominated, decision.victims) == (None, ())
 
 
 def test_each_plugin_is_asked_once() -> None:

@@ -7,7 +7,19 @@ from typing import cast
 
 import pytest
 
-from kframework import Handle, Plugin, PodInfo, Preempt, Wait, error, unschedulable
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    EventResource,
+    Handle,
+    Plugin,
+    PodInfo,
+    Preempt,
+    Wait,
+    error,
+    hookimpl,
+    unschedulable,
+)
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.decision import Decision, Result
 from kframework.effects import Eviction, Reservation
@@ -202,6 +214,27 @@ def test_a_failed_binding_of_a_pod_that_is_gone_or_bound_requeues_nothing(gone: 
     assert len(stage.engine.queue) == 0 and len(stage.engine.queue.in_flight) == 0
     assert not stage.engine.handlers.pending
     assert len(stage.decisions) == 1
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "woken"),
+    [(Changed(make_pod(node_name="a")), 0), (Changed(make_pod(node_name="b")), 0), (Gone(POD), 1)],
+)
+def test_a_failed_binding_frees_nothing_if_the_pod_was_bound_all_the_same(
+    meanwhile: Gone | Changed, woken: int
+) -> None:
+    """The answer to a binding may be lost: the pod stays where it is, and nobody need hear of an end."""
+    woken_by = [ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)]
+    sleepy = plugin("S", filter=lambda state, pod, node: unschedulable("no") if pod.name == "sleeper" else None)
+    sleepy.events_to_register = hookimpl(lambda self: woken_by)  # type: ignore[attr-defined]  # made here
+    stage = bound_stage(sleepy)
+    stage.engine.offer(meanwhile)
+    stage.engine.offer(Changed(make_pod("sleeper")))
+    stage.steps()
+    attempts = len(stage.decisions)
+    stage.engine.offer(BindingEnded(UID, 1, Status(Code.ERROR, ("timed out",))))
+    stage.steps()
+    assert len(stage.decisions) - attempts == woken
 
 
 # -- preemption ----------------------------------------------------------------------------------------------------
