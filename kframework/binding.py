@@ -21,7 +21,7 @@ from kframework.profile import Profile, Step
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.status import Code, Status
 
-__all__ = ["BindFirst", "BindingCycle"]
+__all__ = ["BindFirst", "BindingCycle", "contained"]
 
 T = TypeVar("T")
 
@@ -30,6 +30,20 @@ Announce = Callable[[Reservation], Awaitable[None]]
 
 #: Binds a pod before any plugin is asked to; Skip leaves it to the plugins.
 BindFirst = Callable[[Reservation], Awaitable[Status | None]]
+
+
+async def contained(work: Awaitable[T]) -> T:
+    """Await a plugin's work; RuntimeError where it awaits what was cancelled, though nobody cancels the work itself.
+
+    Such a CancelledError would end the whole scheduler, without a word.
+    """
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("what it awaited was cancelled") from error
 
 
 class BindingCycle:
@@ -216,7 +230,7 @@ class BindingCycle:
         try:
             answer = step.call(reservation.state, reservation.pod, reservation.node_name)
             if inspect.isawaitable(answer):
-                answer = await cast("Awaitable[object]", answer)
+                answer = await contained(cast("Awaitable[object]", answer))
         except Exception as error:
             return fault(self.profile, step.name, hook, error)
         if hook == "bind" and isinstance(answer, Status) and answer.code == Code.SKIP:
@@ -229,6 +243,6 @@ class BindingCycle:
             try:
                 answer = step.call(reservation.state, reservation.pod, reservation.node_name)
                 if inspect.isawaitable(answer):
-                    await answer
+                    await contained(answer)
             except Exception as error:
                 fault(self.profile, step.name, "post_bind", error)

@@ -6,13 +6,14 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack
 from time import perf_counter
 from typing import Protocol, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 
-from kframework.binding import BindingCycle
+from kframework.binding import BindingCycle, contained
 from kframework.clock import Clock, rfc3339_micro
 from kframework.cluster import Cluster
 from kframework.config import Configuration
@@ -186,9 +187,14 @@ class Scheduler:
                 await self._loop()
             finally:
                 with anyio.CancelScope(shield=True):
-                    for _, plugin in self.profiles.plugins():
-                        await plugin.close()
-                    await self.extenders.close()
+                    await self._close()
+
+    async def _close(self) -> None:
+        """Close the plugins, then the extenders; all of them, even if one raises."""
+        async with AsyncExitStack() as closing:
+            closing.push_async_callback(self.extenders.close)
+            for _, plugin in reversed(list(self.profiles.plugins())):
+                closing.push_async_callback(plugin.close)
 
     async def _loop(self) -> None:
         while True:
@@ -322,7 +328,7 @@ class Scheduler:
 
 async def _guarded(coroutine: Coroutine[object, object, None]) -> None:
     try:
-        await coroutine
+        await contained(coroutine)
     except Exception:
         _log.exception("a coroutine spawned by a plugin failed")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 import pytest
@@ -15,6 +16,7 @@ from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config import parse
 from kframework.effects import Reservation
 from kframework.extender import Extender
+from kframework.extenders import Extenders
 from kframework.objects import ApiObject, Namespace, Node, Pod, PodCondition, StorageClass
 from kframework.plugin import Watch
 from kframework.registry import Registry
@@ -22,8 +24,8 @@ from kframework.scheduler import Scheduler
 from kframework.state.pods import Interned
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
-from kframework.testing import make_node, make_pod
-from tests.extending import Scripted, configuration, lets_pass
+from kframework.testing import create, make_node, make_pod
+from tests.extending import Scripted, configuration, lets_pass, settings
 from tests.extension_points.scripted import alone, held, plugin, run, scenario
 
 
@@ -160,6 +162,30 @@ def test_what_a_plugin_spawns_runs_beside_the_scheduler(caplog: pytest.LogCaptur
     assert "a coroutine spawned by a plugin failed" in caplog.text
 
 
+async def awaits_what_was_cancelled(*args: object) -> None:
+    cancelled = asyncio.get_running_loop().create_future()
+    cancelled.cancel()
+    await cancelled
+
+
+@pytest.mark.parametrize("point", ["pre_bind", "bind", "post_bind", "spawn"])
+def test_a_plugin_that_awaits_what_it_cancelled_itself_stops_nobody_else(
+    point: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def reserve(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        held(spawning).spawn(awaits_what_was_cancelled())
+
+    hooks: dict[str, Any] = {"reserve": reserve} if point == "spawn" else {point: awaits_what_was_cancelled}
+    spawning = plugin("A", **hooks)
+    result = scenario(spawning, pods=("pod",)).at(5.0, create(make_pod("late"))).run(until=6.0)
+    assert len(result.decisions_on("late")) == 1
+    assert "what it awaited was cancelled" in caplog.text
+    if point in ("pre_bind", "bind"):
+        assert "what it awaited was cancelled" in result.message_of("pod")
+    else:
+        assert result.place_of("pod") == "bound"
+
+
 def test_a_status_that_waits_is_not_written_after_the_binding() -> None:
     """The announcement of one pod waits behind the slow write about another."""
 
@@ -209,6 +235,30 @@ def test_extenders_are_started_before_and_closed_after() -> None:
 
     run_virtual(main)
     assert line.open == 0
+
+
+def test_all_are_closed_even_if_one_cannot_be() -> None:
+    closed: list[str] = []
+
+    def closing(name: str, error: Exception | None) -> type[Plugin]:
+        async def close(self: Plugin) -> None:
+            closed.append(name)
+            if error is not None:
+                raise error
+
+        made = plugin(name, filter=None)
+        made.close = close  # type: ignore[method-assign]  # made here
+        return made
+
+    async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
+        scheduler.extenders = Extenders([Extender(settings(), line)])
+        line.open += 1
+
+    line = Scripted({})
+    with pytest.raises(ExceptionGroup) as raised:
+        running(work, closing("A", ValueError("stuck")), closing("B", None))
+    assert raised.group_contains(ValueError, match="stuck")
+    assert (closed, line.open) == (["A", "B"], 0)
 
 
 EXTENDED = configuration({"urlPrefix": "http://extender", "filterVerb": "filter", "bindVerb": "bind"})
