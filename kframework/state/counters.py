@@ -8,7 +8,8 @@ terms of the pods on the nodes: who holds which term where, and which terms are 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
@@ -88,11 +89,6 @@ class PodCount:
         topology.follow(self)
         return tally
 
-    @property
-    def nbytes(self) -> int:
-        """The memory of the counts."""
-        return self.column.values.nbytes + sum(tally.values.nbytes for _, tally in self._tallies.values())
-
     def __repr__(self) -> str:
         return f"<PodCount of {int(self.column.values.sum())} pods>"
 
@@ -150,6 +146,8 @@ class Counters:
         self._counts_by_pair: dict[Pair | None, list[PodCount]] = {}
         #: The classes that have or lately had pods on nodes, by namespace.
         self._classes: dict[str, dict[LabelClass, None]] = {}
+        #: The same by namespace and value of a label, for each label by which any were sought since the last sweep.
+        self._classes_by_label: dict[str, dict[tuple[str, str], list[LabelClass]]] = {}
         self._joined = 0
         self._sweep_at = 1024
         self._held: WeakValueDictionary[tuple[Role, int, AffinityTerm], HeldTerm] = WeakValueDictionary()
@@ -165,8 +163,8 @@ class Counters:
             self._counts.move_to_end(selections)
             return count
         count = self._counts[selections] = PodCount(selections, self._nodes.capacity)
-        self._counts_by_pair.setdefault(_pair(selections), []).append(count)
-        for pods in self._classes_in(selections[0].namespaces):
+        self._counts_by_pair.setdefault(_pair(*selections), []).append(count)
+        for pods in self._candidates(count):
             if count.chooses(pods):
                 assert pods.counts is not None
                 pods.counts.append(count)
@@ -181,6 +179,8 @@ class Counters:
             self._sweep()
         self._joined += 1
         self._classes.setdefault(pods.namespace, {})[pods] = None
+        for key, labelled in self._classes_by_label.items():
+            _file_by_label(labelled, key, pods)
         pods.counts = [count for count in _found(self._counts_by_pair, pods.labels) if count.chooses(pods)]
 
     def grow(self, capacity: int) -> None:
@@ -188,21 +188,34 @@ class Counters:
         for count in self._counts.values():
             count.column.grow(capacity)
 
-    def _classes_in(self, namespaces: frozenset[str] | None) -> Iterator[LabelClass]:
-        for namespace in self._classes if namespaces is None else namespaces & self._classes.keys():
-            yield from self._classes[namespace]
+    def _candidates(self, count: PodCount) -> Iterator[LabelClass]:
+        """Yield the classes that may be counted: in each namespace those with the rarest label that is asked for."""
+        wanted, pairs = count.selections[0].namespaces, list(_pairs(count.selections))
+        for namespace in self._classes if wanted is None else wanted & self._classes.keys():
+            labelled = (self._labelled(key).get((namespace, value), ()) for key, value in pairs)
+            yield from min(labelled, key=len, default=self._classes[namespace])
+
+    def _labelled(self, key: str) -> Mapping[tuple[str, str], Collection[LabelClass]]:
+        """Return the classes with this label, by namespace and value."""
+        labelled = self._classes_by_label.get(key)
+        if labelled is None:
+            labelled = self._classes_by_label[key] = {}
+            for pods in chain.from_iterable(self._classes.values()):
+                _file_by_label(labelled, key, pods)
+        return labelled
 
     def _trim(self) -> None:
         """Drop the counts that were not asked for longest, until the rest is within the budget."""
         while len(self._counts) > _FEWEST and len(self._counts) * 16 * self._nodes.capacity > _BUDGET:
             _, count = self._counts.popitem(last=False)
-            pair = _pair(count.selections)
+            pair = _pair(*count.selections)
             self._counts_by_pair[pair].remove(count)
             if not self._counts_by_pair[pair]:
                 del self._counts_by_pair[pair]
-            for pods in self._classes_in(count.selections[0].namespaces):
-                assert pods.counts is not None
-                pods.counts = [other for other in pods.counts if other is not count]
+            for pods in self._candidates(count):
+                if count.chooses(pods):
+                    assert pods.counts is not None
+                    pods.counts.remove(count)
 
     def _sweep(self) -> None:
         """Let go of the classes that have no pod on a node any more."""
@@ -213,14 +226,14 @@ class Counters:
                 self._joined -= 1
             if not classes:
                 del self._classes[namespace]
+        self._classes_by_label.clear()
         self._sweep_at = 2 * self._joined + 1024
 
     # -- terms that are held ---------------------------------------------------------------------------------------
 
     def held(self, pod: PodInfo) -> tuple[HeldTerm, ...]:
         """Return the terms that a pod holds, to be counted where it is."""
-        namespace = pod.namespace
-        return pod.template.once((self, namespace), lambda spec: tuple(self._hold(pod_terms(namespace, spec))))
+        return pod.template.once((self, pod.namespace), lambda _: tuple(self._hold(terms_of(pod))))
 
     def about(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> list[HeldTerm]:
         """List the held terms that are about a pod with these labels in this namespace, oldest first."""
@@ -248,7 +261,7 @@ class Counters:
         if len(by_pair) > 2 * len(self._held) + 1024:
             for pair in [pair for pair, terms in by_pair.items() if not terms]:
                 del by_pair[pair]
-        by_pair.setdefault(_pair_of(held.term.selector), WeakSet()).add(held)
+        by_pair.setdefault(_pair(held.term), WeakSet()).add(held)
 
     def __repr__(self) -> str:
         return f"<Counters {len(self._counts)} counts, {len(self._held)} held terms>"
@@ -260,20 +273,27 @@ def terms_of(pod: PodInfo) -> PodTerms:
     return pod.template.once((terms_of, namespace), lambda spec: pod_terms(namespace, spec))
 
 
-# -- by one label pair ---------------------------------------------------------------------------------------------
+# -- by one label --------------------------------------------------------------------------------------------------
 
 
-def _pair(selections: Iterable[Selection]) -> Pair | None:
-    """Return a label that all chosen pods carry, if the selections name one."""
-    pairs = (_pair_of(selection.selector) for selection in selections)
-    return next((pair for pair in pairs if pair is not None), None)
+def _pairs(selections: Iterable[Selection | AffinityTerm]) -> Iterator[Pair]:
+    """Yield the labels that pods must carry to be chosen by all of these."""
+    for selection in selections:
+        for requirement in selection.selector.requirements:
+            if requirement.operator in ("=", "In") and len(requirement.values) == 1:
+                yield (requirement.key, requirement.values[0])
 
 
-def _pair_of(selector: Selector) -> Pair | None:
-    for requirement in selector.requirements:
-        if requirement.operator in ("=", "In") and len(requirement.values) == 1:
-            return (requirement.key, requirement.values[0])
-    return None
+def _pair(*selections: Selection | AffinityTerm) -> Pair | None:
+    """Return one such label, by which they are filed; None if there is none."""
+    return next(_pairs(selections), None)
+
+
+def _file_by_label(labelled: dict[tuple[str, str], list[LabelClass]], key: str, pods: LabelClass) -> None:
+    """File a class under its namespace and its value of a label, if it has that label."""
+    value = pods.labels.get(key)
+    if value is not None:
+        labelled.setdefault((pods.namespace, value), []).append(pods)
 
 
 def _found(by_pair: Mapping[Pair | None, Iterable[T]], labels: Mapping[str, str]) -> Iterator[T]:

@@ -10,7 +10,8 @@ from kframework.objects import Affinity, LabelSelector, PodAffinityTerm, PodAnti
 from kframework.selectors import EVERYTHING, exact
 from kframework.state import counters as counters_module
 from kframework.state.cluster import ClusterState
-from kframework.state.counters import Counters, Selection
+from kframework.state.counters import Counters, PodCount, Selection
+from kframework.state.pods import LabelClass
 from tests.objects_made import node, pod, selection
 
 WEB = selection("default", app="web")
@@ -108,6 +109,42 @@ def test_counts_that_nobody_asks_for_are_dropped(monkeypatch: pytest.MonkeyPatch
     assert first.column.cells[0] == 1
     assert len(counters._counts_by_pair) == len(counters._counts) == 64
     assert counters.count(WEB).column.cells[0] == 2
+
+
+def test_a_count_is_made_and_dropped_without_a_look_at_the_pods_of_other_workloads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(counters_module, "_BUDGET", 0)
+    state = cluster("a")
+    for n in range(300):
+        put(state, f"p{n}", "a", app="shared", workload=f"w{n}")
+    looks: list[LabelClass] = []
+    chooses = PodCount.chooses
+
+    def seen_choosing(count: PodCount, pods: LabelClass) -> bool:
+        looks.append(pods)
+        return chooses(count, pods)
+
+    monkeypatch.setattr(PodCount, "chooses", seen_choosing)
+    for _ in range(2):
+        for n in range(300):
+            assert per_row(state, selection("default", app="shared", workload=f"w{n}")) == [1, 0]
+    made, dropped = 600, 600 - counters_module._FEWEST
+    assert len(looks) == made + dropped
+
+
+def test_classes_are_found_by_a_label_whenever_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counters_module, "_FEWEST", 0)
+    monkeypatch.setattr(counters_module, "_BUDGET", 0)  # so that every count is made anew
+    state = cluster("a")
+    anywhere = Selection(None, exact({"app": "web"}))
+    for n in range(3):
+        put(state, f"p{n}", "a", app="web", index=str(n))
+        put(state, f"q{n}", "a", namespace="other", app="web", index=str(n))
+        assert [per_row(state, WEB)[0], per_row(state, anywhere)[0]] == [n + 1, 2 * n + 2]
+    for n in range(3000):
+        put(state, "p0", "a", app="web", index=str(n))
+    assert [per_row(state, WEB)[0], per_row(state, anywhere)[0]] == [3, 6]
 
 
 def test_classes_without_pods_are_let_go() -> None:
