@@ -29,11 +29,10 @@ _NO_VICTIMS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victim
 #: Added to each priority so that the sum grows with the number of victims, however low their priorities are.
 _LOWEST = 1 << 31
 
-_seconds = lru_cache(maxsize=1 << 14)(seconds_of)
-
-
 #: What preemption costs on a node, by kube-scheduler's criteria in their order; equals by name of the node.
 Rank = tuple[int, int, int, int, float, str]
+
+_seconds = lru_cache(maxsize=1 << 14)(seconds_of)
 
 
 class Ranked(Candidate, frozen=True):

@@ -233,7 +233,7 @@ class HoldsLow(Plugin):
 
 
 class PreparesLow(Plugin):
-    """Take a minute to prepare the node for pods without priority; sleep through the first cancellation if told."""
+    """Take a minute to prepare the node for pods without priority."""
 
     name = "PreparesLow"
 
