@@ -23,6 +23,7 @@ import yaml
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.decision import Binding, Decision
@@ -67,7 +68,8 @@ class Scenario:
 
     `plugins` are classes, enabled at every point they extend, behind the default plugins. `args` and `weights` belong
     to them by name; args are spelled as in YAML. With `config`, the text of a configuration file, the plugins are only
-    on offer: the file says which of them run. `objects` are all that is neither node nor pod.
+    on offer: the file says which of them run. `objects` are all that is neither node nor pod. Volumes are bound and
+    made as by Kubernetes' own controllers, unless `volume_controller` is False.
     """
 
     def __init__(
@@ -80,7 +82,9 @@ class Scenario:
         args: Mapping[str, Mapping[str, object]] | None = None,
         weights: Mapping[str, int] | None = None,
         config: str | None = None,
+        volume_controller: bool = True,
     ) -> None:
+        self._volume_controller = volume_controller
         self._objects = [*objects, *nodes, *pods]
         self._plugins = list(plugins)
         self._config = config if config is not None else _config(self._plugins, args or {}, weights or {})
@@ -98,7 +102,8 @@ class Scenario:
         """
         configuration = parse(self._config, "config")
         actions = sorted(self._actions, key=lambda timed: timed[0])
-        return run_virtual(_Run(configuration, Registry.of(*self._plugins), self._objects, actions, until).main)
+        run = _Run(configuration, Registry.of(*self._plugins), self._objects, actions, until, self._volume_controller)
+        return run_virtual(run.main)
 
 
 def _config(
@@ -189,7 +194,9 @@ class _Run:
         objects: list[ApiObject],
         actions: list[tuple[float, Action]],
         until: float | None,
+        volume_controller: bool,
     ) -> None:
+        self._volume_controller = volume_controller
         self._configuration = configuration
         self._registry = registry
         self._objects = objects
@@ -212,6 +219,7 @@ class _Run:
         began = clock.now()
         self._cluster = MemoryCluster(clock, self._objects)
         self._kubelet = Kubelet(self._cluster, clock)
+        self._volumes = VolumeController(self._cluster) if self._volume_controller else None
         self._scheduler = Scheduler(
             self._configuration,
             self._cluster,
@@ -223,11 +231,15 @@ class _Run:
         )
         self._over = asyncio.Event()
         self._scheduler.on_idle = self._look
+        if self._volumes is not None:
+            self._volumes.on_idle = self._look
         last = self._actions[-1][0] if self._actions else 0.0
         await self._act(0.0)
         with anyio.move_on_after(self._until if self._until is not None else last + LONGEST):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._kubelet.run)
+                if self._volumes is not None:
+                    tasks.start_soon(self._volumes.run)
                 tasks.start_soon(self._scheduler.run)
                 tasks.start_soon(self._play, asyncio.get_running_loop())
                 await self._over.wait()
@@ -251,7 +263,10 @@ class _Run:
 
     def _look(self) -> None:
         """Look, whenever the scheduler idles, whether anything can still happen."""
-        if self._until is None and not self._actions and self._scheduler.settled and self._kubelet.due is None:
+        if self._until is not None or self._actions:
+            return
+        volumes_idle = self._volumes is None or self._volumes.idle
+        if self._scheduler.settled and self._kubelet.due is None and volumes_idle:
             self._over.set()
 
     def _result(self, seconds: float) -> Result:

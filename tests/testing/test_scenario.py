@@ -22,6 +22,7 @@ from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.objects import Pod
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, Scenario, create, delete, patch
+from tests.storage import claim, mounted, storage_class
 
 
 class AvoidArgs(PluginArgs):
@@ -156,3 +157,11 @@ def test_the_same_scenario_always_ends_the_same_way() -> None:
     assert [(d.pod, d.node, d.score, d.ties) for d in first.decisions] == [
         (d.pod, d.node, d.score, d.ties) for d in second.decisions
     ]
+
+
+@pytest.mark.parametrize(("controlled", "node"), [(True, "a"), (False, None)])
+def test_volumes_are_made_for_claims(controlled: bool, node: str | None) -> None:
+    objects = [storage_class("csi", "csi.example.com"), claim("data", "csi")]
+    pod = make_pod("web", volumes=mounted("data"))
+    run = Scenario(nodes=[make_node("a")], pods=[pod], objects=objects, volume_controller=controlled)
+    assert run.run(until=60.0).node_of("web") == node

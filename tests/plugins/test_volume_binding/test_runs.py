@@ -85,6 +85,7 @@ def scenario(
         objects=objects,
         plugins=[VolumeBinding],
         args={"VolumeBinding": {"bindTimeoutSeconds": seconds}},
+        volume_controller=False,
     )
 
 
@@ -257,7 +258,10 @@ class Refuses(Plugin):
 
 
 def test_a_reservation_that_another_plugin_refuses_is_undone() -> None:
-    result = Scenario(nodes=[make_node("a")], pods=[WEB], objects=LOCAL, plugins=[VolumeBinding, Refuses]).run(until=1)
+    run = Scenario(
+        nodes=[make_node("a")], pods=[WEB], objects=LOCAL, plugins=[VolumeBinding, Refuses], volume_controller=False
+    )
+    result = run.run(until=1)
     assert "not today" in result.message_of("web")
     assert assumed(result) == (None, None)
     disk = result.plugins["VolumeBinding"].handle.objects(PersistentVolume).get("disk")
