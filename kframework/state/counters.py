@@ -34,6 +34,8 @@ Role = Literal["affinity", "anti_affinity", "preferred"]
 
 #: The memory for dense counts, in bytes; what was not asked for longest is dropped, and made anew when asked for.
 _BUDGET = 64 << 20
+#: What a count takes for each row: a cell of its column, and one of the tally on a topology of single nodes.
+_PER_ROW = 16
 #: Dense counts are never fewer than this: one cycle asks for several and holds on to them.
 _FEWEST = 64
 
@@ -206,7 +208,7 @@ class Counters:
 
     def _trim(self) -> None:
         """Drop the counts that were not asked for longest, until the rest is within the budget."""
-        while len(self._counts) > _FEWEST and len(self._counts) * 16 * self._nodes.capacity > _BUDGET:
+        while len(self._counts) > _FEWEST and len(self._counts) * _PER_ROW * self._nodes.capacity > _BUDGET:
             _, count = self._counts.popitem(last=False)
             pair = _pair(*count.selections)
             self._counts_by_pair[pair].remove(count)
