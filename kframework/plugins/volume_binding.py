@@ -60,6 +60,7 @@ from kframework.state.pod_volumes import (
     VOLUME_MISSING,
     PodClaims,
 )
+from kframework.state.volume_ids import claim_names
 from kframework.state.volume_reservation import BindingError, VolumeReservation, claim_patch, volume_patch
 from kframework.state.volumes import Storage, largest_volume
 
@@ -294,9 +295,7 @@ def after_class_change(pod: PendingPod, old: StorageClass | None, new: StorageCl
 
 def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> QueueingHint:
     """Queue the pod for a claim of its own."""
-    if new.metadata.namespace != pod.namespace:
-        return QueueingHint.SKIP
-    return _queue_if(any(claim_name(pod.name, volume) == new.metadata.name for volume in pod.spec.volumes))
+    return _queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod))
 
 
 def after_csi_node_change(pod: PendingPod, old: CSINode | None, new: CSINode | None) -> QueueingHint:

@@ -17,7 +17,7 @@ from kframework.objects import (
     Volume,
     VolumeAttachment,
 )
-from kframework.objects.claims import claim_class, is_controlled_by
+from kframework.objects.claims import claim_class, claim_name, is_controlled_by
 from kframework.objects.csi_migration import (
     TranslationError,
     in_tree_plugin,
@@ -74,11 +74,11 @@ def limited_volumes(pod: PodInfo) -> tuple[Volume, ...]:
 
 
 def _limited(spec: PodSpec) -> tuple[Volume, ...]:
-    return tuple(volume for volume in spec.volumes if _has_claim(volume) or in_tree_plugin(volume) is not None)
+    return tuple(volume for volume in spec.volumes if _is_limited(volume))
 
 
-def _has_claim(volume: Volume) -> bool:
-    return volume.persistent_volume_claim is not None or volume.ephemeral is not None
+def _is_limited(volume: Volume) -> bool:
+    return claim_name("", volume) is not None or in_tree_plugin(volume) is not None
 
 
 def claim_names(pod: PodInfo) -> Iterator[str]:
@@ -88,12 +88,9 @@ def claim_names(pod: PodInfo) -> Iterator[str]:
 
 def _named(pod: PodInfo) -> Iterator[tuple[Volume, str | None]]:
     """Pair the limited volumes with the names of their claims, None for in-tree ones."""
-    claims = iter(pod.claims)
+    claims = iter(pod.claims)  # the volumes of its template do not name them
     for volume in limited_volumes(pod):
-        if volume.persistent_volume_claim is not None:
-            yield volume, next(claims)
-        else:
-            yield volume, f"{pod.name}-{volume.name}" if volume.ephemeral is not None else None
+        yield volume, claim_name(pod.name, volume) if volume.persistent_volume_claim is None else next(claims)
 
 
 class VolumeIds:
