@@ -17,9 +17,8 @@ from kframework.plugins.volume_zone import (
     after_volume_change,
 )
 from kframework.state.cluster import ClusterState
-from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod
+from kframework.testing import make_node, make_pod
 from kframework.testing.alone import profile_of
-from tests.contract.volumes import NODES, OBJECTS, PODS
 from tests.plugins.asking import cluster_of, filtered, pending
 from tests.storage import claim, ephemeral, mounted, storage_class, volume
 
@@ -201,25 +200,3 @@ def test_a_volume_wakes(old: PersistentVolume | None, new: PersistentVolume, hin
 
 
 # -- the contract ------------------------------------------------------------------------------------------------------
-
-
-def test_the_contract_is_kept() -> None:
-    found = check_plugin(
-        VolumeZone,
-        nodes=NODES["VolumeZone"],
-        pods=PODS["VolumeZone"],
-        objects=OBJECTS["VolumeZone"],
-        examples=20,
-    )
-    assert REASON in found.reasons and found.passes and found.skips["pre_filter"]
-
-
-def test_no_wake_up_is_lost() -> None:
-    found = check_wake_ups(
-        VolumeZone,
-        nodes=NODES["VolumeZone"],
-        pods=PODS["VolumeZone"],
-        objects=OBJECTS["VolumeZone"],
-        examples=20,
-    )
-    assert found.woken > found.in_vain > 0

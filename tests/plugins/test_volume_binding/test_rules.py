@@ -29,9 +29,8 @@ from kframework.plugins.volume_binding import (
     after_driver_change,
 )
 from kframework.state.cluster import ClusterState
-from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod
+from kframework.testing import make_node, make_pod
 from kframework.testing.alone import profile_of
-from tests.contract.volumes import NODES, OBJECTS, PODS
 from tests.plugins.asking import cluster_of, filtered, pending, scored
 from tests.storage import (
     HOSTNAME,
@@ -282,34 +281,3 @@ def test_a_driver_wakes(before: CSIDriver, after: CSIDriver | None, hint: Queuei
 )
 def test_room_wakes(old: CSIStorageCapacity | None, new: CSIStorageCapacity, hint: QueueingHint) -> None:
     assert after_capacity_change(pending(using("data")), old, new) is hint
-
-
-# -- the contract ------------------------------------------------------------------------------------------------------
-
-
-def test_the_contract_is_kept() -> None:
-    found = check_plugin(
-        VolumeBinding,
-        nodes=NODES["VolumeBinding"],
-        pods=PODS["VolumeBinding"],
-        objects=OBJECTS["VolumeBinding"],
-        examples=30,
-    )
-    assert found.reasons.keys() > set(REASONS.values())
-    assert found.codes.keys() == {Code.UNSCHEDULABLE_AND_UNRESOLVABLE}
-    assert found.passes and found.skips["pre_filter"]
-
-
-def test_no_wake_up_is_lost() -> None:
-    found = check_wake_ups(
-        VolumeBinding,
-        nodes=NODES["VolumeBinding"],
-        pods=PODS["VolumeBinding"],
-        objects=OBJECTS["VolumeBinding"],
-        examples=40,
-    )
-    assert found.woken > found.in_vain > 0
-    for event in ("StorageClassUpdate", "CSIDriverUpdate", "CSIStorageCapacityUpdate", "CSINodeDelete"):
-        assert (
-            found.queue[f"VolumeBinding storage.k8s.io/{event}"] and found.skip[f"VolumeBinding storage.k8s.io/{event}"]
-        )
