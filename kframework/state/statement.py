@@ -99,8 +99,8 @@ class Statement:
         state = self._state
         state.assume(pod, node_name)
         self._undo.append(lambda: state.forget(pod.uid))
-        self._entries += 1
-        self.touched.add(pod.uid)
+        self._origins.setdefault(pod, -1)
+        self._record_entry(pod)
 
     def set_node(self, node: Node) -> None:
         """Replace the object of a node that exists; it moves to a new zone's place in the order with the commit."""
@@ -154,15 +154,15 @@ class Statement:
         node_start, pod_start = self._start
         alone = self._is_youngest() and self._log_ends() - node_start - pod_start == self._entries
         nodes = self._state.nodes
+        # A pod that was assumed after it was taken off its node goes back there once it is forgotten.
+        for undo in reversed(self._undo):
+            undo()
         for pod, row in self._origins.items():
             if pod.row != row:
                 if pod.row >= 0:
                     nodes.lift(pod)
                 if row >= 0:
                     nodes.place(pod, row)
-        # A pod that was assumed before it was moved is back where it was assumed by now.
-        for undo in reversed(self._undo):
-            undo()
         nodes.host_ports.let_go = self._let_go
         if alone:
             # Where nobody has read the entries of this what-if, it is as if it had never been.
@@ -202,6 +202,9 @@ class Statement:
     def _record_pod(self, pod: PodInfo) -> None:
         """Note where a pod is before it is moved for the first time."""
         self._origins.setdefault(pod, pod.row)
+        self._record_entry(pod)
+
+    def _record_entry(self, pod: PodInfo) -> None:
         self._entries += 1
         self.touched.add(pod.uid)
 

@@ -318,6 +318,21 @@ def test_what_an_inner_statement_touched_its_outer_one_has(state: Cluster) -> No
     assert (state.on("a"), state.on("b")) == ("pq", "")
 
 
+@pytest.mark.parametrize(("kept", "node_name"), [(True, "b"), (False, "")], ids=["commit", "rollback"])
+def test_a_pod_that_is_assumed_where_a_what_if_took_it_off_goes_back_there(
+    state: Cluster, kept: bool, node_name: str
+) -> None:
+    older, pod = state.statement(), state.pod("r")
+    older.add(pod, "b")
+    younger = older.statement()
+    younger.remove(pod)
+    younger.assume(pod, "b")
+    close(younger, kept)
+    assert (state.on("b"), pod.node_name) == ("r", node_name)
+    older.rollback()
+    assert (state.on("b"), pod.node_name, state.assumed) == ("", "", set())
+
+
 # -- the logs ------------------------------------------------------------------------------------------------------
 
 
