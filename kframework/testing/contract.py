@@ -144,6 +144,8 @@ class _Inquiry:
     def _forms_agree(self, pod: PendingPod, answers: _Answers) -> None:
         """Ask the columnar forms about the same rows in several ways."""
         _, statuses, scores = answers
+        if not statuses and not scores:
+            return
         state = self._prepared(pod, self.nodes, self._rows(scores))
         if self.filter is not None and self.filter.ask_rows is not None and statuses:
             for title, rows in self._ways(list(statuses)):
@@ -208,7 +210,8 @@ class _Inquiry:
     def _answers(self, pod: PendingPod, given: NodeTable, scored: NDArray[np.int64]) -> _Answers:
         """Ask about every node in the scalar form, or about one row at a time where there is none.
 
-        `pre_filter` is `given` these nodes, `pre_score` the rows `scored`.
+        `pre_filter` is `given` these nodes, `pre_score` those of the rows `scored` that pass, all that pass if none
+        of them does.
         """
         state, rows = CycleState(), self.nodes.order.tolist()
         whole = self._asked_whole(state, pod, given)
@@ -219,7 +222,8 @@ class _Inquiry:
             statuses = {row: self._asked_filter(state, pod, row) for row in rows}
         passing = [row for row in rows if statuses.get(row) is None]
         scores: dict[int, int] = {}
-        if self.score is not None and not self._skips_score(state, pod, scored):
+        given_to_score = [row for row in scored.tolist() if row in passing] or passing
+        if self.score is not None and passing and not self._skips_score(state, pod, self._rows(given_to_score)):
             scores = {row: self._asked_score(state, pod, row) for row in passing}
         return whole, statuses, scores
 

@@ -18,9 +18,12 @@ from kframework.objects import (
     ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
+    PersistentVolumeSpec,
     Pod,
     PodSchedulingGate,
+    ReplicaSet,
     Service,
+    StatefulSet,
     StorageClass,
 )
 from kframework.objects.kinds import reference
@@ -35,6 +38,8 @@ GATE = "example.com/hold"
 T = TypeVar("T", bound=ApiObject)
 
 _MOST_NODES, _MOST_PODS = 3, 12
+#: What is given has its turn with this probability, and is there from the start with that.
+_GIVEN, _THERE = 0.8, 0.8
 
 _HOSTNAME = "kubernetes.io/hostname"
 #: What may change of a node: the part of the object, and the field in it.
@@ -47,6 +52,16 @@ _OF_A_NODE = (
     ("status", "images"),
     ("status", "declared_features"),
 )
+#: The fields of a volume's spec that say what it is.
+_SOURCES = set(PersistentVolumeSpec.__struct_fields__) - {
+    "capacity",
+    "access_modes",
+    "claim_ref",
+    "storage_class_name",
+    "volume_attributes_class_name",
+    "persistent_volume_reclaim_policy",
+    "node_affinity",
+}
 _OTHERS: Sequence[ApiObject] = (
     Namespace(metadata=ObjectMeta(name="default")),
     Namespace(metadata=ObjectMeta(name="other")),
@@ -61,9 +76,9 @@ class RandomEvents:
     """The objects of a cluster, and what happens to them.
 
     `nodes`, `pods` and `objects` are mixed in: these nodes come, go and lend what they have to others, copies of these
-    pods run and wait, these objects come, go and get labels, one version of them after the other; the more there are,
-    the more happens to them. There are few nodes and pods at a time: where any pod finds a place, none waits for
-    anything.
+    pods run and wait, these objects come, go and get labels, one version of them after the other; most are there from
+    the start, and the more there are, the more happens to them. There are few nodes and pods at a time: where any pod
+    finds a place, none waits for anything.
     """
 
     def __init__(
@@ -78,6 +93,8 @@ class RandomEvents:
         self._given_nodes = tuple(nodes)
         self._given_pods = tuple(pods)
         self._given_others = tuple(objects)
+        names = {reference(each) for each in self._given_others}
+        self._more_others = tuple(each for each in _OTHERS if reference(each) not in names)
         self._nodes: dict[str, Node] = {}
         self._pods: dict[str, Pod] = {}
         self._others: dict[str, ApiObject] = {}
@@ -88,6 +105,9 @@ class RandomEvents:
         for node in self._given_nodes:
             yield self._put_node(node)
         yield self._put_node(random_node(self.random, self._name("node")))
+        for given in self._given_others:
+            if self.random.random() < _THERE:
+                yield self._put_other(given)
         for _ in range(self.random.randint(2, 6)):
             yield self._create_pod()
 
@@ -171,7 +191,7 @@ class RandomEvents:
 
     def _new_pod(self) -> Pod:
         name = self._name("pod")
-        if self._given_pods and self.random.random() < 0.5:
+        if self._given(self._given_pods):
             return _with(self.random.choice(self._given_pods), "metadata", name=name, uid=name)
         return random_pod(self.random, name)
 
@@ -210,13 +230,19 @@ class RandomEvents:
     # -- all else --------------------------------------------------------------------------------------------------
 
     def _change_other(self) -> Changed | Gone:
-        possible = self.random.choice((*_OTHERS, *self._given_others))
-        key = reference(possible)
-        if key in self._others and self.random.random() < 0.5:
-            return Gone(self._others.pop(key))
-        labels = possible.metadata.labels | self._labels()
-        self._others[key] = _with(possible, "metadata", labels=labels)
-        return Changed(self._others[key])
+        possible = self.random.choice(self._given_others if self._given(self._given_others) else self._more_others)
+        old = self._others.get(reference(possible))
+        if old is not None and (self.random.random() < 0.5 or not _may_become(old, possible)):
+            return Gone(self._others.pop(reference(old)))
+        return self._put_other(_with(possible, "metadata", labels=possible.metadata.labels | self._labels()))
+
+    def _put_other(self, other: ApiObject) -> Changed:
+        self._others[reference(other)] = other
+        return Changed(other)
+
+    def _given(self, given: Sequence[object]) -> bool:
+        """Tell whether it is the turn of what is given."""
+        return bool(given) and self.random.random() < _GIVEN
 
     def _labels(self) -> dict[str, str]:
         return {"team": self.random.choice("ab")} if self.random.random() < 0.5 else {}
@@ -224,6 +250,19 @@ class RandomEvents:
     def _name(self, kind: str) -> str:
         self._made += 1
         return f"{kind}-{self._made}"
+
+
+def _may_become(old: ApiObject, new: ApiObject) -> bool:
+    """Tell whether an API server lets the one object become the other: claims stay bound, storage what it is."""
+    if isinstance(old, PersistentVolumeClaim) and isinstance(new, PersistentVolumeClaim):
+        return old.spec.volume_name in ("", new.spec.volume_name)
+    if isinstance(old, PersistentVolume) and isinstance(new, PersistentVolume):
+        return all(getattr(old.spec, field) == getattr(new.spec, field) for field in _SOURCES)
+    if isinstance(old, StorageClass) and isinstance(new, StorageClass):
+        return old.provisioner == new.provisioner
+    if isinstance(old, ReplicaSet | StatefulSet) and isinstance(new, ReplicaSet | StatefulSet):
+        return old.spec.selector == new.spec.selector
+    return True
 
 
 def _with(obj: T, part: str, **values: object) -> T:

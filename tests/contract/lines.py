@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from linecache import getline
 from types import CodeType, FrameType
 from typing import Any
 
@@ -41,9 +42,9 @@ class LinesReached:
         return self._line
 
     def missed(self, least: int) -> Iterator[str]:
-        """List the lines of the functions that were entered but that ran fewer times than this."""
+        """List the lines, as `function: line`, of functions that were entered but that ran fewer times than this."""
         for code in sorted(self.entered, key=lambda code: code.co_firstlineno):
             lines = {line for _, _, line in code.co_lines() if line} - {code.co_firstlineno}
             for line in sorted(lines):
                 if self.counts[code, line] < least:
-                    yield f"{code.co_qualname}, line {line}: {self.counts[code, line]} times"
+                    yield f"{code.co_qualname}: {getline(self.file, line).strip()}"

@@ -144,6 +144,29 @@ class Narrows(Plugin):
         return None
 
 
+class InTurn(Slots):
+    """Relies on the order in which the hooks are asked, and on what has come through the ones before."""
+
+    name = "InTurn"
+    reads = None
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> Hashable:
+        return None
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+        if "tier" in pod.labels:
+            return unschedulable("no tier, please")
+        return super().pre_filter(state, pod, nodes)
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
+        full = state[self.KEY] & (nodes.requested("pods")[rows] >= 3)
+        assert not full.any(), "a full node is to be scored"
+        return None
+
+
 # -- what passes ---------------------------------------------------------------------------------------------------
 
 
@@ -157,7 +180,7 @@ def test_what_was_reached_is_counted() -> None:
     assert reached.skips["pre_score"] == 0
 
 
-@pytest.mark.parametrize("plugin", [Unsigned, Narrows, Disks])
+@pytest.mark.parametrize("plugin", [Unsigned, Narrows, Disks, InTurn])
 def test_plugins_of_other_shapes_pass(plugin: type[Plugin]) -> None:
     check_plugin(plugin, examples=4)
 
