@@ -1,4 +1,4 @@
-"""An environment in which kframework and the distributions beside it are installed from built wheels, as a user has them.
+"""An environment in which kframework and the distributions beside it are installed from wheels, as a user has them.
 
 Only their dependencies are borrowed from the environment that runs the tests, so that nothing is downloaded.
 """

@@ -1,0 +1,105 @@
+"""The whole default profile on random clusters to which everything happens that its plugins know.
+
+What is remembered, counted and asked in columns is compared, for every pod after every change, with the cycle that asks
+the scalar forms afresh (`kframework.afresh`), remembered dry runs of preemption included.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from itertools import chain
+from random import Random
+
+import msgspec
+import pytest
+
+from kframework.afresh import VerificationError
+from kframework.clock import SystemClock
+from kframework.config import default_configuration
+from kframework.effects import Nowhere
+from kframework.outcome import Found, Unfit
+from kframework.plugin import Preempt
+from kframework.plugin_handle import PluginHandle
+from kframework.pod_engine import PodEngine
+from kframework.points import run_post_filter
+from kframework.profiles import compile_profiles
+from kframework.registry import Registry
+from kframework.state.log import Log
+from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
+from kframework.testing.clusters import RandomCluster
+from tests.contract.cases import CASES
+
+CLUSTERS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "30"))
+CHANGES = 12
+
+WORLDS = list(chain.from_iterable((*case.worlds, *case.waking) for case in CASES.values()))
+
+
+class Tries:
+    """Pods that are tried again and again while the cluster changes."""
+
+    def __init__(self, seed: int) -> None:
+        random = Random(seed)
+        worlds = random.sample(WORLDS, 6)
+        self.cluster = RandomCluster(
+            random,
+            nodes=[node for world in worlds for node in world.nodes],
+            pods=[pod for world in worlds for pod in world.pods],
+            objects=[obj for world in worlds for obj in world.objects],
+        )
+        outside = Nowhere()
+        self.engine = PodEngine(self.cluster.state, SystemClock(), outside, seed=seed, verifying=True)
+        self.engine.use(
+            compile_profiles(
+                default_configuration(),
+                Registry.installed(),
+                lambda profile, plugin: PluginHandle(self.engine, outside, profile, plugin),
+            )
+        )
+        self.pods = [self.important(pod) for pod in self.cluster.pending(4)]
+        self.seen: Counter[str] = Counter()
+
+    def important(self, pod: PendingPod) -> PendingPod:
+        """Give a pod a priority above that of most others, or leave it as it is."""
+        if self.cluster.random.random() < 0.5:
+            return pod
+        spec = msgspec.structs.replace(pod.object.spec, priority=100)
+        return PendingPod(msgspec.structs.replace(pod.object, spec=spec), self.cluster.state.interned)
+
+    def run(self) -> None:
+        for _ in range(CHANGES):
+            for pod in self.cluster.random.sample(self.pods, min(8, len(self.pods))):
+                self.look(pod)
+            self.cluster.change(lambda: None)
+
+    def look(self, pod: PendingPod) -> None:
+        """Search a node for a pod, or whom to send away; VerificationError where what is remembered is not true."""
+        profile = self.engine.profiles["default-scheduler"]
+        search = self.engine.search(profile, QueuedPod(pod, 0.0))
+        outcome = self.engine.find(search)
+        if isinstance(outcome, Unfit):
+            answer = run_post_filter(profile, search.state, pod, outcome.diagnosis)
+            # In a hook an error is the plugin's fault, and its words stand in the answer.
+            assert "VerificationError" not in answer.status.message, answer.status.message
+            self.seen["preempting" if isinstance(answer.result, Preempt) else "in vain"] += 1
+        else:
+            self.seen["found" if isinstance(outcome, Found) else "failed"] += 1
+        self.engine.current = None
+
+
+def test_what_is_remembered_is_what_would_be_said_now() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(CLUSTERS):
+        tries = Tries(seed)
+        tries.run()
+        seen.update(tries.seen)
+    assert min(seen[what] for what in ("found", "preempting", "in vain")) >= CLUSTERS, seen
+
+
+def test_a_change_that_is_not_noted_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Log, "append", lambda log, row: None)
+    with pytest.raises(VerificationError):
+        for seed in range(CLUSTERS):
+            Tries(seed).run()
