@@ -1,0 +1,63 @@
+"""How requests reach an API server: over HTTP to a real one, or straight into the fake one in this process.
+
+Everything above, from the paging of lists to the retries, is the same for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import msgspec
+
+__all__ = ["JSON", "Request", "Response", "Stream", "Transport"]
+
+JSON = "application/json"
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One request, as it stands in the HTTP message; `path` starts with a slash, values of `query` are not escaped.
+
+    `timeout` says after how many seconds without an answer, or without the next piece of a stream, it has failed.
+    """
+
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    content_type: str = JSON
+    accept: str = JSON
+    timeout: float | None = None
+
+
+class Response(msgspec.Struct, frozen=True):
+    """An answer as a whole; names of headers are in lower case."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class Stream(msgspec.Struct, frozen=True):
+    """An answer that goes on: `lines` yields one JSON document each; a status other than 200 has only its body there."""
+
+    status: int
+    lines: AsyncIterator[bytes]
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class Transport(Protocol):
+    """Carries requests to one API server; a call that gets no answer raises ClusterError with status 0."""
+
+    async def send(self, request: Request) -> Response:
+        """Send a request and return the whole answer, whatever its status."""
+        ...
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        """Send a request and return its answer line by line; leaving the context ends it."""
+        ...
+
+    async def close(self) -> None:
+        """Give up all connections."""
+        ...
