@@ -40,7 +40,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """An answer that goes on: `lines` yields one JSON document each; a status other than 200 has only its body there."""
+    """An answer that goes on: `lines` yields one JSON document each; with another status than 200, its body."""
 
     status: int
     lines: AsyncIterator[bytes]
