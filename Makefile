@@ -15,7 +15,7 @@ demo: $(VENV)/.demo-installed
 	$(BIN)/kframework simulate -f examples/clusters/demo.yaml --config examples/configs/demo.yaml
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 lint: $(VENV)/.dev-installed
 	$(BIN)/ruff check

@@ -95,7 +95,7 @@ def test_what_is_remembered_is_what_would_be_said_now() -> None:
         tries = Tries(seed)
         tries.run()
         seen.update(tries.seen)
-    assert min(seen[what] for what in ("found", "preempting", "in vain")) >= CLUSTERS, seen
+    assert min(seen[what] for what in ("found", "preempting", "in vain")) >= CLUSTERS // 2, seen
 
 
 def test_a_change_that_is_not_noted_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
