@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 from kframework.afresh import verify
 from kframework.attempt import Attempt
 from kframework.clock import Clock
-from kframework.config import Duration
+from kframework.config import Configuration, Duration
 from kframework.cycle import Rotation, Search
 from kframework.decision import fit_error
 from kframework.effects import Effects, Eviction, Reservation
@@ -104,6 +104,22 @@ class PodEngine:
         )
         self._deferred: list[Message] = []
         self._binding: dict[str, Reservation] = {}
+
+    @classmethod
+    def of(cls, configuration: Configuration, clock: Clock, effects: Effects, extenders: Extenders) -> PodEngine:
+        """Make the engine that a configuration asks for, without its profiles."""
+        options, settings = configuration.options, configuration.settings
+        return cls(
+            ClusterState(),
+            clock,
+            effects,
+            seed=options.seed,
+            backoff=Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
+            max_unschedulable=options.pod_max_in_unschedulable_pods_duration,
+            layer_memory=options.layer_memory_bytes,
+            extenders=extenders,
+            preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
+        )
 
     def use(self, profiles: Profiles) -> None:
         """Take the profiles whose pods this engine schedules; once, before the first message."""

@@ -19,7 +19,7 @@ from kframework.cluster import Cluster
 from kframework.config import Configuration
 from kframework.config import Extender as ExtenderSettings
 from kframework.decision import Binding, Decision
-from kframework.effects import Eviction, Reservation
+from kframework.effects import Effects, Eviction, Reservation
 from kframework.errors import ConfigError, nearest
 from kframework.eviction import EvictionTask
 from kframework.extender import Extender
@@ -30,9 +30,7 @@ from kframework.outbox import Outbox
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profiles import Profiles, compile_profiles
-from kframework.queue.backoff import Backoff
 from kframework.registry import Registry
-from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Message
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.status import Status
@@ -136,22 +134,12 @@ class Scheduler:
         observers: Iterable[Observer] = (),
         slice: float = SLICE,
         extender: Callable[[ExtenderSettings], Extender] = over_http,
+        engine: Callable[[Configuration, Clock, Effects, Extenders], PodEngine] = PodEngine.of,
     ) -> None:
-        options, settings = configuration.options, configuration.settings
         self.clock = clock
         self.cluster = cluster
-        self.extenders: Extenders = Extenders(map(extender, settings.extenders))
-        self.engine: PodEngine = PodEngine(
-            ClusterState(),
-            clock,
-            self,
-            seed=options.seed,
-            backoff=Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
-            max_unschedulable=options.pod_max_in_unschedulable_pods_duration,
-            layer_memory=options.layer_memory_bytes,
-            extenders=self.extenders,
-            preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
-        )
+        self.extenders: Extenders = Extenders(map(extender, configuration.settings.extenders))
+        self.engine: PodEngine = engine(configuration, clock, self, self.extenders)
         self.profiles: Profiles = compile_profiles(configuration, registry or Registry.installed(), self._handle)
         self.engine.use(self.profiles)
         #: The kinds that are followed.
