@@ -1,0 +1,1 @@
+"""A fake API server: a cluster in memory behind Kubernetes' REST interface."""

@@ -1,0 +1,78 @@
+"""Patches: changes to an object as clients send them, in any of the three forms that Kubernetes knows.
+
+All of it is plain data; neither the object nor the patch is changed, and the result may share parts with both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from kframework.apiserver.json_patch import json_patch
+from kframework.apiserver.strategic_merge import strategic_merge
+from kframework.cluster import refusals
+from kframework.errors import ClusterError
+
+__all__ = ["JSON_PATCH", "MERGE_PATCH", "STRATEGIC_MERGE_PATCH", "apply_patch", "merge_patch"]
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+
+#: Groups of Kubernetes itself. Their types say how lists merge; those of custom resources do not.
+_BUILT_IN_GROUP = re.compile(r"[a-z]*|[a-z]+\.k8s\.io")
+
+
+def apply_patch(document: dict[str, object], patch: bytes, content_type: str) -> dict[str, object]:
+    """Return the object with the patch applied; `content_type` says which form it has.
+
+    ClusterError 400 for a patch that cannot be read, 413 for one that does too much, 415 for a form that the object's
+    kind does not take, 422 for one that does not fit the object.
+    """
+    form = content_type.partition(";")[0].strip().lower()
+    if form not in _forms(document):
+        accepted = ", ".join(_forms(document))
+        message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+        raise ClusterError(message, status=415, reason="UnsupportedMediaType")
+    try:
+        return _applied(document, msgspec.json.decode(patch), form)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise refusals.bad_request(f"error decoding patch: {error}") from error
+    except RecursionError as error:
+        raise refusals.bad_request("error decoding patch: it is nested too deeply") from error
+
+
+def merge_patch(target: object, patch: object) -> object:
+    """Merge a patch into a target as RFC 7386 has it: null deletes, mappings merge, all else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for field, value in patch.items():
+        if value is None:
+            merged.pop(field, None)
+        else:
+            merged[field] = merge_patch(merged.get(field), value)
+    return merged
+
+
+def _forms(document: Mapping[str, object]) -> list[str]:
+    """Name the forms of patches that an object takes."""
+    group, slash, _ = str(document.get("apiVersion", "")).partition("/")
+    is_built_in = not slash or _BUILT_IN_GROUP.fullmatch(group) is not None
+    return [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_MERGE_PATCH] if is_built_in else [])]
+
+
+def _applied(document: dict[str, object], patch: object, form: str) -> dict[str, object]:
+    if form == JSON_PATCH:
+        patched = json_patch(document, patch)
+    elif not isinstance(patch, dict):
+        raise refusals.bad_request("error decoding patch: it must be an object")
+    elif form == MERGE_PATCH:
+        patched = merge_patch(document, patch)
+    else:
+        patched = strategic_merge(document, patch)
+    if not isinstance(patched, dict):
+        raise ClusterError("the patch leaves no object", status=422, reason="Invalid")
+    return patched
