@@ -25,6 +25,8 @@ __all__ = ["BindFirst", "BindingCycle", "contained"]
 
 T = TypeVar("T")
 
+_CANCELLED = Status(Code.ERROR, ("the scheduler stopped before the pod was bound",))
+
 #: Announces the node that a pod is about to be bound to.
 Announce = Callable[[Reservation], Awaitable[None]]
 
@@ -68,9 +70,13 @@ class BindingCycle:
         self._steps: list[tuple[str, int]] = []
 
     async def run(self) -> Binding:
-        """Take the pod to its node, or report what stopped it."""
+        """Take the pod to its node, or report what stopped it, be it that the cycle was cancelled."""
         reservation, started_at, started = self.reservation, self._clock.now(), perf_counter_ns()
-        status = await self._until_bound()
+        try:
+            status = await self._until_bound()
+        except asyncio.CancelledError:
+            self._offer(BindingEnded(reservation.pod.uid, reservation.attempt, _CANCELLED))
+            raise
         self._offer(BindingEnded(reservation.pod.uid, reservation.attempt, status, self._rejector))
         if status is None:
             await self._timed("post_bind", self._post_bind())

@@ -152,14 +152,18 @@ class PodEngine:
 
     def step(self) -> bool:
         """Apply the messages, do what is due, schedule one pod; tell whether there was a pod."""
-        for message in self.inbox.drain():
-            self._apply(message)
-        self._tick()
+        self.catch_up()
         queued = self.queue.pop() if self.synced else None
         if queued is None:
             return False
         self._attempt(queued)
         return True
+
+    def catch_up(self) -> None:
+        """Apply the messages and do what is due, but schedule nothing."""
+        for message in self.inbox.drain():
+            self._apply(message)
+        self._tick()
 
     @property
     def deadline(self) -> float | None:

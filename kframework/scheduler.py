@@ -38,11 +38,16 @@ from kframework.status import Status
 __all__ = ["Engine", "Observer", "Scheduler"]
 
 T = TypeVar("T", bound=ApiObject)
+W = TypeVar("W")
 
 _log = logging.getLogger(__name__)
 
 #: How long the loop works before it lets others run, in seconds.
 SLICE = 0.002
+
+#: How long a scheduler that stops lets binding cycles and evictions end, and then what waits be written, in seconds.
+#: Together half of what Kubernetes gives a pod to end.
+FINISHING, WRITING = 10.0, 5.0
 
 #: Longer event notes are cut, in bytes.
 _MAX_NOTE = 1024
@@ -69,6 +74,10 @@ class Engine(Protocol):
 
     def step(self) -> bool:
         """Do the next piece of work; tell whether there may be more at once."""
+        ...
+
+    def catch_up(self) -> None:
+        """Apply the messages and do what is due, but take no pod."""
         ...
 
     @property
@@ -117,7 +126,7 @@ def over_http(settings: ExtenderSettings) -> Extender:
 
 
 class Scheduler:
-    """Schedules the pods of a cluster by a configuration until it is cancelled.
+    """Schedules the pods of a cluster by a configuration until it is told to stop, or cancelled.
 
     `slice` is how long it works before others run, in seconds; 0 lets them run after every cycle, as virtual time
     wants. `on_idle` is called whenever there is nothing to do but to wait. `extender` makes what the scheduler knows of
@@ -152,14 +161,33 @@ class Scheduler:
         self._observers = tuple(observers)
         self._slice = slice
         self._tasks: TaskGroup | None = None
-        self._bindings = 0
+        self._cycles: TaskGroup | None = None
+        self._under_way = 0  # binding cycles and evictions
+        self._standing_by = self._stopping = False
         self._host = socket.gethostname()
         self._recorded = 0
 
     @property
     def settled(self) -> bool:
         """Whether nothing is left to do until something happens in the cluster or a pod has waited too long."""
-        return self.engine.settled and not self._bindings and self.outbox.empty
+        return self.engine.settled and not self._under_way and self.outbox.empty
+
+    def stand_by(self) -> None:
+        """Follow the cluster, but schedule nothing until `take_over`."""
+        self._standing_by = True
+
+    def take_over(self) -> None:
+        """Schedule."""
+        self._standing_by = False
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Take no more pods, and end `run` once all that is under way has ended and is written.
+
+        What takes too long is undone, as are pods that wait on Permit; of that nothing is written.
+        """
+        self._stopping = True
+        self._woken.set()
 
     async def run(self) -> None:
         """Start the plugins, follow the cluster, and schedule."""
@@ -172,7 +200,12 @@ class Scheduler:
                     await plugin.start()
                 tasks.start_soon(self.outbox.run)
                 tasks.start_soon(self.cluster.watch, self.kinds, self.engine.offer)
-                await self._loop()
+                async with anyio.create_task_group() as self._cycles:
+                    await self._loop()
+                    await self._finish()
+                    self._cycles.cancel_scope.cancel()
+                tasks.cancel_scope.cancel()
+                self.engine.catch_up()  # undoes what was broken off; nobody is left to write about it
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._close()
@@ -185,9 +218,9 @@ class Scheduler:
                 closing.push_async_callback(plugin.close)
 
     async def _loop(self) -> None:
-        while True:
+        while not self._stopping:
             began = perf_counter()
-            while self.engine.step():
+            while self._turn():
                 if self.engine.under_way is not None:
                     await self.engine.under_way
                 if perf_counter() - began >= self._slice:
@@ -197,6 +230,28 @@ class Scheduler:
                 await self._sleep()
                 continue
             await asyncio.sleep(0)
+
+    def _turn(self) -> bool:
+        if self._standing_by:
+            self.engine.catch_up()
+            return False
+        return self.engine.step()
+
+    async def _finish(self) -> None:
+        """Let what is under way end and what waits be written, each for a bounded time."""
+        waiting = self.engine.cluster.waiting
+        with anyio.move_on_after(FINISHING):
+            # A pod may wait on Permit for minutes, so nobody waits for it here.
+            await self._follow_until(lambda: self._under_way <= sum(1 for _ in waiting.undecided()))
+        with anyio.move_on_after(WRITING):
+            await self._follow_until(lambda: self.outbox.empty)
+
+    async def _follow_until(self, over: Callable[[], bool]) -> None:
+        while True:
+            self.engine.catch_up()
+            if over():
+                return
+            await self._sleep()
 
     async def _sleep(self) -> None:
         """Wait for a message or for the next thing that is due."""
@@ -235,21 +290,27 @@ class Scheduler:
 
     def bind(self, reservation: Reservation) -> None:
         """Start the binding cycle of an assumed pod."""
-        self._bindings += 1
-        assert self._tasks is not None
-        self._tasks.start_soon(self._bind, reservation)
+        self._start(self._bind, reservation)
+
+    def _start(self, work: Callable[[W], Awaitable[None]], subject: W) -> None:
+        """Start what must not be broken off."""
+        assert self._cycles is not None
+        self._under_way += 1
+        self._cycles.start_soon(self._counted, work, subject)
+
+    async def _counted(self, work: Callable[[W], Awaitable[None]], subject: W) -> None:
+        try:
+            await work(subject)
+        finally:
+            self._under_way -= 1
+            if self._stopping or not self._under_way:
+                self._woken.set()
 
     async def _bind(self, reservation: Reservation) -> None:
-        try:
-            bind_first = self._bind_by_extenders if len(self.extenders) else None
-            cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._announce, bind_first)
-            binding = await cycle.run()
-        finally:
-            self._bindings -= 1
+        bind_first = self._bind_by_extenders if len(self.extenders) else None
+        binding = await BindingCycle(reservation, self.engine.offer, self.clock, self._announce, bind_first).run()
         for observer in self._observers:
             observer.bound(binding)
-        if not self._bindings:
-            self._woken.set()
 
     async def _bind_by_extenders(self, reservation: Reservation) -> Status | None:
         self.outbox.drop_status(reservation.pod.uid)
@@ -295,10 +356,11 @@ class Scheduler:
 
     def evict(self, eviction: Eviction) -> None:
         """Start sending the victims of a preemption away."""
-        assert self._tasks is not None
+        self._start(self._evict, eviction)
+
+    async def _evict(self, eviction: Eviction) -> None:
         waiting = self.engine.cluster.waiting
-        task = EvictionTask(eviction, self.cluster, self.outbox, waiting, self.engine.offer, self.record)
-        self._tasks.start_soon(task.run)
+        await EvictionTask(eviction, self.cluster, self.outbox, waiting, self.engine.offer, self.record).run()
 
     def decided(self, decision: Decision) -> None:
         """Pass an attempt on to the observers."""
@@ -311,7 +373,7 @@ class Scheduler:
         self._tasks.start_soon(_guarded, coroutine)
 
     def __repr__(self) -> str:
-        return f"<Scheduler {', '.join(self.profiles)}: {self.engine!r}, {self._bindings} bindings>"
+        return f"<Scheduler {', '.join(self.profiles)}: {self.engine!r}, {self._under_way} under way>"
 
 
 async def _guarded(coroutine: Coroutine[object, object, None]) -> None:

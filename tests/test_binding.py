@@ -171,6 +171,39 @@ def test_the_binding_is_reported_before_others_take_notice_of_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("acting", "messages"),
+    [
+        (
+            plugin("A", bind=slow),
+            [
+                BindingStarted(UID, 7),
+                BindingEnded(UID, 7, error("the scheduler stopped before the pod was bound")),
+            ],
+        ),
+        (plugin("A", post_bind=slow), [BindingStarted(UID, 7), BindingEnded(UID, 7, None)]),
+    ],
+)
+def test_a_cycle_that_is_cancelled_says_how_far_it_came(acting: type[Plugin], messages: list[Message]) -> None:
+    offered: list[Message] = []
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        pod = PendingPod(make_pod(), Interned())
+        reserved = ReservedPod(pod, "a", {}, clock.now())
+        reservation = Reservation(7, profile(acting), QueuedPod(pod, clock.now()), CycleState(), reserved)
+        cycle = BindingCycle(reservation, offered.append, clock, announced_to_nobody)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(cycle.run(), 1.0)
+
+    run_virtual(main)
+    assert offered == messages
+
+
+async def announced_to_nobody(reservation: Reservation) -> None:
+    return
+
+
+@pytest.mark.parametrize(
     ("first", "asked", "status"),
     [
         (Skip, ["B.bind"], None),

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
 import pytest
 
-from kframework import ClusterError, ConfigError, CycleState, PendingPod, Plugin, unschedulable
+from kframework import ClusterError, ConfigError, CycleState, PendingPod, Plugin, Status, Wait, unschedulable
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
-from kframework.config import parse
+from kframework.config import default_configuration, parse
 from kframework.effects import Reservation
 from kframework.extender import Extender
 from kframework.extenders import Extenders
-from kframework.objects import ApiObject, Namespace, Node, Pod, PodCondition, StorageClass
+from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition, StorageClass
 from kframework.plugin import Watch
 from kframework.registry import Registry
-from kframework.scheduler import Scheduler
+from kframework.scheduler import FINISHING, WRITING, Scheduler
 from kframework.state.pods import Interned
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
@@ -259,6 +259,125 @@ def test_all_are_closed_even_if_one_cannot_be() -> None:
         running(work, closing("A", ValueError("stuck")), closing("B", None))
     assert raised.group_contains(ValueError, match="stuck")
     assert (closed, line.open) == (["A", "B"], 0)
+
+
+# -- standing by, and stopping --------------------------------------------------------------------------------------
+
+
+class Stopped:
+    """A scheduler that was told to stop after a second, with the pod `late` in the same moment."""
+
+    def __init__(self, *plugins: type[Plugin], objects: Sequence[ApiObject] = (), fault: Fault | None = None) -> None:
+        run_virtual(lambda: self._run(plugins, [make_node("a"), make_pod(), *objects], fault))
+
+    async def _run(self, plugins: tuple[type[Plugin], ...], objects: list[ApiObject], fault: Fault | None) -> None:
+        loop = asyncio.get_running_loop()
+        self.cluster = MemoryCluster(LoopClock(loop), objects)
+        self.cluster.faults.append(lambda method, *_: fault if method == "record_event" else None)
+        self.scheduler = Scheduler(
+            parse(alone(*plugins)), self.cluster, LoopClock(loop), registry=Registry.of(*plugins), slice=0.0
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.scheduler.run)
+            await asyncio.sleep(1.0)
+            self.cluster.add(make_pod("late"))
+            self.scheduler.stop()
+        self.seconds = loop.time() - 1.0
+
+    @property
+    def nodes(self) -> dict[str, str]:
+        """Where the pods are that are bound."""
+        return {pod.metadata.name: pod.spec.node_name for pod in self.cluster.objects(Pod) if pod.spec.node_name}
+
+    @property
+    def events(self) -> list[str]:
+        """The reasons of the events that were written."""
+        return [event.reason for event in self.cluster.objects(Event)]
+
+
+def sleeping(seconds: float) -> Callable[..., Awaitable[None]]:
+    async def work(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        await asyncio.sleep(seconds)
+
+    return work
+
+
+@pytest.mark.parametrize(("point", "seconds"), [("bind", 0.0), ("pre_bind", 4.0), ("post_bind", 4.0)])
+def test_a_binding_cycle_ends_before_the_scheduler_does(point: str, seconds: float) -> None:
+    hooks: dict[str, Any] = {} if not seconds else {point: sleeping(seconds)}
+    journal: list[str] = []
+    stopped = Stopped(plugin("A", reserve=None, unreserve=None, journal=journal, **hooks))
+    assert stopped.seconds == max(seconds - 1.0, 0.0)
+    assert stopped.nodes == {"pod": "a"}
+    assert stopped.events == ["Scheduled"]
+    assert "A.unreserve" not in journal
+
+
+@pytest.mark.parametrize(
+    ("hooks", "seconds"),
+    [({"pre_bind": sleeping(1e6)}, FINISHING), ({"bind": sleeping(1e6)}, FINISHING), ({"permit": Wait(900.0)}, 0.0)],
+)
+def test_what_takes_too_long_is_undone_and_nothing_is_written_of_it(hooks: dict[str, Any], seconds: float) -> None:
+    journal: list[str] = []
+    stopped = Stopped(plugin("A", reserve=None, unreserve=None, journal=journal, **hooks))
+    assert stopped.seconds == seconds
+    assert journal[-1] == "A.unreserve"
+    assert (stopped.nodes, stopped.events) == ({}, [])
+    assert not stopped.scheduler.engine.cluster.pods
+
+
+def test_a_pod_that_waits_on_permit_does_not_keep_others_from_being_bound() -> None:
+    def permit(state: CycleState, pod: PendingPod, node_name: str) -> Wait | None:
+        return Wait(900.0) if pod.name == "waits" else None
+
+    stopped = Stopped(plugin("A", permit=permit, pre_bind=sleeping(4.0)), objects=[make_pod("waits", priority=1)])
+    assert (stopped.seconds, stopped.nodes) == (3.0, {"pod": "a"})
+
+
+def test_writing_is_bounded_too() -> None:
+    stopped = Stopped(plugin("A", pre_bind=sleeping(4.0)), fault=Fault(delay=1e6))
+    assert (stopped.seconds, stopped.nodes) == (3.0 + WRITING, {"pod": "a"})
+
+
+def test_a_preemption_ends_before_the_scheduler_does() -> None:
+    full, victim = make_node("a", cpu=4), make_pod("victim", node_name="a", cpu=4, priority=-1)
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        cluster = MemoryCluster(clock, [full, victim])
+        cluster.faults.append(lambda method, *_: Fault(delay=2.0) if method == "delete" else None)
+        scheduler = Scheduler(default_configuration(), cluster, clock, slice=0.0)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scheduler.run)
+            await asyncio.sleep(1.0)
+            cluster.add(make_pod("urgent", cpu=4))
+            await asyncio.sleep(1.0)
+            scheduler.stop()
+        assert cluster.read(Pod, "victim", "default").metadata.deletion_timestamp is not None
+        assert "Preempted" in [event.reason for event in cluster.objects(Event)]
+
+    run_virtual(main)
+
+
+def test_a_scheduler_that_stands_by_follows_the_cluster_and_schedules_nothing() -> None:
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        cluster = MemoryCluster(clock, [make_node("a"), make_pod()])
+        scheduler = Scheduler(default_configuration(), cluster, clock, slice=0.0)
+        scheduler.stand_by()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scheduler.run)
+            await asyncio.sleep(3600.0)
+            cluster.add(make_pod("late"))
+            await asyncio.sleep(1.0)
+            assert scheduler.engine.queue.pending()["active"] == 2
+            assert [pod.spec.node_name for pod in cluster.objects(Pod)] == ["", ""]
+            scheduler.take_over()
+            await asyncio.sleep(1.0)
+            assert [pod.spec.node_name for pod in cluster.objects(Pod)] == ["a", "a"]
+            scheduler.stop()
+
+    run_virtual(main)
 
 
 EXTENDED = configuration({"urlPrefix": "http://extender", "filterVerb": "filter", "bindVerb": "bind"})
