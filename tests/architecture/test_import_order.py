@@ -27,7 +27,8 @@ FLOORS = {
             extender_wire extender extenders extended_search extended_attempt
         """,
         6: "tracing metrics recording",
-        7: "cluster apiserver binding eviction http_line outbox scheduler",
+        7: "cluster apiserver binding eviction http_line outbox scheduler"
+        " cluster_api event_recorder event_series flow_control lane",
         ROOF: "plugins simulate explain report web conformance bench testing pytest_plugin engine cli __main__",
     }.items()
     for unit in units.split()

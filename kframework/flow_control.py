@@ -1,0 +1,93 @@
+"""How fast the scheduler may ask an API server: `clientConnection.qps` and `burst`, as in kube-scheduler's clients.
+
+It stands between a client and its transport, so that what the client tries again waits for its turn again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from contextlib import AbstractAsyncContextManager
+
+from kframework.clock import Clock
+from kframework.cluster.transport import Request, Response, Stream, Transport
+from kframework.config.models import ClientConnection
+
+__all__ = ["FlowControl", "TokenBucket"]
+
+_log = logging.getLogger(__name__)
+
+#: A wait this long is worth a line in the log, but no more often than that, both in seconds; as in client-go.
+LONG, SELDOM = 1.0, 10.0
+
+#: Requests about events have a bucket of their own: kube-scheduler's recorder has its own client.
+_EVENTS = "/apis/events.k8s.io/"
+
+
+class TokenBucket:
+    """Lets `burst` through at once, and `qps` a second after that, in the order in which they come.
+
+    Whoever is cancelled while it waits has used up its turn all the same.
+    """
+
+    def __init__(self, qps: float, burst: int, clock: Clock) -> None:
+        self._interval = 1 / qps
+        self._credit = (burst - 1) * self._interval
+        self._clock = clock
+        #: When the bucket will be full again.
+        self._full_at = -math.inf
+
+    async def admit(self) -> float:
+        """Wait for one's turn; return for how many seconds."""
+        now = self._clock.now()
+        self._full_at = max(self._full_at, now) + self._interval
+        wait = self._full_at - self._interval - self._credit - now
+        if wait <= 0:
+            return 0.0
+        await asyncio.sleep(wait)
+        return wait
+
+
+class FlowControl:
+    """A transport that lets requests wait for their turn; streams do not count, as in client-go."""
+
+    def __init__(self, transport: Transport, settings: ClientConnection, clock: Clock) -> None:
+        self._transport = transport
+        self._settings = settings
+        self._clock = clock
+        self._buckets: tuple[TokenBucket, TokenBucket] | None = None
+        if settings.qps > 0:
+            all_else, events = (TokenBucket(settings.qps, settings.burst, clock) for _ in range(2))
+            self._buckets = all_else, events
+        self._said_at = -math.inf
+
+    async def send(self, request: Request) -> Response:
+        """Send a request when its turn comes; its timeout counts from then on."""
+        if self._buckets is not None:
+            bucket = self._buckets[request.path.startswith(_EVENTS)]
+            self._waited(await bucket.admit())
+        return await self._transport.send(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        """Send a request at once and return its answer line by line."""
+        return self._transport.stream(request)
+
+    async def close(self) -> None:
+        """Give up all connections."""
+        await self._transport.close()
+
+    def _waited(self, seconds: float) -> None:
+        now = self._clock.now()
+        if seconds < LONG or now < self._said_at + SELDOM:
+            return
+        self._said_at = now
+        limit = f"{self._settings.qps:g} a second and bursts of {self._settings.burst}"
+        _log.info(
+            "a request has waited %.1f s for its turn: clientConnection allows %s (qps -1 lifts the limit)",
+            seconds,
+            limit,
+        )
+
+    def __repr__(self) -> str:
+        return f"<FlowControl {self._settings.qps:g} qps, burst {self._settings.burst}>"
