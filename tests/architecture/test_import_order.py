@@ -24,10 +24,10 @@ FLOORS = {
         5: """
             objections points outcome profiles effects attempt queue decision layers scoring cycle afresh budgets
             dry_runs dry_run_memory preemption event_handlers pod_engine plugin_handle
-            extender_wire extender extenders extended_search extended_attempt
+            extender_wire extender extenders extended_search extended_attempt watched
         """,
         6: "tracing metrics recording",
-        7: "cluster apiserver binding eviction http_line outbox scheduler"
+        7: "cluster apiserver binding endpoints eviction http_line leader_thread lease outbox scheduler"
         " cluster_api event_recorder event_series flow_control lane",
         ROOF: "plugins simulate explain report web conformance bench testing pytest_plugin engine cli __main__",
     }.items()

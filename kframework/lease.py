@@ -1,0 +1,311 @@
+"""Leader election: of several schedulers, the one whose name stands in a Lease works.
+
+A leader renews the Lease every retry period. It leads until the renew deadline has passed since it sent the last
+renewal that went well, whatever it may hear later. The others wait until the Lease has not changed for as long as it
+says, by their own clock, which is always longer: two never lead, however slow the answers and however wrong the clocks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import socket
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import TypeVar
+from uuid import uuid4
+
+import anyio
+from msgspec import structs
+
+from kframework.clock import Clock, rfc3339, rfc3339_micro
+from kframework.cluster import Cluster
+from kframework.config.models import LeaderElection as LeaderElectionSettings
+from kframework.errors import ClusterError
+from kframework.objects import CoreEvent, EventSource, Lease, LeaseSpec, ObjectMeta, ObjectReference
+
+__all__ = ["LeaderElection", "new_identity"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+#: By how much at most the time between two tries to get the lease is stretched, so that candidates do not keep step.
+JITTER = 1.2
+
+#: How long a leader's lease may be over before that counts as a fault of this process, in seconds.
+TOLERATED = 20.0
+
+_NEVER = -math.inf
+
+
+def new_identity() -> str:
+    """Return a name for this process that no other has: `<hostname>_<uuid>`."""
+    return f"{socket.gethostname()}_{uuid4()}"
+
+
+class LeaderElection:
+    """A candidate for a Lease, and its holder while it can renew it.
+
+    `on_started` is called when the lease is won, `on_stopped` when it is lost or given up, before anyone else can have
+    it: afterwards nothing may be written any more. `may_lead` is asked before every try to get or renew the lease;
+    False ends the leadership. Events name `component` as their source.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: LeaderElectionSettings,
+        clock: Clock,
+        *,
+        identity: str,
+        component: str,
+        random: Random,
+        on_started: Callable[[], None],
+        on_stopped: Callable[[], None],
+        may_lead: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.identity = identity
+        self._cluster = cluster
+        self._settings = settings
+        self._clock = clock
+        self._component = component
+        self._random = random
+        self._on_started = on_started
+        self._on_stopped = on_stopped
+        self._may_lead = may_lead
+        self._request_timeout = max(1.0, settings.renew_deadline / 2)
+        self._expires = _NEVER
+        #: The lease as we wrote it last, and whether we ever tried to: an answer that did not come says nothing.
+        self._lease = Lease()
+        self._tried = False
+        #: What the lease said when we last read it as another's, and since when.
+        self._seen: LeaseSpec | None = None
+        self._seen_since = _NEVER
+
+    @property
+    def leading(self) -> bool:
+        """Whether this candidate leads now; any thread may ask."""
+        return self._clock.now() < self._expires
+
+    def problem(self) -> str | None:
+        """Say if the leadership ought to have been renewed or ended long ago; any thread may ask."""
+        overdue = self._clock.now() - self._expires
+        tolerated = self._settings.lease_duration - self._settings.renew_deadline + TOLERATED
+        if tolerated < overdue < math.inf:
+            return f"failed election to renew leadership on lease {self._settings.resource_name}"
+        return None
+
+    async def run(self) -> None:
+        """Wait for the lease, hold it, and return when it is lost; cancelled, give it up."""
+        announcement = None
+        try:
+            await self._acquire()
+            self._on_started()
+            announcement = asyncio.create_task(self._announce("became leader"))
+            await self._renew()
+        finally:
+            if announcement is not None:
+                announcement.cancel()
+            await self._stop()
+
+    async def _stop(self) -> None:
+        """Stop leading, tell so, and let the next one in."""
+        led, self._expires = self._expires > _NEVER, _NEVER
+        if led:
+            self._on_stopped()
+        with anyio.move_on_after(self._settings.renew_deadline, shield=True):
+            if self._tried:
+                await self._release()
+            if led:
+                await self._announce("stopped leading")
+
+    # -- getting the lease -----------------------------------------------------------------------------------------
+
+    async def _acquire(self) -> None:
+        """Try to get the lease until we have it."""
+        _log.info("attempting to acquire leader lease %s", self._name)
+        while True:
+            if await self._acquired():
+                break
+            await asyncio.sleep(self._settings.retry_period * (1 + JITTER * self._random.random()))
+        _log.info("successfully acquired lease %s", self._name)
+
+    async def _acquired(self) -> bool:
+        """Take the lease if it is free; tell whether it is ours now."""
+        if not self._may_lead():
+            return False
+        try:
+            found = await self._read()
+            if found is not None and self._is_held(found):
+                return False
+            expires = await self._write(found)
+        except ClusterError as error:
+            _log.error("failed to acquire lease %s: %s", self._name, error)
+            return False
+        if self._clock.now() >= expires:
+            return False
+        self._expires = expires
+        return True
+
+    def _is_held(self, lease: Lease) -> bool:
+        """Tell whether another holds the lease: one whose record changes, whatever times it writes down."""
+        now = self._clock.now()
+        if lease.spec != self._seen:
+            self._seen, self._seen_since = lease.spec, now
+        over = now >= self._seen_since + (lease.spec.lease_duration_seconds or 0)
+        return lease.spec.holder_identity not in (None, "", self.identity) and not over
+
+    # -- keeping the lease -----------------------------------------------------------------------------------------
+
+    async def _renew(self) -> None:
+        """Renew the lease until it is lost."""
+        why = None
+        while why is None:
+            try:
+                async with asyncio.timeout(self._expires - self._clock.now()):
+                    await asyncio.sleep(self._settings.retry_period)
+                    why = await self._renewed()
+            except TimeoutError:
+                why = f"it was not renewed within {self._settings.renew_deadline}"
+        _log.error("lost lease %s: %s", self._name, why)
+
+    async def _renewed(self) -> str | None:
+        """Try to renew the lease; say why it is lost, None if it is not, even if this try failed."""
+        if not self._may_lead():
+            return "the scheduler hangs"
+        try:
+            expires = await self._rewritten()
+        except _HeldByAnother as other:
+            return f"it is held by {str(other) or 'nobody'}"
+        except ClusterError as error:
+            _log.error("failed to renew lease %s: %s", self._name, error)
+            return None
+        if not self.leading:
+            return "the answer to its renewal came too late"
+        self._expires = expires
+        return None
+
+    async def _rewritten(self) -> float:
+        """Write the lease as if nobody had touched it since, then as it is found; return until when we lead."""
+        try:
+            return await self._write(self._lease)
+        except ClusterError as error:
+            _log.warning("failed to update lease %s optimistically, looking at it again: %s", self._name, error)
+        found = await self._read()
+        if found is not None and not self._is_ours(found):
+            raise _HeldByAnother(found.spec.holder_identity or "")
+        return await self._write(found)
+
+    async def _release(self) -> None:
+        """Let others have the lease at once, if it still is ours; otherwise, and if that fails, it runs out."""
+        try:
+            try:
+                await self._give_up()
+            except ClusterError as error:
+                if error.status != 409:
+                    raise
+                await self._give_up()  # a renewal of ours that nobody waited for any more came in between
+        except ClusterError as error:
+            _log.error("failed to release lease %s: %s", self._name, error)
+
+    async def _give_up(self) -> None:
+        found = await self._read()
+        if found is not None and self._is_ours(found):
+            now = rfc3339_micro(self._clock.now())
+            nobody = structs.replace(
+                found.spec, holder_identity="", lease_duration_seconds=1, acquire_time=now, renew_time=now
+            )
+            await self._asked(self._cluster.update(structs.replace(found, spec=nobody)))
+
+    # -- the lease in the API --------------------------------------------------------------------------------------
+
+    @property
+    def _name(self) -> str:
+        return f"{self._settings.resource_namespace}/{self._settings.resource_name}"
+
+    def _is_ours(self, lease: Lease) -> bool:
+        return lease.spec.holder_identity == self.identity
+
+    async def _read(self) -> Lease | None:
+        name, namespace = self._settings.resource_name, self._settings.resource_namespace
+        try:
+            return await self._asked(self._cluster.get(Lease, name, namespace))
+        except ClusterError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def _write(self, found: Lease | None) -> float:
+        """Write ourselves into the lease, a new one if none was found; return until when we lead by that."""
+        self._tried = True
+        sent = self._clock.now()
+        if found is None:
+            metadata = ObjectMeta(name=self._settings.resource_name, namespace=self._settings.resource_namespace)
+            lease = Lease(metadata=metadata, spec=self._record(sent, None))
+            self._lease = await self._asked(self._cluster.create(lease))
+        else:
+            lease = structs.replace(found, spec=self._record(sent, found))
+            self._lease = await self._asked(self._cluster.update(lease))
+        return sent + self._settings.renew_deadline
+
+    def _record(self, now: float, found: Lease | None) -> LeaseSpec:
+        """Return what the lease says with us as its holder: the same as before but for the time, if it was ours."""
+        record = LeaseSpec(
+            holder_identity=self.identity,
+            # Rounded up: others must not take over while we lead.
+            lease_duration_seconds=math.ceil(self._settings.lease_duration),
+            acquire_time=rfc3339_micro(now),
+            renew_time=rfc3339_micro(now),
+            lease_transitions=0,
+        )
+        if found is None:
+            return record
+        old, transitions = found.spec, found.spec.lease_transitions or 0
+        if self._is_ours(found):
+            return structs.replace(record, acquire_time=old.acquire_time, lease_transitions=transitions)
+        return structs.replace(record, lease_transitions=transitions + 1)
+
+    async def _announce(self, what: str) -> None:
+        """Record an Event about the lease, in the older of the two APIs as every leader election does."""
+        now, metadata = self._clock.now(), self._lease.metadata
+        event = CoreEvent(
+            metadata=ObjectMeta(name=f"{metadata.name}.{int(now * 1e9):x}", namespace=metadata.namespace),
+            involved_object=ObjectReference(
+                api_version="coordination.k8s.io/v1",
+                kind="Lease",
+                namespace=metadata.namespace,
+                name=metadata.name,
+                uid=metadata.uid,
+                resource_version=metadata.resource_version,
+            ),
+            reason="LeaderElection",
+            message=f"{self.identity} {what}",
+            type="Normal",
+            source=EventSource(component=self._component),
+            reporting_component=self._component,
+            first_timestamp=rfc3339(now),
+            last_timestamp=rfc3339(now),
+            count=1,
+        )
+        try:
+            await self._asked(self._cluster.create(event))
+        except ClusterError as error:
+            _log.warning("could not record that %s: %s", event.message, error)
+
+    async def _asked(self, call: Coroutine[object, object, T]) -> T:
+        """Await an answer for so long as a request may take."""
+        try:
+            async with asyncio.timeout(self._request_timeout):
+                return await call
+        except TimeoutError as error:
+            message = f"no answer within {self._request_timeout:g} s"
+            raise ClusterError(message, status=0, reason="Timeout", retryable=True) from error
+
+    def __repr__(self) -> str:
+        return f"<LeaderElection {self._name}: {self.identity} {'leads' if self.leading else 'does not lead'}>"
+
+
+class _HeldByAnother(Exception):
+    """Raised when the lease names another holder than us, who led a moment ago."""
