@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 
-from kframework.events import ActionType, EventResource, Occurrence, node_updates, pod_updates
+from kframework.events import ActionType, EventResource, Occurrence, event_resource, node_updates, pod_updates
 from kframework.objects import ApiObject, Node, Pod, kind_of
 from kframework.profiles import Profiles
 from kframework.queue import SchedulingQueue
@@ -14,8 +14,6 @@ from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
 
 __all__ = ["EventHandlers"]
-
-_GROUPS = {"storage.k8s.io", "resource.k8s.io", "scheduling.k8s.io"}
 
 
 class EventHandlers:
@@ -171,11 +169,11 @@ class EventHandlers:
     def _other(self, obj: ApiObject) -> None:
         old = self.cluster.objects(type(obj)).put(obj.metadata, obj)
         action = ActionType.ADD if old is None else ActionType.UPDATE
-        self.happened(Occurrence(_resource(obj), action, old, obj))
+        self.happened(Occurrence(event_resource(kind_of(obj)), action, old, obj))
 
     def _other_gone(self, obj: ApiObject) -> None:
         self.cluster.objects(type(obj)).remove(obj.metadata)
-        self.happened(Occurrence(_resource(obj), ActionType.DELETE, obj, None))
+        self.happened(Occurrence(event_resource(kind_of(obj)), ActionType.DELETE, obj, None))
 
 
 def _nominated(pod: PendingPod, node_name: str) -> PendingPod:
@@ -183,10 +181,3 @@ def _nominated(pod: PendingPod, node_name: str) -> PendingPod:
     was = copy.copy(pod)
     was.nominated_node_name = node_name
     return was
-
-
-def _resource(obj: ApiObject) -> str:
-    """Return the name under which events on this kind are registered."""
-    kind = kind_of(obj)
-    group, _, _ = kind.api_version.rpartition("/")
-    return f"{group}/{kind.name}" if group in _GROUPS else kind.name

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 if TYPE_CHECKING:
-    from kframework.objects import Node, PodResourceClaimStatus, PodSpec
+    from kframework.objects import ApiObject, Kind, Node, PodResourceClaimStatus, PodSpec
 
 __all__ = [
     "DEFAULT_EVENTS",
@@ -24,6 +24,7 @@ __all__ = [
     "Occurrence",
     "PodFacts",
     "QueueingHint",
+    "event_resource",
     "node_updates",
     "pod_updates",
 ]
@@ -53,7 +54,7 @@ class ActionType(IntFlag):
 class EventResource(StrEnum):
     """The kinds of objects that events are about.
 
-    Custom resources are written `<plural>.<version>.<group>`.
+    All others are written `<plural>.<version>.<group>`, custom resources among them.
     """
 
     POD = "Pod"
@@ -76,7 +77,15 @@ class EventResource(StrEnum):
     ANY = "*"
 
 
+_RESOURCES = frozenset(EventResource)
 _POD_KINDS = (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD)
+
+
+def event_resource(kind: Kind[ApiObject]) -> str:
+    """Return the name under which events on a kind are registered."""
+    group, _, version = kind.api_version.rpartition("/")
+    name = f"{group}/{kind.name}" if group else kind.name
+    return name if name in _RESOURCES else f"{kind.plural}.{version}.{group}"
 
 
 class QueueingHint(Enum):
@@ -94,7 +103,7 @@ Hint = Callable[..., QueueingHint]
 class ClusterEvent(msgspec.Struct, frozen=True):
     """An event that a plugin registers: a resource, one or more actions, and an optional queueing hint.
 
-    `resource` is an `EventResource` or the name of a custom resource. Without a hint the pod is always queued.
+    `resource` is an `EventResource`, or `<plural>.<version>.<group>`. Without a hint the pod is always queued.
     """
 
     resource: str

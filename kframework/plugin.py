@@ -33,6 +33,7 @@ from kframework.status import Code, Status
 
 if TYPE_CHECKING:
     from kframework.handle import Handle
+    from kframework.objects import ApiObject
     from kframework.state.nodes import NodeTable
     from kframework.state.pods import PodInfo
 
@@ -84,13 +85,11 @@ class PluginArgs(BaseModel):
 class Watch(msgspec.Struct, frozen=True):
     """A kind that a plugin needs to see: reflectors, RBAC rules, recordings and the fake API follow from it.
 
-    `resource` is the plural name, `group` the API group (empty for the core group); `verbs` are RBAC verbs beyond the
-    get, list and watch that seeing it takes.
+    `kind` is a struct of `kframework.objects`, or one of your own that `kframework.objects.kind` declares; `verbs` are
+    RBAC verbs beyond the get, list and watch that seeing it takes.
     """
 
-    resource: str
-    group: str = ""
-    version: str = "v1"
+    kind: type[ApiObject]
     verbs: tuple[str, ...] = ()
 
 

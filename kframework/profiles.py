@@ -26,7 +26,7 @@ from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
 from kframework.status import Status
 
-__all__ = ["Profiles", "compile_profiles"]
+__all__ = ["Profiles", "compile_profiles", "load_plugins"]
 
 
 class Profiles(Mapping[str, Profile]):
@@ -129,7 +129,7 @@ def compile_profiles(
     `handle(profile, plugin)` gives each instance its door back. Raises ConfigError for what is wrong, with its place:
     an unknown name, two distributions that claim one, a plugin that cannot be imported, made or used.
     """
-    expansions = expand_all(configuration, functools.partial(_points, configuration, registry), list(registry))
+    expansions = _expansions(configuration, registry)
     profiles = {
         profile.scheduler_name: _compile(configuration, profile, points, registry, handle)
         for profile, points in zip(configuration.profiles, expansions, strict=True)
@@ -138,6 +138,16 @@ def compile_profiles(
     idle = [name for name in enabled if name not in registry]
     notices = (f"not built yet, so they do not run: {', '.join(idle)}",) if idle else ()
     return Profiles(profiles, notices)
+
+
+def load_plugins(configuration: Configuration, registry: Registry) -> None:
+    """Import the plugins that the configuration names, so that the kinds they declare are known; raises ConfigError."""
+    _expansions(configuration, registry)
+
+
+def _expansions(configuration: Configuration, registry: Registry) -> Sequence[ExtensionPoints]:
+    """Return which plugins each profile has at which points; they are imported to see which points they extend."""
+    return expand_all(configuration, functools.partial(_points, configuration, registry), list(registry))
 
 
 def _points(configuration: Configuration, registry: Registry, name: str) -> frozenset[str]:

@@ -20,12 +20,11 @@ from kframework.config import Configuration
 from kframework.config import Extender as ExtenderSettings
 from kframework.decision import Binding, Decision
 from kframework.effects import Effects, Eviction, Reservation
-from kframework.errors import ConfigError, nearest
 from kframework.eviction import EvictionTask
 from kframework.extender import Extender
 from kframework.extenders import Extenders
 from kframework.http_line import HttpLine
-from kframework.objects import KINDS, ApiObject, Event, Node, ObjectMeta, ObjectReference, Pod, PodCondition
+from kframework.objects import ApiObject, Event, Node, ObjectMeta, ObjectReference, Pod, PodCondition
 from kframework.outbox import Outbox
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
@@ -34,6 +33,7 @@ from kframework.registry import Registry
 from kframework.state.inbox import Message
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.status import Status
+from kframework.watched import watched_kinds
 
 __all__ = ["Engine", "Observer", "Scheduler"]
 
@@ -152,7 +152,7 @@ class Scheduler:
         self.profiles: Profiles = compile_profiles(configuration, registry or Registry.installed(), self._handle)
         self.engine.use(self.profiles)
         #: The kinds that are followed.
-        self.kinds: list[type[ApiObject]] = self._kinds()
+        self.kinds: list[type[ApiObject]] = watched_kinds(self.profiles)
         self._woken = asyncio.Event()
         # Whoever waits for the scheduler to settle must get to look again once everything is written.
         self.outbox: Outbox = Outbox(cluster, on_empty=self._woken.set)
@@ -270,18 +270,6 @@ class Scheduler:
             self._woken.clear()
             if timer is not None:
                 timer.cancel()
-
-    def _kinds(self) -> list[type[ApiObject]]:
-        """Return the kinds to follow: pods, nodes, and what the plugins need."""
-        by_plural = {kind.plural: kind.struct for kind in KINDS}
-        kinds: dict[type[ApiObject], None] = {Node: None, Pod: None}
-        for _, plugin in self.profiles.plugins():
-            for watch in plugin.watches:
-                if watch.resource not in by_plural:
-                    message = f"plugin {plugin.name!r} watches {watch.resource!r}, which is no known kind"
-                    raise ConfigError(message, nearest=nearest(watch.resource, by_plural))
-                kinds[by_plural[watch.resource]] = None
-        return list(kinds)
 
     def _handle(self, profile: str, plugin: str) -> PluginHandle:
         return PluginHandle(self.engine, self, profile, plugin)

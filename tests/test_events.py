@@ -14,24 +14,50 @@ from kframework.events import (
     EventResource,
     Occurrence,
     QueueingHint,
+    event_resource,
     node_updates,
     pod_updates,
 )
 from kframework.objects import (
+    ApiObject,
     ContainerStatus,
+    CSINode,
+    Namespace,
     Node,
     NodeCondition,
     Pod,
+    PodDisruptionBudget,
     PodResourceClaimStatus,
     PodSchedulingGate,
+    ReplicationController,
     Resources,
     Toleration,
+    kind_of,
 )
 from kframework.state.nodes import same_node
 from kframework.state.pods import Interned, PendingPod
+from tests.declared import Team
 from tests.objects_made import node, pod, taint
 
 A, R = ActionType, EventResource
+
+# -- resources -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("struct", "resource"),
+    [
+        (Pod, R.POD),
+        (Namespace, R.NAMESPACE),
+        (CSINode, R.CSI_NODE),
+        (PodDisruptionBudget, "poddisruptionbudgets.v1.policy"),
+        (ReplicationController, "replicationcontrollers.v1."),
+        (Team, "teams.v1beta1.example.com"),
+    ],
+)
+def test_a_kind_has_kube_schedulers_name_or_plural_version_and_group(struct: type[ApiObject], resource: str) -> None:
+    assert event_resource(kind_of(struct)) == resource
+
 
 # -- actions -------------------------------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ def test_objects_of_watched_kinds_are_kept_and_their_changes_told() -> None:
         return namespace.metadata.labels.get("team", "-") if namespace is not None else ""
 
     class Watching(plugin("W", filter=None)):  # type: ignore[misc]  # made at run time
-        watches = (Watch("namespaces"),)
+        watches = (Watch(Namespace),)
 
         async def start(self) -> None:
             self.handle.on_change(Namespace, lambda old, new: told.append((shown(old), shown(new))))

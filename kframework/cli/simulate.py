@@ -57,6 +57,8 @@ def command(
     that you wrote; all of it happens in memory.
     """
     from kframework.objects.manifest import read
+    from kframework.profiles import load_plugins
+    from kframework.registry import Registry
     from kframework.simulate import simulate
 
     if config == _STDIN and _STDIN in filenames:
@@ -64,6 +66,7 @@ def command(
     seconds = _seconds(duration)
     configuration = _configuration(config, seed)
     warn(configuration)
+    load_plugins(configuration, Registry.installed())  # the files may hold objects of kinds that they declare
     manifest = read(filenames)
     _say_passed_over(manifest.passed_over)
     with ExitStack() as closing:

@@ -43,6 +43,8 @@ T = TypeVar("T", bound=ApiObject)
 A = TypeVar("A")
 
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+#: The order in which kinds are listed; those that plugins declare come after, as they are asked for.
+_PLACES = {kind.struct: place for place, kind in enumerate(KINDS)}
 #: What other objects need at their own creation.
 _LOADED_FIRST = (Namespace, PriorityClass)
 
@@ -65,7 +67,7 @@ class MemoryCluster:
     def __init__(self, clock: Clock, objects: Iterable[ApiObject] = ()) -> None:
         self._clock = clock
         self._version = 0
-        self._shelves: dict[type[ApiObject], Shelf[ApiObject]] = {kind.struct: Shelf(kind) for kind in KINDS}
+        self._shelves: dict[type[ApiObject], Shelf[ApiObject]] = {}
         #: Asked (method, kind, namespace, name) before every call of a client; the first that answers has its way.
         self.faults: list[Callable[[str, type[ApiObject], str, str], Fault | None]] = []
         self.load(objects)
@@ -193,7 +195,7 @@ class MemoryCluster:
             if message is not None:
                 offer(message)
 
-        ordered = [kind.struct for kind in KINDS if kind.struct in kinds]
+        ordered = sorted(kinds, key=lambda kind: _PLACES.get(kind, len(_PLACES)))
         for kind in ordered:
             await self._call("watch", kind, "", "", lambda: None)
         stop = self.subscribe(kinds, receive)
@@ -299,7 +301,7 @@ class MemoryCluster:
     def _shelf(self, kind: type[T]) -> Shelf[T]:
         shelf = self._shelves.get(kind)
         if shelf is None:
-            raise refusals.unknown_kind()
+            shelf = self._shelves[kind] = _new_shelf(kind)
         return cast("Shelf[T]", shelf)
 
     def _write(self, shelf: Shelf[T], subject: T) -> T:
@@ -317,6 +319,13 @@ class MemoryCluster:
     def _make_namespace(self, name: str) -> None:
         if self.find(Namespace, name) is None:
             self.add(Namespace(metadata=ObjectMeta(name=name)))
+
+
+def _new_shelf(kind: type[ApiObject]) -> Shelf[ApiObject]:
+    try:
+        return Shelf(kind_of(kind))
+    except KeyError:
+        raise refusals.unknown_kind() from None
 
 
 @lru_cache(maxsize=16)  # many writes fall into one second, and writing it down costs as much as the write

@@ -11,6 +11,8 @@ from kframework.objects.event import (
 from kframework.objects.kinds import (
     KINDS,
     Kind,
+    all_kinds,
+    kind,
     kind_named,
     kind_of,
     reference,
@@ -225,6 +227,8 @@ __all__ = [
     "VsphereVolume",
     "WeightedPodAffinityTerm",
     "WorkloadSpec",
+    "all_kinds",
+    "kind",
     "kind_named",
     "kind_of",
     "reference",

@@ -1,10 +1,19 @@
-"""The registry of kinds: an object's apiVersion and kind follow from its struct, not from fields of its own."""
+"""The registry of kinds: an object's apiVersion and kind follow from its struct, not from fields of its own.
+
+A plugin that is about a kind of its own declares it, and from then on it is a kind like any other:
+
+    @kind("scheduling.x-k8s.io/v1alpha1", "podgroups")
+    class PodGroup(ApiObject):
+        spec: PodGroupSpec = PodGroupSpec()
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from kframework.errors import ConfigError
 from kframework.objects.event import CoreEvent, Event
 from kframework.objects.lease import Lease
 from kframework.objects.meta import ApiObject
@@ -22,7 +31,7 @@ from kframework.objects.storage import (
 )
 from kframework.objects.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
-__all__ = ["KINDS", "Kind", "kind_named", "kind_of", "reference"]
+__all__ = ["KINDS", "Kind", "all_kinds", "kind", "kind_named", "kind_of", "reference"]
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -38,6 +47,7 @@ class Kind(Generic[T]):
     struct: type[T]
 
 
+#: The built-in kinds.
 KINDS: tuple[Kind[ApiObject], ...] = (
     Kind("Pod", "v1", "pods", True, Pod),
     Kind("Node", "v1", "nodes", False, Node),
@@ -60,8 +70,48 @@ KINDS: tuple[Kind[ApiObject], ...] = (
     Kind("Event", "v1", "events", True, CoreEvent),
 )
 
-_BY_STRUCT = {kind.struct: kind for kind in KINDS}
-_BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
+_BY_STRUCT = {known.struct: known for known in KINDS}
+_BY_NAME = {(known.api_version, known.name): known for known in KINDS}
+
+
+def kind(api_version: str, plural: str, *, namespaced: bool = True) -> Callable[[type[T]], type[T]]:
+    """Declare a struct to be a kind of the API; the name of the kind is that of the class.
+
+    Raises ConfigError when another struct is that kind, or is served under that plural, already.
+    """
+
+    def declare(struct: type[T]) -> type[T]:
+        declared: Kind[ApiObject] = Kind(struct.__name__, api_version, plural, namespaced, struct)
+        for known in _BY_NAME.values():
+            if _clash(known, declared):
+                raise _two_of(known, declared)
+        _BY_STRUCT[struct] = _BY_NAME[api_version, declared.name] = declared
+        return struct
+
+    return declare
+
+
+def _clash(known: Kind[ApiObject], declared: Kind[ApiObject]) -> bool:
+    """Tell whether two kinds have a name in common; a module that is loaded again declares its own anew."""
+    in_common = known.name == declared.name or known.plural == declared.plural
+    return known.api_version == declared.api_version and in_common and _source(known) != _source(declared)
+
+
+def _two_of(known: Kind[ApiObject], declared: Kind[ApiObject]) -> ConfigError:
+    # In this order, whichever of them was loaded first.
+    (first, name), (second, other) = sorted([(_source(known), known.name), (_source(declared), declared.name)])
+    what = name if name == other else f"{name} and {other} ({declared.plural})"
+    return ConfigError(f"two structs for the kind {declared.api_version} {what}: {first} and {second}; keep one")
+
+
+def _source(declared: Kind[ApiObject]) -> str:
+    return f"{declared.struct.__module__}.{declared.struct.__qualname__}"
+
+
+def all_kinds() -> tuple[Kind[ApiObject], ...]:
+    """List the built-in kinds, then the declared ones, by apiVersion and name."""
+    declared = (known for known in _BY_NAME.values() if known not in KINDS)
+    return *KINDS, *sorted(declared, key=lambda known: (known.api_version, known.name))
 
 
 def kind_of(subject: T | type[T]) -> Kind[T]:
@@ -70,13 +120,13 @@ def kind_of(subject: T | type[T]) -> Kind[T]:
     return _BY_STRUCT[struct]  # type: ignore[return-value]  # a dict cannot say that key and value agree
 
 
-def kind_named(api_version: str, kind: str) -> Kind[ApiObject] | None:
+def kind_named(api_version: str, name: str) -> Kind[ApiObject] | None:
     """Find a kind by its names in the API, None when it is not known here."""
-    return _BY_NAME.get((api_version, kind))
+    return _BY_NAME.get((api_version, name))
 
 
 def reference(subject: ApiObject) -> str:
     """Name an object in a message: `Pod default/web-0`, `Node worker-1`."""
-    kind, metadata = kind_of(subject), subject.metadata
-    name = f"{metadata.namespace or 'default'}/{metadata.name}" if kind.namespaced else metadata.name
-    return f"{kind.name} {name}"
+    known, metadata = kind_of(subject), subject.metadata
+    name = f"{metadata.namespace or 'default'}/{metadata.name}" if known.namespaced else metadata.name
+    return f"{known.name} {name}"

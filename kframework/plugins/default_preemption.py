@@ -22,6 +22,7 @@ from kframework import (
 )
 from kframework.config.args import DefaultPreemptionArgs
 from kframework.events import QueueingHint
+from kframework.objects import PodDisruptionBudget
 from kframework.plugin import PluginArgs
 from kframework.status import Code
 
@@ -37,7 +38,7 @@ class DefaultPreemption(Plugin):
 
     name = "DefaultPreemption"
     Args: ClassVar[type[PluginArgs]] = DefaultPreemptionArgs
-    watches: ClassVar[tuple[Watch, ...]] = (Watch("poddisruptionbudgets", group="policy"),)
+    watches: ClassVar[tuple[Watch, ...]] = (Watch(PodDisruptionBudget),)
 
     args: DefaultPreemptionArgs
 

@@ -81,7 +81,7 @@ class InterPodAffinity(Plugin):
 
     name = "InterPodAffinity"
     Args: ClassVar[type[PluginArgs]] = InterPodAffinityArgs
-    watches: ClassVar[tuple[Watch, ...]] = (Watch("namespaces"),)
+    watches: ClassVar[tuple[Watch, ...]] = (Watch(Namespace),)
 
     args: InterPodAffinityArgs
 

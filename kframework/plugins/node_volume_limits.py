@@ -26,7 +26,14 @@ from kframework import (
 )
 from kframework.cycle_state import StateKey
 from kframework.events import QueueingHint
-from kframework.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Volume, VolumeAttachment
+from kframework.objects import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    Volume,
+    VolumeAttachment,
+)
 from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translated_inline
 from kframework.plugin import Reads, Rows, Scores
 from kframework.state.attachments import Attachments
@@ -39,8 +46,6 @@ REASON = "node(s) exceed max volume count"
 _EXCEEDED = unschedulable(REASON)
 # Reason bits.
 _TOO_MANY, _MISSING = 1, 2
-
-_STORAGE = "storage.k8s.io"
 
 
 class Wanted(NamedTuple):
@@ -63,11 +68,11 @@ class NodeVolumeLimits(Plugin):
     name = "NodeVolumeLimits"
     reads: ClassVar[Reads] = "pods"
     watches: ClassVar[tuple[Watch, ...]] = (
-        Watch("persistentvolumeclaims"),
-        Watch("persistentvolumes"),
-        Watch("storageclasses", _STORAGE),
-        Watch("csinodes", _STORAGE),
-        Watch("volumeattachments", _STORAGE),
+        Watch(PersistentVolumeClaim),
+        Watch(PersistentVolume),
+        Watch(StorageClass),
+        Watch(CSINode),
+        Watch(VolumeAttachment),
     )
 
     @cached_property

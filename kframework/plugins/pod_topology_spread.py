@@ -62,7 +62,7 @@ _NO_LABEL = 2
 
 #: What default constraints are deduced from, and the resources under which its events come.
 _Selecting = Service | ReplicationController | ReplicaSet | StatefulSet
-_SELECTING = (EventResource.SERVICE, "ReplicationController", "ReplicaSet", "StatefulSet")
+_SELECTING = (EventResource.SERVICE, "replicationcontrollers.v1.", "replicasets.v1.apps", "statefulsets.v1.apps")
 
 _ZONE = "topology.kubernetes.io/zone"
 _SYSTEM_DEFAULTS = (
@@ -78,10 +78,10 @@ class PodTopologySpread(Plugin):
     Args: ClassVar[type[PluginArgs]] = PodTopologySpreadArgs
     reads: ClassVar[Reads] = "pods"
     watches: ClassVar[tuple[Watch, ...]] = (
-        Watch("services"),
-        Watch("replicationcontrollers"),
-        Watch("replicasets", group="apps"),
-        Watch("statefulsets", group="apps"),
+        Watch(Service),
+        Watch(ReplicationController),
+        Watch(ReplicaSet),
+        Watch(StatefulSet),
     )
 
     args: PodTopologySpreadArgs

@@ -89,8 +89,6 @@ _RESERVED = StateKey[VolumeReservation]("VolumeBinding.reserved")
 #: How often the cluster is looked at while volumes are being bound, in seconds.
 _INTERVAL = 1.0
 
-_STORAGE_GROUP = "storage.k8s.io"
-
 
 class VolumeBinding(Plugin):
     """Reject nodes that do not have the pod's volumes, and have them bound before the pod is."""
@@ -99,12 +97,12 @@ class VolumeBinding(Plugin):
     Args: ClassVar[type[PluginArgs]] = VolumeBindingArgs
     reads: ClassVar[Reads] = "node"
     watches: ClassVar[tuple[Watch, ...]] = (
-        Watch("persistentvolumeclaims", verbs=("patch",)),
-        Watch("persistentvolumes", verbs=("patch",)),
-        Watch("storageclasses", _STORAGE_GROUP),
-        Watch("csinodes", _STORAGE_GROUP),
-        Watch("csidrivers", _STORAGE_GROUP),
-        Watch("csistoragecapacities", _STORAGE_GROUP),
+        Watch(PersistentVolumeClaim, verbs=("patch",)),
+        Watch(PersistentVolume, verbs=("patch",)),
+        Watch(StorageClass),
+        Watch(CSINode),
+        Watch(CSIDriver),
+        Watch(CSIStorageCapacity),
     )
     parallel_pre_bind: ClassVar[bool] = True
 

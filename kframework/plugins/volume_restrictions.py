@@ -70,7 +70,7 @@ class VolumeRestrictions(Plugin):
 
     name = "VolumeRestrictions"
     reads: ClassVar[Reads] = "pods"
-    watches: ClassVar[tuple[Watch, ...]] = (Watch("persistentvolumeclaims"),)
+    watches: ClassVar[tuple[Watch, ...]] = (Watch(PersistentVolumeClaim),)
 
     @hookimpl
     def sign(self, pod: PendingPod) -> bool | None:

@@ -68,9 +68,9 @@ class VolumeZone(Plugin):
     name = "VolumeZone"
     reads: ClassVar[Reads] = "node"
     watches: ClassVar[tuple[Watch, ...]] = (
-        Watch("persistentvolumeclaims"),
-        Watch("persistentvolumes"),
-        Watch("storageclasses", "storage.k8s.io"),
+        Watch(PersistentVolumeClaim),
+        Watch(PersistentVolume),
+        Watch(StorageClass),
     )
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:

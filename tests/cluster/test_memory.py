@@ -34,6 +34,7 @@ from kframework.objects import (
     PriorityClass,
 )
 from kframework.state.inbox import Changed, Gone, Message, Synced
+from tests.declared import Quota, Team, team
 
 START = "2026-01-01T00:00:00Z"
 
@@ -327,6 +328,18 @@ async def test_events_grow() -> None:
 
 
 # --- watching ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_kind_that_a_plugin_declares_is_stored_like_any_other() -> None:
+    memory = cluster(team("red", 3), Quota(metadata=ObjectMeta(name="all")))
+    assert [each.spec.max_pods for each in await memory.list(Team)] == [3]
+    assert memory.objects(Quota)[0].metadata.namespace == ""
+    async with watching(memory, Quota, Team, Node) as messages:
+        await memory.create(team("blue"))
+        await memory.patch(Team, "blue", {"spec": {"maxPods": 2}}, "default")
+        await memory.delete(Team, "red", "default")
+    assert told(messages) == ["+all", "+red", "synced", "+blue", "+blue", "-red"]
+    assert (await memory.get(Team, "blue", "default")).spec.max_pods == 2
 
 
 async def test_a_watch_lists_and_then_follows() -> None:

@@ -34,10 +34,10 @@ UNNEEDED = {
     ("NodeVolumeLimits", "PersistentVolume", ActionType.ADD): "a volume is of the driver of its claim's class",
     ("NodeVolumeLimits", "PersistentVolume", ActionType.UPDATE): "a volume keeps its driver",
     ("NodeVolumeLimits", "PersistentVolumeClaim", ActionType.UPDATE): "a claim's class and volume are of one driver",
-    ("PodTopologySpread", "ReplicaSet", ActionType.UPDATE): "its selector never changes",
+    ("PodTopologySpread", "replicasets.v1.apps", ActionType.UPDATE): "its selector never changes",
     **{
         ("PodTopologySpread", kind, action): "what it selects counts as with a ReplicaSet"
-        for kind in ("ReplicationController", "StatefulSet")
+        for kind in ("replicationcontrollers.v1.", "statefulsets.v1.apps")
         for action in (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
     },
     ("NodeVolumeLimits", "storage.k8s.io/CSINode", ActionType.ADD): "a node without one has no limits",

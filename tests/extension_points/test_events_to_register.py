@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from kframework import ActionType, ClusterEvent, ConfigError, EventResource, unschedulable
-from kframework.objects import ObjectMeta, StorageClass
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    ConfigError,
+    EventResource,
+    PendingPod,
+    QueueingHint,
+    unschedulable,
+)
+from kframework.objects import ApiObject, ObjectMeta, ReplicaSet, StorageClass
 from kframework.plugin import Watch
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Action, create, delete, patch
+from tests.declared import team
 from tests.extension_points.scripted import plugin, run, scenario
 
 POOL = make_pod("pod", labels={"app": "web"}, tolerations=["x:Exists"], cpu="200m")
@@ -93,14 +102,27 @@ def test_by_default_everything_on_the_usual_kinds_wakes() -> None:
     assert result.place_of("pod") == "unschedulable"
 
 
-def test_kinds_that_a_plugin_watches_make_events() -> None:
-    storage = StorageClass(metadata=ObjectMeta(name="fast"), provisioner="x")
-    rejecting = plugin(
-        "R", filter=unschedulable("no"), events=registered("storage.k8s.io/StorageClass", ActionType.ADD)
-    )
-    rejecting.watches = (Watch("storageclasses", "storage.k8s.io"),)
-    result = scenario(rejecting).at(50.0, create(storage)).run(until=60.0)
-    assert len(result.decisions) == 2
+@pytest.mark.parametrize(
+    ("subject", "resource"),
+    [
+        (StorageClass(metadata=ObjectMeta(name="fast"), provisioner="x"), "storage.k8s.io/StorageClass"),
+        (ReplicaSet(metadata=ObjectMeta(name="web", namespace="shop")), "replicasets.v1.apps"),
+        (team(), "teams.v1beta1.example.com"),
+    ],
+)
+def test_kinds_that_a_plugin_watches_make_events(subject: ApiObject, resource: str) -> None:
+    asked: list[tuple[object, object]] = []
+
+    def hint(pod: PendingPod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+        asked.append((old and old.metadata.labels, new and new.metadata.labels))
+        return QueueingHint.QUEUE if old is None else QueueingHint.SKIP
+
+    rejecting = plugin("R", filter=unschedulable("no"), events=[ClusterEvent(resource, ActionType.ALL, hint)])
+    rejecting.watches = (Watch(type(subject)),)
+    labelled_one = patch(subject, {"metadata": {"labels": {"a": "b"}}})
+    run = scenario(rejecting).at(50.0, create(subject)).at(60.0, labelled_one).at(70.0, delete(subject))
+    assert len(run.run(until=80.0).decisions) == 2
+    assert asked == [(None, {}), ({}, {"a": "b"}), ({"a": "b"}, None)]
 
 
 def test_a_hook_that_fails_is_said_when_the_configuration_is_loaded() -> None:

@@ -11,8 +11,10 @@ import pytest
 from kframework.errors import InputError
 from kframework.objects.kinds import reference
 from kframework.objects.manifest import PassedOver, read
+from kframework.objects.meta import ObjectMeta
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
+from tests.declared import Team, TeamSpec
 
 
 def written(folder: Path, name: str, text: str) -> str:
@@ -135,6 +137,14 @@ def test_unknown_kinds_are_counted(tmp_path: Path) -> None:
     manifest = read([path])
     assert len(manifest.objects) == 1
     assert manifest.passed_over == [PassedOver("v1", "ConfigMap", 3), PassedOver("apps/v1", "Deployment", 1)]
+
+
+def test_a_kind_that_a_plugin_declares_is_read_like_any_other(tmp_path: Path) -> None:
+    teams = "{apiVersion: example.com/v1beta1, kind: TeamList, items: [{metadata: {name: red}, spec: {maxPods: 3}}]}"
+    manifest = read([written(tmp_path, "teams.yaml", teams)])
+    assert manifest.objects == [Team(metadata=ObjectMeta(name="red"), spec=TeamSpec(max_pods=3))]
+    with pytest.raises(InputError, match=r"Team default/red: spec\.maxPods: expected an integer, got a string"):
+        read([written(tmp_path, "teams.yaml", teams.replace("3", '"three"'))])
 
 
 def test_yaml_is_read_as_kubernetes_reads_it(tmp_path: Path) -> None:

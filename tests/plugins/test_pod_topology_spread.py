@@ -330,9 +330,9 @@ def test_what_hard_default_constraints_are_deduced_from_is_listened_to() -> None
     events = plugin_of(ClusterState(), ARGS[2]).events_to_register()
     assert [event.resource for event in events[2:]] == [
         "Service",
-        "ReplicationController",
-        "ReplicaSet",
-        "StatefulSet",
+        "replicationcontrollers.v1.",
+        "replicasets.v1.apps",
+        "statefulsets.v1.apps",
     ]
 
 

@@ -6,7 +6,7 @@ from kframework import ClearNomination, CycleState, PendingPod, Plugin, Preempt,
 from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.effects import Eviction, Nowhere
-from kframework.objects import Pod
+from kframework.objects import Pod, PodDisruptionBudget
 from kframework.plugin import Diagnosis
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
@@ -23,7 +23,7 @@ class MakeRoom(Plugin):
     """Preempt as kube-scheduler does."""
 
     name = "MakeRoom"
-    watches = (Watch("poddisruptionbudgets", group="policy"),)
+    watches = (Watch(PodDisruptionBudget),)
 
     @hookimpl
     def post_filter(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Preempt | ClearNomination:

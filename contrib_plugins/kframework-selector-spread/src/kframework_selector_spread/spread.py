@@ -29,6 +29,7 @@ from kframework import (
     Watch,
     hookimpl,
 )
+from kframework.objects import ReplicaSet, ReplicationController, Service, StatefulSet
 from kframework_selector_spread.rows import RowNumbers
 from kframework_selector_spread.selector import Selector, Selectors, matches
 
@@ -58,10 +59,10 @@ class SelectorSpread(Plugin):
 
     name: ClassVar[str] = "SelectorSpread"
     watches: ClassVar[tuple[Watch, ...]] = (
-        Watch("services"),
-        Watch("replicationcontrollers"),
-        Watch("replicasets", group="apps"),
-        Watch("statefulsets", group="apps"),
+        Watch(Service),
+        Watch(ReplicationController),
+        Watch(ReplicaSet),
+        Watch(StatefulSet),
     )
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:

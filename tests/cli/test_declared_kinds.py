@@ -1,0 +1,128 @@
+"""A kind that a plugin declares, from the module that declares it to what `kframework simulate` prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, Install
+
+PLUGIN = """
+from kframework import ActionType, ClusterEvent, EventResource, Plugin, Watch, hookimpl, unresolvable
+from kframework.objects import ApiObject, ApiStruct, kind
+
+
+class BudgetSpec(ApiStruct):
+    max_pods: int = 0
+
+
+@kind("budgets.example.com/v1alpha1", "budgets")
+class Budget(ApiObject):
+    spec: BudgetSpec = BudgetSpec()
+
+
+class Budgeted(Plugin):
+    name = "Budgeted"
+    watches = (Watch(Budget),)
+
+    @hookimpl
+    def pre_filter(self, state, pod, nodes):
+        budget = self.handle.objects(Budget).get("all", pod.namespace)
+        here = sum(other.namespace == pod.namespace for other in self.handle.pods.values())
+        if budget is None or here < budget.spec.max_pods:
+            return None
+        return unresolvable(f"the budget is {budget.spec.max_pods} pods")
+
+    @hookimpl
+    def events_to_register(self):
+        changed = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE
+        return [
+            ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE),
+            ClusterEvent("budgets.v1alpha1.budgets.example.com", changed),
+        ]
+"""
+
+CLUSTER = """
+apiVersion: v1
+kind: Node
+metadata: {name: a}
+status: {capacity: {cpu: "4", memory: 8Gi, pods: "110"}}
+---
+apiVersion: budgets.example.com/v1alpha1
+kind: Budget
+metadata: {name: all}
+spec: {maxPods: 1, somethingElse: {that: nobody reads}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: short, annotations: {kframework.dev/run-seconds: "60"}}
+spec: {containers: [{name: c}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: next}
+spec: {containers: [{name: c}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: last}
+spec: {containers: [{name: c}]}
+"""
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {multiPoint: {enabled: [%s]}}
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(CLUSTER)
+    return file
+
+
+def config(tmp_path: Path, *plugins: str) -> Path:
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG % ", ".join(f"{{name: {plugin}}}" for plugin in plugins))
+    return file
+
+
+def test_it_is_read_watched_and_heard(run: Command, install: Install, cluster: Path, tmp_path: Path) -> None:
+    install("budgeted", {"Budgeted": "Budgeted"}, PLUGIN)
+    result = run("simulate", "-f", cluster, "--config", config(tmp_path, "Budgeted"), "-o", "json")
+    pods = {each["pod"]: (each["node"], each["message"].split(". ")[0]) for each in json.loads(result.out)}
+    assert pods == {
+        "default/short": ("a", ""),
+        "default/next": ("a", ""),
+        "default/last": (None, "0/1 nodes are available: the budget is 1 pods"),
+    }
+    assert "passed over" not in result.err
+
+
+def test_without_its_plugin_it_is_passed_over(run: Command, install: Install, cluster: Path) -> None:
+    install("budgeted_elsewhere", {"Budgeted": "Budgeted"}, PLUGIN.replace("budgets.example.com", "b.example.com"))
+    cluster.write_text(CLUSTER.replace("budgets.example.com", "b.example.com"))
+    result = run("simulate", "-f", cluster)
+    assert "notice: passed over, as no scheduler reads them: 1 Budget (b.example.com/v1alpha1)" in result.errors
+
+
+def test_two_plugins_with_a_struct_each_for_it_are_named(
+    run: Command, install: Install, cluster: Path, tmp_path: Path
+) -> None:
+    source = PLUGIN.replace("budgets.example.com", "two.example.com")
+    install("first_plugins", {"Budgeted": "Budgeted"}, source)
+    install("second_plugins", {"Other": "Other"}, source.replace("Budgeted", "Other"))
+    for order in (("Budgeted", "Other"), ("Other", "Budgeted")):
+        result = run("simulate", "-f", cluster, "--config", config(tmp_path, *order))
+        assert result.code == 1
+        (error,) = result.errors
+        assert error.startswith(f"error: {tmp_path}/config.yaml:5: profiles[0].plugins.multiPoint.enabled[")
+        assert error.endswith(
+            "two structs for the kind two.example.com/v1alpha1 Budget: "
+            "first_plugins.Budget and second_plugins.Budget; keep one"
+        )
