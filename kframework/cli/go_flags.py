@@ -1,0 +1,83 @@
+"""kube-scheduler's command line, such that the one in a stock manifest works as it stands.
+
+Go spells some things in another way than this command line does: `--leader-elect=false`, `-v=2`. And kube-scheduler has
+flags for what there is nothing of here; they are accepted, and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from typer import Context
+from typer.core import TyperCommand
+
+__all__ = ["WITHOUT_MEANING", "GoFlagsCommand", "sorted_out"]
+
+#: Flags of kube-scheduler that take a value, and mean nothing here.
+_WITH_VALUE = """
+    authentication-kubeconfig authentication-token-webhook-cache-ttl authorization-always-allow-paths
+    authorization-kubeconfig authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
+    cert-dir client-ca-file http2-max-streams-per-connection kube-api-content-type requestheader-allowed-names
+    requestheader-client-ca-file requestheader-extra-headers-prefix requestheader-group-headers
+    requestheader-uid-headers requestheader-username-headers tls-cipher-suites tls-curve-preferences tls-min-version
+    tls-sni-cert-key allow-metric-labels allow-metric-labels-manifest disabled-metrics emulated-version feature-gates
+    log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream
+    logging-format min-compatibility-version show-hidden-metrics-for-version vmodule
+"""
+
+#: The same for those that are true when they stand alone.
+_SWITCHES = """
+    authentication-skip-lookup authentication-tolerate-lookup-failure contention-profiling disable-http2-serving
+    permit-address-sharing permit-port-sharing profiling
+"""
+
+#: Flags of kube-scheduler that mean nothing here, and whether they take a value.
+WITHOUT_MEANING: dict[str, bool] = {
+    **{f"--{name}": True for name in _WITH_VALUE.split()},
+    **{f"--{name}": False for name in _SWITCHES.split()},
+}
+
+#: What Go takes for true and for false.
+_TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
+
+
+class GoFlagsCommand(TyperCommand):
+    """A command that understands kube-scheduler's command line; `context.obj` lists the flags without a meaning."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:  # type: ignore[override]  # typer hides its base
+        """Parse what is left when the arguments are sorted out."""
+        switches = {option for each in self.params for option in each.opts if each.secondary_opts}
+        understood, ctx.obj = sorted_out(args, switches)
+        return super().parse_args(ctx, understood)
+
+
+def sorted_out(arguments: Sequence[str], switches: set[str]) -> tuple[list[str], list[str]]:
+    """Return the arguments as this command line spells them, and the names of the flags that mean nothing here.
+
+    `switches` are the options that can be turned off by `--no-`.
+    """
+    understood, meaningless = [], []
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, _ = argument.partition("=")
+        if argument == "--":
+            understood += [argument, *rest]
+        elif name in WITHOUT_MEANING:
+            meaningless.append(name)
+            if WITHOUT_MEANING[name] and not equals:
+                next(rest, None)
+        else:
+            understood += _respelt(argument, switches)
+    return understood, meaningless
+
+
+def _respelt(argument: str, switches: set[str]) -> Iterator[str]:
+    name, equals, value = argument.partition("=")
+    if equals and name == "-v":
+        yield from (name, value)
+    elif equals and name in switches and value in _TRUE:
+        yield name
+    elif equals and name in switches and value in _FALSE:
+        yield f"--no-{name.removeprefix('--')}"
+    else:
+        yield argument

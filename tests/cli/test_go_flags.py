@@ -1,0 +1,36 @@
+"""kube-scheduler's command line is understood as it stands in its manifests."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.cli.go_flags import sorted_out
+
+SWITCHES = {"--leader-elect"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "understood", "meaningless"),
+    [
+        ("", "", ""),
+        ("--config c.yaml -v 2", "--config c.yaml -v 2", ""),
+        ("-v=2 --v=2", "-v 2 --v=2", ""),
+        ("--leader-elect", "--leader-elect", ""),
+        ("--leader-elect=true", "--leader-elect", ""),
+        ("--leader-elect=T", "--leader-elect", ""),
+        ("--leader-elect=false", "--no-leader-elect", ""),
+        ("--leader-elect=0", "--no-leader-elect", ""),
+        ("--leader-elect=maybe", "--leader-elect=maybe", ""),
+        ("--kubeconfig=a=b", "--kubeconfig=a=b", ""),
+        ("--unheard-of=1 x", "--unheard-of=1 x", ""),
+        ("--profiling -v 1", "-v 1", "--profiling"),
+        ("--profiling=false -v 1", "-v 1", "--profiling"),
+        ("--feature-gates A=true -v 1", "-v 1", "--feature-gates"),
+        ("--feature-gates=A=true,B=false -v 1", "-v 1", "--feature-gates"),
+        ("--feature-gates", "", "--feature-gates"),
+        ("--profiling --cert-dir=d --profiling=true", "", "--profiling --cert-dir --profiling"),
+        ("-- --profiling", "-- --profiling", ""),
+    ],
+)
+def test_arguments_are_sorted_out(arguments: str, understood: str, meaningless: str) -> None:
+    assert sorted_out(arguments.split(), SWITCHES) == (understood.split(), meaningless.split())
