@@ -1,0 +1,31 @@
+"""The two versions of an event: core/v1, which kubectl shows, and events.k8s.io/v1, which schedulers write."""
+
+from __future__ import annotations
+
+__all__ = ["from_core", "to_core"]
+
+#: What the fields of events.k8s.io/v1 are called in core/v1, where they differ.
+_CORE_NAMES = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+_NAMES = {core: name for name, core in _CORE_NAMES.items()}
+
+
+def to_core(event: dict[str, object]) -> dict[str, object]:
+    """Write an event of events.k8s.io/v1 as one of core/v1."""
+    return {**_renamed(event, _CORE_NAMES), "apiVersion": "v1"}
+
+
+def from_core(event: dict[str, object]) -> dict[str, object]:
+    """Write an event of core/v1 as one of events.k8s.io/v1."""
+    return {**_renamed(event, _NAMES), "apiVersion": "events.k8s.io/v1"}
+
+
+def _renamed(event: dict[str, object], names: dict[str, str]) -> dict[str, object]:
+    return {names.get(field, field): value for field, value in event.items()}
