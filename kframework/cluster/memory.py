@@ -110,30 +110,38 @@ class MemoryCluster:
 
     def add(self, subject: T) -> T:
         """Create an object, and its namespace too if there is none; ClusterError 403, 409 or 422 as an API server."""
+        subject = self.admit(subject)
+        if subject.metadata.namespace:
+            self._make_namespace(subject.metadata.namespace)
+        return self.write(subject)
+
+    def admit(self, subject: T) -> T:
+        """Return what `add` would store; raises as it does."""
         kind, shelf = type(subject), self._shelf(type(subject))
         if not subject.metadata.name and subject.metadata.generate_name:
             subject = structs.replace(subject, metadata=self._named(shelf, subject.metadata))
         classes = self.objects(PriorityClass)
         subject = admission.admitted(subject, self._version + 1, self.timestamp(), classes)
-        namespace, name = shelf.key(subject.metadata)
-        if (namespace, name) in shelf.objects:
-            raise refusals.already_exists(kind, name)
-        if namespace:
-            self._make_namespace(namespace)
-        return self._write(shelf, subject)
+        key = shelf.key(subject.metadata)
+        if key in shelf.objects:
+            raise refusals.already_exists(kind, key[1])
+        return subject
 
     def replace(self, subject: T) -> T:
         """Store an object in place of the one it was; uid and resource version, where set, are preconditions.
 
         What changes nothing is no write. ClusterError 404, 409 or 422.
         """
-        kind, shelf = type(subject), self._shelf(type(subject))
-        namespace, name = shelf.key(subject.metadata)
-        old = self.read(kind, name, namespace, uid=subject.metadata.uid)
-        if subject.metadata.resource_version not in ("", old.metadata.resource_version):
-            raise refusals.modified(kind, name)
-        new = admission.updated(old, subject)
-        return old if new == old else self._write(shelf, new)
+        old, new = self._amended(subject)
+        return old if new == old else self.write(new)
+
+    def amend(self, subject: T) -> T:
+        """Return what `replace` would store; raises as it does."""
+        return self._amended(subject)[1]
+
+    def write(self, subject: T) -> T:
+        """Store what was admitted or amended, or is there already, under a new version."""
+        return self._write(self._shelf(type(subject)), subject)
 
     def put(self, subject: T) -> T:
         """Store an object, whether there was one of this name or not."""
@@ -303,6 +311,15 @@ class MemoryCluster:
         if shelf is None:
             shelf = self._shelves[kind] = _new_shelf(kind)
         return cast("Shelf[T]", shelf)
+
+    def _amended(self, subject: T) -> tuple[T, T]:
+        """Return an object as it is stored, and as it would be."""
+        kind = type(subject)
+        namespace, name = self._shelf(kind).key(subject.metadata)
+        old = self.read(kind, name, namespace, uid=subject.metadata.uid)
+        if subject.metadata.resource_version not in ("", old.metadata.resource_version):
+            raise refusals.modified(kind, name)
+        return old, admission.updated(old, subject)
 
     def _write(self, shelf: Shelf[T], subject: T) -> T:
         self._version += 1
