@@ -1,0 +1,228 @@
+"""The way to a real cluster: which one, who we are to it, and how that stays true while tokens and certificates expire.
+
+The only module that knows kubernetes-asyncio, whose import takes as long as all else together: it happens in functions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from urllib.request import getproxies, proxy_bypass
+
+import msgspec
+
+from kframework.cluster.kubeconfig import DEFAULT_FILE, KubeConfig, read_kubeconfig
+from kframework.errors import ConfigError
+
+if TYPE_CHECKING:
+    import aiohttp
+    from kubernetes_asyncio.client import Configuration
+    from kubernetes_asyncio.config.kube_config import KubeConfigLoader
+
+    from kframework.cluster.kube_transport import KubeTransport
+
+__all__ = ["Connection", "Login", "connect"]
+
+#: How many connections there may be at once: one per kind that is watched, and one per request under way.
+CONNECTIONS = 256
+
+#: Files with tokens are read again after so many seconds, as in client-go.
+TOKEN_PERIOD = 60.0
+
+#: How long before its end a plugin's token is renewed, as in kubernetes-asyncio, and the shortest time between two
+#: logins, in seconds.
+MARGIN = 300.0
+SHORTEST_PERIOD = 10.0
+
+#: How long logging in may take, which for a plugin may mean to ask somebody else, in seconds.
+LOGIN_TIMEOUT = 60.0
+
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_REASON = 300  # characters of a reason that a message shows
+
+
+class Connection(msgspec.Struct, frozen=True, kw_only=True):
+    """Which cluster: a kubeconfig file, else KUBECONFIG, else the cluster around this pod, else ~/.kube/config.
+
+    `context` None means the current one; a context that is named is looked for in files only.
+    """
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    user_agent: str | None = None
+
+
+async def connect(settings: Connection) -> KubeTransport:
+    """Find the cluster and log in, without asking it anything yet; raises ConfigError."""
+    from kframework import __version__
+    from kframework.cluster.kube_transport import KubeTransport
+
+    login = Login(_source(settings, os.environ))
+    await login.renew()
+    return KubeTransport(login, settings.user_agent or f"kframework/{__version__}")
+
+
+def _source(settings: Connection, environ: Mapping[str, str]) -> Source:
+    if settings.kubeconfig:
+        return _Files(read_kubeconfig(settings.kubeconfig, settings.context))
+    if environ.get("KUBECONFIG"):
+        return _Files(read_kubeconfig(environ["KUBECONFIG"], settings.context))
+    if environ.get("KUBERNETES_SERVICE_HOST") and not settings.context:
+        return _ServiceAccount()
+    return _Files(read_kubeconfig(DEFAULT_FILE, settings.context))
+
+
+class Source(Protocol):
+    """Where credentials come from; `name` is for messages."""
+
+    name: str
+
+    async def load(self, configuration: Configuration) -> float:
+        """Fill in the configuration and return after how many seconds to do so again; raises whatever it likes."""
+        ...
+
+
+class _ServiceAccount:
+    """The account of the pod that this process runs in."""
+
+    name = str(_SERVICE_ACCOUNT)
+
+    async def load(self, configuration: Configuration) -> float:
+        from kubernetes_asyncio.config import load_incluster_config
+
+        load_incluster_config(  # type: ignore[no-untyped-call]  # the library leaves it without annotations
+            client_configuration=configuration, try_refresh_token=False
+        )
+        return TOKEN_PERIOD
+
+
+class _Files:
+    """A user of a kubeconfig."""
+
+    def __init__(self, file: KubeConfig) -> None:
+        self.name = file.paths
+        self._file = file
+        self._loader: KubeConfigLoader | None = None
+
+    async def load(self, configuration: Configuration) -> float:
+        from kubernetes_asyncio.config import load_kube_config
+
+        if self._loader is None:
+            self._loader = await load_kube_config(
+                self._file.paths, self._file.context, client_configuration=configuration, persist_config=False
+            )
+        else:
+            # What a plugin said last time is not asked for again before it expires, not even when it was refused.
+            vars(self._loader).pop("exec_plugin_expiry", None)
+            await self._loader.load_and_set(configuration)
+        return self._valid(self._loader)
+
+    def _valid(self, loader: KubeConfigLoader) -> float:
+        """Return how long these credentials are good for, in seconds."""
+        if "exec" in self._file.user:
+            expiry: datetime | None = getattr(loader, "exec_plugin_expiry", None)
+            if expiry is None:
+                return float("inf")
+            return max((expiry - datetime.now(UTC)).total_seconds() - MARGIN, SHORTEST_PERIOD)
+        return TOKEN_PERIOD if {"tokenFile", "auth-provider"} & self._file.user.keys() else float("inf")
+
+
+class Login:
+    """Who we are to which server. `authorization` is what a request says of it, None if the certificate says it all."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._configuration: Configuration | None = None
+        self._certificate = b""
+        self.authorization: str | None = None
+        #: When these credentials should be renewed, on the loop's clock.
+        self.due = 0.0
+
+    async def renew(self) -> bool:
+        """Log in, again if need be; tell whether we show another certificate from now on. Raises ConfigError."""
+        from kubernetes_asyncio.client import Configuration
+
+        loop = asyncio.get_running_loop()
+        configuration = self._configuration or Configuration()
+        self.due = loop.time() + SHORTEST_PERIOD  # if it fails, the next one may try again then
+        # In a thread with a loop of its own, as files are read and written on the way.
+        valid, certificate = await asyncio.to_thread(asyncio.run, self._load(configuration))
+        self.due = loop.time() + valid
+        self._configuration = configuration
+        key = configuration.api_key.get("BearerToken")
+        self.authorization = str(key).strip() if key else None
+        known, self._certificate = self._certificate, certificate
+        return certificate != known
+
+    async def _load(self, configuration: Configuration) -> tuple[float, bytes]:
+        try:
+            async with asyncio.timeout(LOGIN_TIMEOUT):
+                return await self._source.load(configuration), _certificate(configuration)
+        except TimeoutError:
+            reason = f"logging in took longer than {LOGIN_TIMEOUT:.0f} s"
+        except Exception as error:  # whatever a malformed file or a plugin brings about in the library
+            reason = _reason(error)
+        raise ConfigError(f"cannot log in: {reason}", file=self._source.name)
+
+    @property
+    def host(self) -> str:
+        """The URL of the server, to which paths are appended."""
+        return str(self._settings.host).rstrip("/")
+
+    @property
+    def server_name(self) -> str | None:
+        """The name that the server's certificate must have, None for that of the host."""
+        return self._settings.tls_server_name or None
+
+    @property
+    def proxy(self) -> str | None:
+        """The proxy to the server: the kubeconfig's, or the environment's, which is asked once and not per request."""
+        return self._settings.proxy or _proxy_of(self.host)
+
+    def connector(self) -> aiohttp.BaseConnector:
+        """Make a pool of connections with the TLS that the credentials ask for."""
+        from kubernetes_asyncio.client.rest import RESTClientObject
+
+        try:
+            client = RESTClientObject(self._settings, maxsize=CONNECTIONS)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise ConfigError(f"its certificates cannot be used: {error}", file=self._source.name) from None
+        session: aiohttp.ClientSession = client.pool_manager
+        connector = session.connector
+        assert connector is not None
+        session.detach()
+        return connector
+
+    @property
+    def _settings(self) -> Configuration:
+        assert self._configuration is not None
+        return self._configuration
+
+
+def _certificate(configuration: Configuration) -> bytes:
+    """Return the certificate that we show and its key, empty if there is none."""
+    files = filter(None, (configuration.cert_file, configuration.key_file))
+    return b"".join(Path(file).read_bytes() for file in files)
+
+
+def _proxy_of(url: str) -> str | None:
+    scheme, _, rest = url.partition("://")
+    host = rest.partition("/")[0]
+    return None if proxy_bypass(host) else getproxies().get(scheme)
+
+
+def _reason(error: Exception) -> str:
+    """Say what went wrong without the parts of the file that the library quotes, which hold secrets."""
+    from kubernetes_asyncio.config import ConfigException
+
+    if isinstance(error, FileNotFoundError):
+        remedy = "" if os.sep in str(error.filename) else "; install this plugin, or put it on the PATH"
+        return f"there is no {error.filename}{remedy}"
+    if isinstance(error, ConfigException | OSError):
+        line = str(error).partition("/{")[0].partition("\n")[0].strip()
+        return line[:_REASON]
+    return f"something in it has another form than expected ({type(error).__name__})"
