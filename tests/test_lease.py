@@ -82,9 +82,9 @@ class Line:
         task = asyncio.create_task(arrive())
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
-        answer = await asyncio.shield(task)
+        await asyncio.wait([task])
         await _pass(fate.back)
-        return answer
+        return task.result()
 
 
 async def _pass(seconds: float) -> None:
@@ -322,6 +322,7 @@ async def test_a_record_of_ours_whose_answer_was_lost_is_given_up_on_the_way_out
     await a.stop()
     assert lease(cluster).spec.holder_identity == ""
     assert a.turns == []
+    assert messages(cluster) == []
 
 
 async def test_who_never_tried_to_hold_the_lease_leaves_without_a_word(cluster: MemoryCluster) -> None:
@@ -332,6 +333,14 @@ async def test_who_never_tried_to_hold_the_lease_leaves_without_a_word(cluster: 
     await a.stop()
     assert a.line.sent == before
     assert messages(cluster) == []
+
+
+async def test_a_request_gets_a_second_at_least(cluster: MemoryCluster) -> None:
+    a = Candidate(cluster, "a", lease_duration="1400ms", renew_deadline="1300ms", retry_period="100ms")
+    a.line.fate = lambda method: Fate(back=0.9)
+    a.start()
+    await asyncio.sleep(2)
+    assert a.leads
 
 
 async def test_an_answer_that_comes_after_its_time_wins_nothing(cluster: MemoryCluster) -> None:
@@ -432,7 +441,7 @@ async def test_an_answer_read_too_late_does_not_revive_a_leader(cluster: MemoryC
     clock = cast("SkewedClock", a.election._clock)
 
     def stand_still(method: str) -> Fate:
-        clock.skew += 11
+        clock.skew += 9
         a.line.fate = lambda method: Fate()
         return Fate()
 
@@ -524,6 +533,15 @@ async def test_a_release_that_fails_ends_in_time(cluster: MemoryCluster, fate: F
     assert asyncio.get_running_loop().time() <= 11
 
 
+async def test_a_release_with_slow_answers_ends_in_time(cluster: MemoryCluster) -> None:
+    a = Candidate(cluster, "a").start()
+    await asyncio.sleep(1)
+    a.line.fate = lambda method: Fate(back=4.9)
+    await a.stop()
+    assert lease(cluster).spec.holder_identity == ""
+    assert asyncio.get_running_loop().time() == 11
+
+
 async def test_a_lease_lost_for_lack_of_renewal_is_given_up_if_that_still_works(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
@@ -545,6 +563,17 @@ async def test_whoever_crashes_gives_the_lease_up(cluster: MemoryCluster) -> Non
         await a.ended()
     assert a.turns == [(0, "stopped")]
     assert lease(cluster).spec.holder_identity == ""
+
+
+async def test_nothing_is_left_running(cluster: MemoryCluster) -> None:
+    a = Candidate(cluster, "a")
+    before = asyncio.all_tasks()
+    fates = iter([CUT])
+    a.line.fate = lambda method: next(fates, Fate()) if method == "event" else Fate()
+    a.start()
+    await asyncio.sleep(1)
+    await a.stop()
+    assert asyncio.all_tasks() - a.line._under_way == before
 
 
 # -- what others see ---------------------------------------------------------------------------------------------------
