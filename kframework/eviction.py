@@ -17,7 +17,7 @@ from kframework.cluster import Cluster
 from kframework.effects import Eviction
 from kframework.errors import ClusterError
 from kframework.objects import Pod, PodCondition
-from kframework.outbox import Outbox, patch_status
+from kframework.outbox import Outbox
 from kframework.state.inbox import LastVictim, Message, PreemptionEnded
 from kframework.state.pods import PodInfo
 from kframework.state.waiting import WaitingPods
@@ -115,9 +115,13 @@ class EvictionTask:
             status="True",
             reason="PreemptionByScheduler",
             message=f"{self.eviction.profile}: preempting to accommodate a higher priority pod",
+            observed_generation=victim.generation,
         )
         try:
-            await patch_status(self._cluster, victim, condition)
+            refusal = await self._outbox.patch_status(victim, condition, None)
+            if refusal is not None:
+                raise refusal
+            self._outbox.check()
             await self._cluster.delete(Pod, victim.name, victim.namespace, uid=victim.uid)
         except ClusterError as error:
             if error.status == 404 or (error.status == 409 and await self._is_gone(victim)):

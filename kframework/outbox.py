@@ -1,46 +1,59 @@
-"""What the scheduler writes back, in the background: pod statuses first, events last.
+"""What the scheduler writes back in the background: statuses of pods in one lane, events in another.
 
-A later status of a pod replaces an earlier one that is still waiting, and a binding takes its place; what a pod says
-already is not written. A write that fails is logged and dropped: the next attempt says it again.
+A later status of a pod is merged into one that waits, and a binding takes its place; what a pod says already is not
+written. A write that fails for good is logged and dropped: the next attempt says it again. Events never hold up a
+status or a binding: they have writers, and on a real cluster a share of the requests, of their own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
+from random import Random
+
+import anyio
+from anyio.abc import TaskGroup
 
 from kframework.cluster import Cluster
 from kframework.errors import ClusterError
+from kframework.lane import Lane
 from kframework.objects import Event, PodCondition
 from kframework.state.pods import PendingPod, PodInfo
 
-__all__ = ["Outbox", "Written", "patch_status"]
+__all__ = ["Outbox", "Written"]
 
 _log = logging.getLogger(__name__)
 
-#: Events beyond this number are dropped, oldest first, as kube-scheduler's recorder does.
+#: How many writes are in flight at a time. At 50 requests a second, kube-scheduler's default, sixteen suffice unless
+#: one takes longer than a third of a second; more would only press an API server that is slower than that.
+STATUSES_AT_ONCE, EVENTS_AT_ONCE = 16, 8
+
+#: How many events may wait; further ones are dropped. As in kube-scheduler.
 MAX_EVENTS = 1000
 
-#: How long to wait before each further try to write a status, in seconds, and what is worth one: a conflict, an
-#: internal error, a service or a server that is not there. As in kube-scheduler.
-PAUSES = (0.01, 0.05, 0.25)
+#: How long to wait before each further try to write a status, in seconds, by how much at most that is stretched, and
+#: what is worth a try: a conflict, an internal error, a service or a server that is not there. As in kube-scheduler.
+PAUSES, JITTER = (0.01, 0.05, 0.25), 0.1
 WORTH_ANOTHER_TRY = frozenset({409, 500, 503, 0})
+
+#: The same of an event; only one that got no answer is worth another try.
+EVENT_TRIES, EVENT_PAUSE, EVENT_JITTER = 12, 10.0, 0.25
 
 #: Tells when something has been written: what went wrong, None if nothing did.
 Written = asyncio.Future[ClusterError | None]
 
 
 class _Status:
-    """What waits to be written about one pod."""
+    """What waits to be written about one pod; `wanted` until a binding takes its place."""
 
-    __slots__ = ("condition", "nominated_node_name", "pod", "written")
+    __slots__ = ("condition", "nominated_node_name", "pod", "wanted", "written")
 
     def __init__(self, pod: PodInfo) -> None:
         self.pod = pod
         self.condition: PodCondition | None = None
         self.nominated_node_name: str | None = None
+        self.wanted = True
         self.written: Written = asyncio.get_running_loop().create_future()
 
     def end(self, error: ClusterError | None) -> None:
@@ -48,78 +61,175 @@ class _Status:
             self.written.set_result(error)
 
 
-class Outbox:
-    """Writes that wait, and the one coroutine that makes them; it calls `on_empty` when it has made the last one."""
+class _Telling:
+    """An event on its way, and how often it was tried."""
 
-    def __init__(self, cluster: Cluster, on_empty: Callable[[], None] = lambda: None) -> None:
+    __slots__ = ("event", "tries")
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+        self.tries = 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.event.metadata.namespace}/{self.event.metadata.name}"
+
+
+class Outbox:
+    """Writes that wait, and those who make them; it calls `on_empty` when the last one is made.
+
+    `dropped` counts the events that were not written because too many waited.
+    """
+
+    def __init__(self, cluster: Cluster, random: Random, on_empty: Callable[[], None] = lambda: None) -> None:
         self._cluster = cluster
+        self._random = random
         self._on_empty = on_empty
-        self._statuses: dict[str, _Status] = {}
-        self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
-        self._woken = asyncio.Event()
-        self._writing = False
-        #: The pod whose status is being written.
-        self._patching = ""
+        self._statuses: Lane[_Status] = Lane(self._write_status, STATUSES_AT_ONCE, self._look)
+        self._events: Lane[_Telling] = Lane(self._write_event, EVENTS_AT_ONCE, self._look)
+        #: Events that got no answer and rest before their next try.
+        self._resting = 0
+        self._tasks: TaskGroup | None = None
+        self._full = self._stopped = False
+        self.dropped: int = 0
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> Written:
         """Write a pod's condition, its nominated node or both; None leaves as it is."""
-        status = self._statuses.get(pod.uid) or _Status(pod)
+        status = self._statuses.waiting(pod.uid) or _Status(pod)
         said = isinstance(pod, PendingPod) and _says(pod, condition, nominated_node_name)
-        if said and pod.uid not in self._statuses and pod.uid != self._patching:
+        if said and pod.uid not in self._statuses:
             status.end(None)
             return status.written
         status.pod = pod
         status.condition = condition or status.condition
         if nominated_node_name is not None:
             status.nominated_node_name = nominated_node_name
-        self._statuses[pod.uid] = status
-        self._woken.set()
+        self._statuses.put(pod.uid, status)
         return status.written
 
-    def drop_status(self, uid: str) -> None:
-        """Do not write what waits about this pod's status: it is being bound."""
-        status = self._statuses.pop(uid, None)
+    async def make_way(self, uid: str) -> None:
+        """Do not write what waits about this pod's status, and return when nothing is in flight: it is being bound.
+
+        A status that is refused is not tried again.
+        """
+        self._drop(uid)
+        status = self._statuses.in_flight(uid)
+        if status is not None:
+            status.wanted = False
+            await self._statuses.landed(uid)
+            self._drop(uid)
+
+    def _drop(self, uid: str) -> None:
+        status = self._statuses.drop(uid)
         if status is not None:
             status.end(None)
 
     def record(self, event: Event) -> None:
-        """Write an Event."""
-        self._events.append(event)
-        self._woken.set()
+        """Write an Event, or that its series has grown."""
+        telling = _Telling(event)
+        if len(self._events) + self._resting < MAX_EVENTS or self._events.waiting(telling.key) is not None:
+            self._events.put(telling.key, telling)
+            return
+        self.dropped += 1
+        if not self._full:
+            self._full = True
+            _log.warning("%d events wait to be written: until all are, further ones may be dropped", MAX_EVENTS)
+
+    def stop(self) -> None:
+        """Write nothing any more, whatever is asked for or waits; any thread may call this."""
+        self._stopped = True
+
+    def check(self) -> None:
+        """Raise ClusterError once nothing may be written any more."""
+        if self._stopped:
+            message = "this scheduler has stopped, or lost its lease, and writes nothing any more"
+            raise ClusterError(message, status=403, reason="Stopped")
 
     @property
     def empty(self) -> bool:
         """Whether everything has been written."""
-        return not (self._statuses or self._events or self._writing)
+        return self._statuses.idle and self._events.idle and not self._resting
 
     async def run(self) -> None:
         """Write for ever."""
-        while True:
-            await self._woken.wait()
-            self._woken.clear()
-            await self.flush()
+        async with anyio.create_task_group() as self._tasks:
+            self._tasks.start_soon(self._statuses.run)
+            self._tasks.start_soon(self._events.run)
 
-    async def flush(self) -> None:
-        """Write all that waits."""
-        self._writing = True
-        try:
-            while self._statuses or self._events:
-                if self._statuses:
-                    await self._write_status(self._statuses.pop(next(iter(self._statuses))))
-                else:
-                    await _made(self._cluster.record_event(self._events.popleft()))
-        finally:
-            self._writing = False
-        self._on_empty()
+    def _look(self) -> None:
+        if self._events.idle:
+            self._full = False
+        if self.empty:
+            self._on_empty()
+
+    # -- statuses --------------------------------------------------------------------------------------------------
 
     async def _write_status(self, status: _Status) -> None:
-        self._patching = status.pod.uid
-        error = await _made(patch_status(self._cluster, status.pod, status.condition, status.nominated_node_name))
-        self._patching = ""
-        status.end(error)
+        error: ClusterError | None = None
+        try:
+            error = await self._made(self._patched(status))
+        finally:
+            status.end(error)
+
+    async def _patched(self, status: _Status) -> None:
+        """Patch a status, if need be several times, while it is wanted; raises the last ClusterError."""
+        for pause in PAUSES:
+            try:
+                return await self._patch(status)
+            except ClusterError as error:
+                if error.status not in WORTH_ANOTHER_TRY or not status.wanted:
+                    raise
+            await asyncio.sleep(pause * (1 + JITTER * self._random.random()))
+            if not status.wanted:
+                return None
+        return await self._patch(status)
+
+    async def _patch(self, status: _Status) -> None:
+        self.check()
+        pod, condition, node_name = status.pod, status.condition, status.nominated_node_name
+        await self._cluster.patch_pod_status(
+            pod.namespace, pod.name, pod.uid, condition=condition, nominated_node_name=node_name
+        )
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    async def _write_event(self, telling: _Telling) -> None:
+        telling.tries += 1
+        error = await self._made(self._tell(telling.event))
+        if error is not None and _may_be_told_later(telling, error):
+            self._resting += 1
+            assert self._tasks is not None
+            self._tasks.start_soon(self._tell_again, telling)
+
+    async def _tell(self, event: Event) -> None:
+        self.check()
+        await self._cluster.record_event(event)
+
+    async def _tell_again(self, telling: _Telling) -> None:
+        """Let an event rest and try it again, unless more is to be told of it by now."""
+        await asyncio.sleep(EVENT_PAUSE * (1 + EVENT_JITTER * self._random.random()))
+        self._resting -= 1
+        if telling.key not in self._events:
+            self._events.put(telling.key, telling)
+        self._look()
+
+    async def _made(self, write: Awaitable[None]) -> ClusterError | None:
+        try:
+            await write
+        except ClusterError as error:
+            if error.status != 404 and error.reason != "AlreadyExists" and not self._stopped:
+                _log.warning("a write was refused: %s", error)
+            return error
+        return None
 
     def __repr__(self) -> str:
         return f"<Outbox {len(self._statuses)} statuses, {len(self._events)} events waiting>"
+
+
+def _may_be_told_later(telling: _Telling, error: ClusterError) -> bool:
+    """Tell whether to try an event again: it got no answer, or its series came before the late event itself."""
+    late = telling.event.series is not None and error.reason == "AlreadyExists"
+    return (error.status == 0 or late) and telling.tries < EVENT_TRIES
 
 
 def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: str | None) -> bool:
@@ -130,35 +240,3 @@ def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: 
         if condition is not None and old.type == condition.type
     )
     return nominated_node_name in (None, pod.status.nominated_node_name) and (condition is None or any(same))
-
-
-async def patch_status(
-    cluster: Cluster, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None = None
-) -> None:
-    """Write a pod's condition, its nominated node or both, if need be several times; raises the last ClusterError."""
-    for pause in PAUSES:
-        try:
-            return await _patched(cluster, pod, condition, nominated_node_name)
-        except ClusterError as error:
-            if error.status not in WORTH_ANOTHER_TRY:
-                raise
-        await asyncio.sleep(pause)
-    return await _patched(cluster, pod, condition, nominated_node_name)
-
-
-async def _patched(
-    cluster: Cluster, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None
-) -> None:
-    await cluster.patch_pod_status(
-        pod.namespace, pod.name, pod.uid, condition=condition, nominated_node_name=nominated_node_name
-    )
-
-
-async def _made(write: Awaitable[None]) -> ClusterError | None:
-    try:
-        await write
-    except ClusterError as error:
-        if error.status != 404:
-            _log.warning("a write was refused: %s", error)
-        return error
-    return None

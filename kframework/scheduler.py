@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from time import perf_counter
 from typing import Protocol, TypeVar
@@ -14,30 +13,31 @@ import anyio
 from anyio.abc import TaskGroup
 
 from kframework.binding import BindingCycle, contained
-from kframework.clock import Clock, rfc3339_micro
+from kframework.clock import Clock
 from kframework.cluster import Cluster
+from kframework.cluster_api import ClusterApi
 from kframework.config import Configuration
 from kframework.config import Extender as ExtenderSettings
 from kframework.decision import Binding, Decision
 from kframework.effects import Effects, Eviction, Reservation
+from kframework.event_recorder import EventRecorder
 from kframework.eviction import EvictionTask
 from kframework.extender import Extender
 from kframework.extenders import Extenders
 from kframework.http_line import HttpLine
-from kframework.objects import ApiObject, Event, Node, ObjectMeta, ObjectReference, Pod, PodCondition
+from kframework.objects import ApiObject, PodCondition
 from kframework.outbox import Outbox
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profiles import Profiles, compile_profiles
 from kframework.registry import Registry
 from kframework.state.inbox import Message
-from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.pods import PodInfo
 from kframework.status import Status
 from kframework.watched import watched_kinds
 
 __all__ = ["Engine", "Observer", "Scheduler"]
 
-T = TypeVar("T", bound=ApiObject)
 W = TypeVar("W")
 
 _log = logging.getLogger(__name__)
@@ -48,9 +48,6 @@ SLICE = 0.002
 #: How long a scheduler that stops lets binding cycles and evictions end, and then what waits be written, in seconds.
 #: Together half of what Kubernetes gives a pod to end.
 FINISHING, WRITING = 10.0, 5.0
-
-#: Longer event notes are cut, in bytes.
-_MAX_NOTE = 1024
 
 
 class Observer(Protocol):
@@ -91,35 +88,6 @@ class Engine(Protocol):
         ...
 
 
-class ClusterApi:
-    """The cluster's API as plugins get it."""
-
-    def __init__(self, cluster: Cluster, outbox: Outbox) -> None:
-        self._cluster = cluster
-        self._outbox = outbox
-
-    async def bind(self, pod: PendingPod, node_name: str) -> None:
-        """Bind the pod; its uid is a precondition."""
-        self._outbox.drop_status(pod.uid)
-        await self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
-
-    async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
-        """Read one object."""
-        return await self._cluster.get(kind, name, namespace)
-
-    async def create(self, obj: T) -> T:
-        """Create the object and return it as stored."""
-        return await self._cluster.create(obj)
-
-    async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        """Merge-patch the object and return it as stored."""
-        return await self._cluster.patch(kind, name, patch, namespace)
-
-    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "") -> None:
-        """Delete the object."""
-        await self._cluster.delete(kind, name, namespace)
-
-
 def over_http(settings: ExtenderSettings) -> Extender:
     """Make an extender that is asked over HTTP; raises ConfigError."""
     return Extender(settings, HttpLine(settings))
@@ -155,7 +123,8 @@ class Scheduler:
         self.kinds: list[type[ApiObject]] = watched_kinds(self.profiles)
         self._woken = asyncio.Event()
         # Whoever waits for the scheduler to settle must get to look again once everything is written.
-        self.outbox: Outbox = Outbox(cluster, on_empty=self._woken.set)
+        self.outbox: Outbox = Outbox(cluster, self.engine.seeds.generator("jitter"), on_empty=self._woken.set)
+        self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record)
         self.api: ClusterApi = ClusterApi(cluster, self.outbox)
         self.on_idle: Callable[[], None] = lambda: None
         self._observers = tuple(observers)
@@ -164,8 +133,6 @@ class Scheduler:
         self._cycles: TaskGroup | None = None
         self._under_way = 0  # binding cycles and evictions
         self._standing_by = self._stopping = False
-        self._host = socket.gethostname()
-        self._recorded = 0
 
     @property
     def settled(self) -> bool:
@@ -197,8 +164,9 @@ class Scheduler:
             try:
                 await self.extenders.start()
                 for _, plugin in self.profiles.plugins():
-                    await plugin.start()
+                    await contained(plugin.start())
                 tasks.start_soon(self.outbox.run)
+                tasks.start_soon(self.recorder.run)
                 tasks.start_soon(self.cluster.watch, self.kinds, self.engine.offer)
                 async with anyio.create_task_group() as self._cycles:
                     await self._loop()
@@ -301,7 +269,7 @@ class Scheduler:
             observer.bound(binding)
 
     async def _bind_by_extenders(self, reservation: Reservation) -> Status | None:
-        self.outbox.drop_status(reservation.pod.uid)
+        await self.outbox.make_way(reservation.pod.uid)
         return await self.extenders.bind(reservation.pod, reservation.node_name)
 
     async def _announce(self, reservation: Reservation) -> None:
@@ -325,22 +293,7 @@ class Scheduler:
         related: PodInfo | None = None,
     ) -> None:
         """Record an Event about the pod on behalf of a profile."""
-        self._recorded += 1
-        now = self.clock.now()
-        self.outbox.record(
-            Event(
-                metadata=ObjectMeta(name=f"{pod.name}.{int(now * 1e9) + self._recorded:x}", namespace=pod.namespace),
-                event_time=rfc3339_micro(now),
-                reporting_controller=profile,
-                reporting_instance=f"{profile}-{self._host}",
-                action=action,
-                reason=reason,
-                regarding=_reference(pod),
-                related=_reference(related) if related is not None else None,
-                note=_cut(note),
-                type="Warning" if warning else "Normal",
-            )
-        )
+        self.recorder.record(profile, pod, reason=reason, action=action, note=note, warning=warning, related=related)
 
     def evict(self, eviction: Eviction) -> None:
         """Start sending the victims of a preemption away."""
@@ -369,15 +322,3 @@ async def _guarded(coroutine: Coroutine[object, object, None]) -> None:
         await contained(coroutine)
     except Exception:
         _log.exception("a coroutine spawned by a plugin failed")
-
-
-def _reference(pod: PodInfo) -> ObjectReference:
-    return ObjectReference(api_version="v1", kind="Pod", name=pod.name, namespace=pod.namespace, uid=pod.uid)
-
-
-def _cut(note: str) -> str:
-    """Cut a note as kube-scheduler does: 1024 bytes, the end marked."""
-    encoded = note.encode()
-    if len(encoded) <= _MAX_NOTE:
-        return note
-    return encoded[: _MAX_NOTE - 4].decode(errors="ignore") + " ..."

@@ -1,64 +1,89 @@
-"""The outbox writes statuses first and events last, and nothing that need not be written."""
+"""The outbox writes what is to be written, once, in order for each pod, and events in nobody's way."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from random import Random
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.errors import ClusterError
-from kframework.objects import Event, ObjectMeta, Pod, PodCondition
-from kframework.outbox import MAX_EVENTS, Outbox
-from kframework.state.pods import Interned, PendingPod
+from kframework.objects import ApiObject, Event, EventSeries, ObjectMeta, Pod, PodCondition
+from kframework.outbox import EVENT_TRIES, EVENTS_AT_ONCE, MAX_EVENTS, STATUSES_AT_ONCE, Outbox, Written
+from kframework.state.pods import Interned, PendingPod, PodInfo
 from kframework.testing import make_pod
 
 FALSE = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message="no room")
 EVICTED = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
+SLOW = Fault(delay=1.0)
 
 
 class Desk:
-    """An outbox in front of a cluster that notes the calls."""
+    """An outbox in front of a cluster that notes the calls and when they came; `emptied` says when it was empty."""
 
     def __init__(self) -> None:
-        self.cluster = MemoryCluster(LoopClock(asyncio.get_running_loop()), [make_pod("p"), make_pod("q")])
+        self.loop = asyncio.get_running_loop()
+        self.cluster = MemoryCluster(LoopClock(self.loop), map(make_pod, ["p", "q", *map(str, range(30))]))
         self.calls: list[str] = []
-        self.cluster.faults.append(lambda method, kind, namespace, name: self.calls.append(f"{method} {name}"))
-        self.outbox = Outbox(self.cluster)
+        self.times: list[float] = []
+        self.faults: dict[str, Fault | Iterable[Fault | None]] = {}
+        self.emptied: list[float] = []
+        self.cluster.faults.append(self._called)
+        self._empty = asyncio.Event()
+        self.outbox = Outbox(self.cluster, Random(0), self._note_empty)
+
+    def _note_empty(self) -> None:
+        self.emptied.append(self.loop.time())
+        self._empty.set()
+
+    def _called(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
+        self.calls.append(f"{method} {name}")
+        self.times.append(self.loop.time())
+        fault = self.faults.get(method)
+        return fault if fault is None or isinstance(fault, Fault) else next(iter(fault), None)
 
     def pod(self, name: str) -> PendingPod:
         return PendingPod(self.cluster.read(Pod, name, "default"), Interned())
 
-    def fail(self, fault: Fault, method: str) -> None:
-        self.cluster.faults.append(lambda called, *_: fault if called == method else None)
+    def patch(self, name: str, condition: PodCondition | None = FALSE, node_name: str | None = None) -> Written:
+        return self.outbox.patch_status(self.pod(name), condition, node_name)
+
+    async def written(self) -> None:
+        """Wait until all is written."""
+        self._empty.clear()
+        if not self.outbox.empty:
+            await self._empty.wait()
 
 
-def event(name: str) -> Event:
-    return Event(metadata=ObjectMeta(name=name, namespace="default"), event_time="2026-01-01T00:00:00.000000Z")
+def event(name: str, count: int = 0) -> Event:
+    time = "2026-01-01T00:00:00.000000Z"
+    series = EventSeries(count=count, last_observed_time=time) if count else None
+    return Event(metadata=ObjectMeta(name=name, namespace="default"), event_time=time, series=series)
+
+
+def refused(status: int, reason: str = "") -> Fault:
+    return Fault(error=ClusterError("no", status=status, reason=reason))
 
 
 def at_a_desk(work: Callable[[Desk], Coroutine[object, object, None]]) -> None:
     async def main() -> None:
-        await work(Desk())
+        desk = Desk()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(desk.outbox.run)
+            await work(desk)
+            tasks.cancel_scope.cancel()
 
     run_virtual(main)
 
 
-def test_statuses_come_before_events() -> None:
-    async def work(desk: Desk) -> None:
-        desk.outbox.record(event("e"))
-        for name in "pq":
-            desk.outbox.patch_status(desk.pod(name), FALSE, None)
-        assert not desk.outbox.empty
-        await desk.outbox.flush()
-        assert desk.outbox.empty
-        assert desk.calls == ["patch_pod_status p", "patch_pod_status q", "record_event e"]
-
-    at_a_desk(work)
+# -- statuses ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -75,8 +100,8 @@ def test_a_later_status_is_merged_into_the_one_that_waits(
 ) -> None:
     async def work(desk: Desk) -> None:
         for condition, nominated in patches:
-            desk.outbox.patch_status(desk.pod("p"), condition, nominated)
-        await desk.outbox.flush()
+            desk.patch("p", condition, nominated)
+        await desk.written()
         assert desk.calls == ["patch_pod_status p"]
         status = desk.pod("p").status
         assert ([c.message for c in status.conditions], status.nominated_node_name) == ([message], node)
@@ -86,8 +111,7 @@ def test_a_later_status_is_merged_into_the_one_that_waits(
 
 def test_what_the_pod_says_already_is_not_written() -> None:
     async def work(desk: Desk) -> None:
-        desk.outbox.patch_status(desk.pod("p"), FALSE, "a")
-        await desk.outbox.flush()
+        await desk.patch("p", FALSE, "a")
         pod = desk.pod("p")
         desk.outbox.patch_status(pod, FALSE, None)
         desk.outbox.patch_status(pod, replace(FALSE, observed_generation=7), "a")
@@ -96,32 +120,33 @@ def test_what_the_pod_says_already_is_not_written() -> None:
         for condition, nominated in ((replace(FALSE, message="else"), None), (FALSE, ""), (EVICTED, None)):
             desk.outbox.patch_status(pod, condition, nominated)
             assert not desk.outbox.empty
-            desk.outbox.drop_status(pod.uid)
+            await desk.outbox.make_way(pod.uid)
 
     at_a_desk(work)
 
 
-def test_what_undoes_a_write_under_way_is_written() -> None:
+def test_statuses_are_written_side_by_side_but_not_too_many_at_a_time() -> None:
     async def work(desk: Desk) -> None:
-        desk.fail(Fault(delay=1.0), "patch_pod_status")
+        desk.faults["patch_pod_status"] = SLOW
+        for number in range(STATUSES_AT_ONCE + 1):
+            desk.patch(str(number))
+        await desk.written()
+        assert desk.times == [0.0] * STATUSES_AT_ONCE + [1.0]
+
+    at_a_desk(work)
+
+
+def test_of_one_pod_one_write_is_in_flight_at_a_time() -> None:
+    async def work(desk: Desk) -> None:
+        desk.faults["patch_pod_status"] = SLOW
         pod = desk.pod("p")
         desk.outbox.patch_status(pod, None, "a")
-        flushed = asyncio.ensure_future(desk.outbox.flush())
         await asyncio.sleep(0.5)
-        desk.outbox.patch_status(pod, None, "")
-        await flushed
-        assert desk.pod("p").status.nominated_node_name == ""
-
-    at_a_desk(work)
-
-
-def test_a_binding_takes_the_place_of_a_waiting_status() -> None:
-    async def work(desk: Desk) -> None:
-        desk.outbox.patch_status(desk.pod("p"), FALSE, "a")
-        desk.outbox.drop_status(desk.pod("p").uid)
-        desk.outbox.drop_status("unknown")
-        await desk.outbox.flush()
-        assert desk.calls == []
+        desk.outbox.patch_status(pod, None, "b")
+        desk.outbox.patch_status(pod, None, "")  # what the pod says, but not for long
+        await desk.written()
+        assert (desk.times, desk.pod("p").status.nominated_node_name) == ([0.0, 1.0], "")
+        assert desk.emptied == [2.0]
 
     at_a_desk(work)
 
@@ -129,74 +154,268 @@ def test_a_binding_takes_the_place_of_a_waiting_status() -> None:
 @pytest.mark.parametrize(
     ("status", "tries", "logged"), [(404, 1, 0), (403, 1, 1), (409, 4, 1), (500, 4, 1), (503, 4, 1), (0, 4, 1)]
 )
-def test_a_write_that_fails_is_logged_and_dropped(
+def test_a_status_that_cannot_be_written_is_logged_and_dropped(
     status: int, tries: int, logged: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(desk: Desk) -> None:
-        desk.fail(Fault(error=ClusterError("no", status=status)), "patch_pod_status")
-        desk.outbox.patch_status(desk.pod("p"), FALSE, None)
-        desk.outbox.record(event("e"))
-        await desk.outbox.flush()
-        assert desk.calls == ["patch_pod_status p"] * tries + ["record_event e"]
-        assert asyncio.get_running_loop().time() == (pytest.approx(0.31) if tries == 4 else 0)
+        desk.faults["patch_pod_status"] = refused(status)
+        error = await desk.patch("p")
+        assert error is not None and error.status == status
+        assert desk.calls == ["patch_pod_status p"] * tries
+        pauses = [after - before for before, after in zip(desk.times, desk.times[1:], strict=False)]
+        for pause, least in zip(pauses, (0.01, 0.05, 0.25), strict=False):
+            assert least <= pause <= 1.1 * least + 1e-9
 
     with caplog.at_level(logging.WARNING):
         at_a_desk(work)
-    assert [record.getMessage() for record in caplog.records] == ["a write was refused: no"] * logged
+    assert caplog.messages == ["a write was refused: no"] * logged
 
 
 def test_a_status_that_is_refused_once_is_written_all_the_same() -> None:
     async def work(desk: Desk) -> None:
-        faults = [Fault(error=ClusterError("no", status=500))]
-        desk.cluster.faults.append(lambda *_: faults.pop() if faults else None)
-        written = desk.outbox.patch_status(desk.pod("p"), None, "a")
-        await desk.outbox.flush()
+        desk.faults["patch_pod_status"] = iter([refused(500)])
+        assert await desk.patch("p", None, "a") is None
         assert desk.pod("p").status.nominated_node_name == "a"
-        assert await written is None
 
     at_a_desk(work)
 
 
 def test_whoever_asked_for_a_status_is_told_what_became_of_it() -> None:
     async def work(desk: Desk) -> None:
-        refused = ClusterError("no", status=403)
-        assert await desk.outbox.patch_status(desk.pod("p"), None, "") is None, "there is nothing to write"
-        first = desk.outbox.patch_status(desk.pod("p"), None, "a")
-        assert desk.outbox.patch_status(desk.pod("p"), FALSE, None) is first, "they are one write"
-        dropped = desk.outbox.patch_status(desk.pod("q"), FALSE, None)
-        desk.outbox.drop_status(desk.pod("q").uid)
+        assert await desk.patch("p", None, "") is None, "there is nothing to write"
+        first = desk.patch("p", None, "a")
+        assert desk.patch("p") is first, "they are one write"
+        dropped = desk.patch("q")
+        await desk.outbox.make_way(desk.pod("q").uid)
         assert await dropped is None
-        desk.fail(Fault(error=refused), "patch_pod_status")
-        await desk.outbox.flush()
-        assert await first is refused
-        given_up = desk.outbox.patch_status(desk.pod("p"), None, "b")
+        desk.faults["patch_pod_status"] = refused(403)
+        error = await first
+        assert error is not None and error.status == 403
+        given_up = desk.patch("p", None, "b")
         given_up.cancel()
-        await desk.outbox.flush()
+        await desk.written()
 
     at_a_desk(work)
 
 
-def test_too_many_events_push_out_the_oldest() -> None:
+# -- a binding takes the place of a status --------------------------------------------------------------------------
+
+
+def test_a_binding_takes_the_place_of_a_waiting_status() -> None:
     async def work(desk: Desk) -> None:
-        for number in range(MAX_EVENTS + 2):
+        desk.patch("p", FALSE, "a")
+        await desk.outbox.make_way(desk.pod("p").uid)
+        await desk.outbox.make_way("unknown")
+        assert desk.outbox.empty
+        await asyncio.sleep(1)
+        assert desk.calls == []
+
+    at_a_desk(work)
+
+
+def test_a_binding_waits_for_the_status_in_flight_and_drops_the_one_behind_it() -> None:
+    """Else the pod's condition could say that it is unschedulable after it was bound."""
+
+    async def work(desk: Desk) -> None:
+        desk.faults["patch_pod_status"] = SLOW
+        first = desk.patch("p")
+        await asyncio.sleep(0.5)
+        second = desk.patch("p", replace(FALSE, message="newer"))
+        await desk.outbox.make_way(desk.pod("p").uid)
+        assert desk.loop.time() == 1.0
+        assert (await first, await second) == (None, None)
+        await desk.written()
+        assert desk.calls == ["patch_pod_status p"]
+
+    at_a_desk(work)
+
+
+@pytest.mark.parametrize(("delay", "tries"), [(1.0, 1), (0.0, 2)], ids=["while it is tried", "while it rests"])
+def test_a_status_that_is_refused_is_not_tried_again_when_a_binding_waits(delay: float, tries: int) -> None:
+    async def work(desk: Desk) -> None:
+        desk.faults["patch_pod_status"] = Fault(error=ClusterError("no", status=500), delay=delay)
+        desk.patch("p")
+        await asyncio.sleep(0.03)
+        await desk.outbox.make_way(desk.pod("p").uid)
+        assert len(desk.calls) == tries
+        await desk.written()
+        assert len(desk.calls) == tries
+
+    at_a_desk(work)
+
+
+def test_a_binding_waits_for_no_event_and_no_other_pod() -> None:
+    async def work(desk: Desk) -> None:
+        desk.faults |= {"record_event": Fault(delay=60.0), "patch_pod_status": SLOW}
+        for number in range(30):
+            desk.patch(str(number))
             desk.outbox.record(event(f"e{number}"))
-        await desk.outbox.flush()
-        assert desk.calls[0] == "record_event e2"
-        assert len(desk.calls) == MAX_EVENTS
+        await asyncio.sleep(0.5)
+        await desk.outbox.make_way(desk.pod("p").uid)
+        await desk.outbox.make_way(desk.pod("29").uid)
+        assert desk.loop.time() == 0.5
 
     at_a_desk(work)
 
 
-def test_it_writes_whenever_there_is_something_to_write() -> None:
+# -- events --------------------------------------------------------------------------------------------------------
+
+
+def test_events_never_hold_up_a_status() -> None:
     async def work(desk: Desk) -> None:
-        emptied: list[int] = []
-        desk.outbox = Outbox(desk.cluster, on_empty=lambda: emptied.append(len(desk.calls)))
-        task = asyncio.ensure_future(desk.outbox.run())
-        for name in ("e", "f"):
-            desk.outbox.record(event(name))
-            await asyncio.sleep(1.0)
-        assert desk.calls == ["record_event e", "record_event f"]
-        assert emptied == [1, 2]
-        task.cancel()
+        desk.faults["record_event"] = Fault(delay=60.0)
+        for number in range(100):
+            desk.outbox.record(event(f"e{number}"))
+        await asyncio.sleep(0.5)
+        assert desk.calls == [f"record_event e{number}" for number in range(EVENTS_AT_ONCE)]
+        assert await desk.patch("p") is None
+        assert desk.loop.time() == 0.5
+
+    at_a_desk(work)
+
+
+def test_of_one_event_one_write_is_in_flight_at_a_time_and_the_last_one_counts() -> None:
+    async def work(desk: Desk) -> None:
+        desk.faults["record_event"] = SLOW
+        desk.outbox.record(event("e"))
+        await asyncio.sleep(0.5)
+        for count in (2, 3):
+            desk.outbox.record(event("e", count))
+        await desk.written()
+        assert desk.times == [0.0, 1.0]
+        assert desk.cluster.read(Event, "e", "default").series == event("e", 3).series
+
+    at_a_desk(work)
+
+
+@pytest.mark.parametrize(
+    ("fault", "counts", "tries", "logged"),
+    [
+        (refused(0), (0,), EVENT_TRIES, EVENT_TRIES),
+        (refused(500), (0,), 1, 1),
+        (refused(403), (2,), 1, 1),
+        (refused(404), (0,), 1, 0),
+        (refused(409, "AlreadyExists"), (0,), 1, 0),
+        (refused(409, "AlreadyExists"), (2,), EVENT_TRIES, 0),
+    ],
+)
+def test_an_event_without_an_answer_is_tried_again_and_again_and_any_other_is_not(
+    fault: Fault, counts: tuple[int, ...], tries: int, logged: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(desk: Desk) -> None:
+        desk.faults["record_event"] = fault
+        for count in counts:
+            desk.outbox.record(event("e", count))
+        await desk.written()
+        pauses = [after - before for before, after in zip(desk.times, desk.times[1:], strict=False)]
+        assert len(desk.calls) == tries
+        assert all(10.0 <= pause <= 12.5 for pause in pauses)
+        assert len(desk.emptied) == 1
+
+    with caplog.at_level(logging.WARNING):
+        at_a_desk(work)
+    assert caplog.messages == ["a write was refused: no"] * logged
+
+
+def test_an_event_that_rests_holds_up_no_other_and_gives_way_to_what_grew_of_it() -> None:
+    async def work(desk: Desk) -> None:
+        desk.faults["record_event"] = iter([refused(0)] * EVENTS_AT_ONCE)
+        for number in range(EVENTS_AT_ONCE + 1):
+            desk.outbox.record(event(f"e{number}"))
+        await asyncio.sleep(1.0)
+        assert desk.calls[-1] == f"record_event e{EVENTS_AT_ONCE}" and not desk.outbox.empty
+        desk.faults["record_event"] = Fault(delay=60.0)
+        desk.outbox.record(event("e0", 2))
+        await desk.written()
+        assert desk.calls.count("record_event e0") == 2
+        assert desk.cluster.read(Event, "e0", "default").series is not None
+        assert all(desk.calls.count(f"record_event e{number}") == 2 for number in range(1, EVENTS_AT_ONCE))
+
+    at_a_desk(work)
+
+
+def test_too_many_events_are_dropped_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def work(desk: Desk) -> None:
+        for _ in range(2):
+            for number in range(MAX_EVENTS + 2):
+                desk.outbox.record(event(f"e{number}"))
+            desk.outbox.record(event("e7", 2))  # one that waits already may grow
+            await desk.written()
+        assert desk.outbox.dropped == 4
+        assert len(desk.calls) == 2 * MAX_EVENTS
+        assert desk.cluster.read(Event, "e7", "default").series is not None
+
+    with caplog.at_level(logging.WARNING):
+        at_a_desk(work)
+    line = "1000 events wait to be written: until all are, further ones may be dropped"
+    assert caplog.messages == [line, line]
+
+
+def test_events_that_rest_take_room_too(caplog: pytest.LogCaptureFixture) -> None:
+    async def work(desk: Desk) -> None:
+        desk.faults["record_event"] = refused(0)
+        for number in range(2 * MAX_EVENTS):
+            desk.outbox.record(event(f"e{number}"))
+            await asyncio.sleep(0)
+        assert desk.outbox.dropped >= MAX_EVENTS - EVENTS_AT_ONCE
+
+    at_a_desk(work)
+
+
+# -- the end -------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_written_once_it_is_stopped(caplog: pytest.LogCaptureFixture) -> None:
+    async def work(desk: Desk) -> None:
+        desk.faults["patch_pod_status"] = refused(500)
+        desk.faults["record_event"] = refused(0)
+        resting = desk.patch("p")
+        desk.outbox.record(event("resting"))
+        await asyncio.sleep(0.03)
+        waiting = desk.patch("q")
+        desk.outbox.record(event("waiting"))
+        calls = list(desk.calls)
+        stopping = threading.Thread(target=desk.outbox.stop)
+        stopping.start()
+        stopping.join()
+        for written in (resting, waiting, desk.patch("1")):
+            error = await written
+            assert error is not None and error.reason == "Stopped"
+        desk.outbox.record(event("later"))
+        await desk.written()
+        assert desk.calls == calls
+        with pytest.raises(ClusterError, match="lost its lease"):
+            desk.outbox.check()
+
+    with caplog.at_level(logging.WARNING):
+        at_a_desk(work)
+    assert caplog.messages == ["a write was refused: no"], "what came before"
+
+
+@pytest.mark.parametrize("delay", [0.0, 1.0], ids=["resting", "in flight"])
+def test_a_run_that_is_cancelled_lets_nobody_wait(delay: float) -> None:
+    async def main() -> None:
+        desk = Desk()
+        desk.faults["patch_pod_status"] = Fault(error=ClusterError("no", status=0), delay=delay)
+        running = asyncio.ensure_future(desk.outbox.run())
+        written = desk.patch("p")
+        await asyncio.sleep(0.03)
+        binding = asyncio.ensure_future(desk.outbox.make_way(desk.pod("p").uid))
+        await asyncio.sleep(0)
+        running.cancel()
+        await binding
+        assert await written is None
+        assert desk.outbox.empty
+
+    run_virtual(main)
+
+
+def test_a_pod_on_a_node_is_patched_whatever_it_says() -> None:
+    """Of such a pod too little is known to tell."""
+
+    async def work(desk: Desk) -> None:
+        running = PodInfo(make_pod("p", node_name="n"), Interned())
+        assert await desk.outbox.patch_status(running, None, "") is None
+        assert desk.calls == ["patch_pod_status p"]
 
     at_a_desk(work)

@@ -90,40 +90,6 @@ def test_it_follows_what_its_plugins_watch() -> None:
     running(work, watching)
 
 
-def test_events_have_the_form_that_kubernetes_wants() -> None:
-    result = run(plugin("A", filter=lambda state, pod, node: unschedulable("no")), pods=[make_pod(), make_pod("two")])
-    event, other = result.events
-    assert event.metadata.namespace == "default"
-    assert event.metadata.name.startswith("pod.") and event.metadata.name != other.metadata.name
-    assert event.event_time == "2026-01-01T00:00:00.000000Z"
-    assert event.reporting_controller == "default-scheduler"
-    assert event.reporting_instance.startswith("default-scheduler-")
-    assert (event.type, event.reason, event.action) == ("Warning", "FailedScheduling", "Scheduling")
-    regarding = event.regarding
-    assert (regarding.api_version, regarding.kind, regarding.namespace, regarding.name) == (
-        "v1",
-        "Pod",
-        "default",
-        "pod",
-    )
-    assert event.related is None
-
-
-@pytest.mark.parametrize(
-    ("reason", "size"), [("x" * 900, None), ("x" * 2000, 1024), ("é" * 900, 1024), ("x" + "é" * 900, 1023)]
-)
-def test_long_notes_are_cut_and_messages_are_not(reason: str, size: int | None) -> None:
-    result = run(plugin("A", filter=unschedulable(reason)))
-    message = f"0/1 nodes are available: 1 {reason}."
-    assert result.message_of("pod") == message
-    ((_, note),) = result.events_on("pod")
-    if size is None:
-        assert note == message
-    else:
-        assert note.endswith(" ...") and message.startswith(note.removesuffix(" ..."))
-        assert 1020 < len(note.encode()) <= 1024
-
-
 def test_what_a_plugin_spawns_runs_beside_the_scheduler(caplog: pytest.LogCaptureFixture) -> None:
     log: list[str] = []
 
@@ -167,6 +133,22 @@ def test_a_plugin_that_awaits_what_it_cancelled_itself_stops_nobody_else(
         assert "what it awaited was cancelled" in result.message_of("pod")
     else:
         assert result.place_of("pod") == "bound"
+
+
+def test_a_plugin_whose_start_awaits_what_was_cancelled_ends_the_scheduler_with_an_error() -> None:
+    """The scheduler's own task is not cancelled: it would end without a word."""
+
+    async def start(self: Plugin) -> None:
+        await awaits_what_was_cancelled()
+
+    async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
+        raise AssertionError("the scheduler runs")
+
+    made = plugin("A", filter=None)
+    made.start = start  # type: ignore[method-assign]  # made here
+    with pytest.raises(ExceptionGroup) as raised:
+        running(work, made)
+    assert raised.group_contains(RuntimeError, match="what it awaited was cancelled")
 
 
 def test_a_status_that_waits_is_not_written_after_the_binding() -> None:

@@ -106,6 +106,7 @@ class PodInfo:
         "claim_statuses",
         "claims",
         "disrupted",
+        "generation",
         "label_class",
         "name",
         "node_name",
@@ -123,6 +124,7 @@ class PodInfo:
         metadata, spec = pod.metadata, pod.spec
         self.uid: str = metadata.uid
         self.name: str = metadata.name
+        self.generation: int = metadata.generation
         self.template: PodTemplate = interned.template(spec)
         self.terminating: bool = metadata.deletion_timestamp is not None
         self.label_class: LabelClass = interned.label_class(metadata.namespace, metadata.labels, self.terminating)

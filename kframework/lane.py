@@ -1,0 +1,95 @@
+"""Writes that wait for their turn: some side by side, but never two of one key, so that they land in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+import anyio
+
+__all__ = ["Lane"]
+
+W = TypeVar("W")
+
+
+class Lane(Generic[W]):
+    """Makes at most `limit` writes at a time, first come, first served; `on_idle` is called after the last one.
+
+    A write that is put while one of its key waits takes that one's place; while one of its key is in flight, it waits
+    for the end of that and then goes to the tail. `write` raises nothing.
+    """
+
+    def __init__(self, write: Callable[[W], Awaitable[None]], limit: int, on_idle: Callable[[], None]) -> None:
+        self._write = write
+        self._limit = limit
+        self._on_idle = on_idle
+        self._waiting: dict[str, W] = {}
+        #: The keys whose turn it is next. One that was dropped meanwhile, or is in flight, is passed over.
+        self._turns: asyncio.Queue[str] = asyncio.Queue()
+        self._in_flight: dict[str, W] = {}
+        self._landings: dict[str, asyncio.Event] = {}
+
+    def put(self, key: str, write: W) -> None:
+        """Let a write wait for its turn."""
+        if key not in self._waiting and key not in self._in_flight:
+            self._turns.put_nowait(key)
+        self._waiting[key] = write
+
+    def waiting(self, key: str) -> W | None:
+        """Return the write that waits under a key."""
+        return self._waiting.get(key)
+
+    def in_flight(self, key: str) -> W | None:
+        """Return the write of this key that is in flight."""
+        return self._in_flight.get(key)
+
+    def drop(self, key: str) -> W | None:
+        """Do not make the write that waits under this key; return it."""
+        return self._waiting.pop(key, None)
+
+    async def landed(self, key: str) -> None:
+        """Wait until the write of this key that is in flight has ended, if there is one."""
+        if key in self._in_flight:
+            await self._landings.setdefault(key, asyncio.Event()).wait()
+
+    async def run(self) -> None:
+        """Write for ever."""
+        async with anyio.create_task_group() as writers:
+            for _ in range(self._limit):
+                writers.start_soon(self._take_turns)
+
+    async def _take_turns(self) -> None:
+        while True:
+            key = await self._turns.get()
+            if key in self._waiting and key not in self._in_flight:
+                await self._make(key, self._waiting.pop(key))
+
+    async def _make(self, key: str, write: W) -> None:
+        self._in_flight[key] = write
+        try:
+            await self._write(write)
+        finally:
+            del self._in_flight[key]
+            if self._landings and (landing := self._landings.pop(key, None)) is not None:
+                landing.set()
+            if key in self._waiting:
+                self._turns.put_nowait(key)
+        if self.idle:
+            self._on_idle()
+
+    def __contains__(self, key: str) -> bool:
+        """Whether something waits or is in flight under this key."""
+        return key in self._waiting or key in self._in_flight
+
+    def __len__(self) -> int:
+        """Count the writes that wait; those in flight are no longer among them."""
+        return len(self._waiting)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing is in flight."""
+        return not (self._waiting or self._in_flight)
+
+    def __repr__(self) -> str:
+        return f"<Lane {len(self._waiting)} waiting, {len(self._in_flight)} in flight>"

@@ -1,0 +1,175 @@
+"""Events have the form that Kubernetes wants, and come as series where they come again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from kframework import unschedulable
+from kframework.clock import LoopClock, run_virtual
+from kframework.event_recorder import EventRecorder
+from kframework.event_series import REFRESH, SILENCE
+from kframework.objects import Event
+from kframework.state.pods import Interned, PendingPod, PodInfo
+from kframework.testing import make_pod
+from tests.extension_points.scripted import plugin, run
+
+
+class Recording:
+    """A recorder whose events are kept with their times."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.written: list[tuple[float, Event]] = []
+        self.recorder = EventRecorder(LoopClock(self.loop), self._write)
+
+    def _write(self, event: Event) -> None:
+        self.written.append((self.loop.time(), event))
+
+    @property
+    def counts(self) -> list[tuple[float, int]]:
+        """When something was written, and of how many events; 0 for a single one."""
+        return [(at, event.series.count if event.series else 0) for at, event in self.written]
+
+    def fail(self, pod: PodInfo, note: str = "no room") -> None:
+        self.recorder.record(
+            "default-scheduler", pod, reason="FailedScheduling", action="Scheduling", note=note, warning=True
+        )
+
+
+def recording(work: Callable[[Recording], Coroutine[object, object, None]]) -> None:
+    async def main() -> None:
+        rig = Recording()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(rig.recorder.run)
+            await work(rig)
+            tasks.cancel_scope.cancel()
+
+    run_virtual(main)
+
+
+def pending(name: str = "pod", version: str = "7") -> PendingPod:
+    pod = make_pod(name)
+    return PendingPod(replace(pod, metadata=replace(pod.metadata, resource_version=version)), Interned())
+
+
+def test_events_have_the_form_that_kubernetes_wants() -> None:
+    result = run(plugin("A", filter=lambda state, pod, node: unschedulable("no")), pods=[make_pod(), make_pod("two")])
+    event, other = result.events
+    assert event.metadata.namespace == "default"
+    name, _, nanoseconds = event.metadata.name.rpartition(".")
+    assert name == "pod"
+    assert abs(int(nanoseconds, 16) - 1767225600 * 10**9) < 1000
+    assert event.metadata.name != other.metadata.name
+    assert event.event_time == "2026-01-01T00:00:00.000000Z"
+    assert event.reporting_controller == "default-scheduler"
+    assert event.reporting_instance.startswith("default-scheduler-")
+    assert (event.type, event.reason, event.action) == ("Warning", "FailedScheduling", "Scheduling")
+    assert event.series is None and event.related is None
+    regarding = event.regarding
+    assert (regarding.api_version, regarding.kind, regarding.namespace, regarding.name) == (
+        "v1",
+        "Pod",
+        "default",
+        "pod",
+    )
+    assert regarding.uid == result.pod("pod").metadata.uid
+    assert regarding.resource_version, "the version in which the pod was tried"
+
+
+def test_no_two_events_of_a_moment_have_one_name() -> None:
+    async def work(rig: Recording) -> None:
+        for version in range(100):
+            rig.fail(pending(version=str(version)))
+        assert len({event.metadata.name for _, event in rig.written}) == 100
+
+    recording(work)
+
+
+@pytest.mark.parametrize(("length", "named_after"), [(236, "name"), (237, "uid"), (253, "uid")])
+def test_a_name_that_would_be_too_long_is_the_uid(length: int, named_after: str) -> None:
+    async def work(rig: Recording) -> None:
+        pod = pending("x" * length)
+        rig.fail(pod)
+        ((_, event),) = rig.written
+        assert event.metadata.name.rpartition(".")[0] == (pod.name if named_after == "name" else pod.uid)
+        assert len(event.metadata.name) <= 253
+
+    recording(work)
+
+
+def test_who_is_related_is_named() -> None:
+    async def work(rig: Recording) -> None:
+        victim, preemptor = PodInfo(make_pod("victim"), Interned()), pending("urgent")
+        rig.recorder.record("s", victim, reason="Preempted", action="Preempting", note="", related=preemptor)
+        ((_, event),) = rig.written
+        assert (event.type, event.regarding.name, event.regarding.resource_version) == ("Normal", "victim", "")
+        assert event.related is not None
+        assert (event.related.name, event.related.resource_version) == ("urgent", "7")
+
+    recording(work)
+
+
+@pytest.mark.parametrize(
+    ("reason", "size"), [("x" * 900, None), ("x" * 2000, 1024), ("é" * 900, 1024), ("x" + "é" * 900, 1023)]
+)
+def test_long_notes_are_cut_and_messages_are_not(reason: str, size: int | None) -> None:
+    result = run(plugin("A", filter=unschedulable(reason)))
+    message = f"0/1 nodes are available: 1 {reason}."
+    assert result.message_of("pod") == message
+    ((_, note),) = result.events_on("pod")
+    if size is None:
+        assert note == message
+    else:
+        assert note.endswith(" ...") and message.startswith(note.removesuffix(" ..."))
+        assert 1020 < len(note.encode()) <= 1024
+
+
+def test_a_series_is_written_when_it_starts_and_when_it_has_ended() -> None:
+    async def work(rig: Recording) -> None:
+        for _ in range(5):
+            rig.fail(pending())
+            await asyncio.sleep(10)
+        await asyncio.sleep(3 * SILENCE)
+        assert rig.counts == [(0.0, 0), (10.0, 2), (2 * SILENCE, 5)]
+        rig.fail(pending())
+        assert rig.counts[-1] == (50 + 3 * SILENCE, 0)
+
+    recording(work)
+
+
+def test_the_count_of_a_series_that_goes_on_is_written_every_half_hour() -> None:
+    async def work(rig: Recording) -> None:
+        for _ in range(31):
+            rig.fail(pending())
+            await asyncio.sleep(120)
+        assert rig.counts == [(0.0, 0), (120.0, 2), (REFRESH, 15), (2 * REFRESH, 30)]
+
+    recording(work)
+
+
+def test_a_pod_that_was_changed_starts_another_series() -> None:
+    async def work(rig: Recording) -> None:
+        for version, note in (("7", "a"), ("8", "b"), ("8", "c"), ("8", "d")):
+            rig.fail(pending(version=version), note)
+        assert [(event.note, event.series is not None) for _, event in rig.written] == [
+            ("a", False),
+            ("b", False),
+            ("b", True),
+        ]
+
+    recording(work)
+
+
+def test_pods_that_do_not_wait_are_forgotten() -> None:
+    async def work(rig: Recording) -> None:
+        for number in range(100):
+            rig.fail(pending(str(number)))
+        await asyncio.sleep(2 * SILENCE + 1)
+        assert "0 events known" in repr(rig.recorder)
+
+    recording(work)
