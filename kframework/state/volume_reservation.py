@@ -5,7 +5,8 @@ Reserved volumes and claims are assumed: until the cluster says something newer 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -42,6 +43,7 @@ class VolumeReservation:
         self._node_name = node_name
         self.volumes: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
         self.claims: list[PersistentVolumeClaim] = []
+        self._undo: list[Callable[[], None]] = []
 
     def assume(self, found: PodVolumes) -> None:
         """Assume what was found on the node; AssumptionError if it is out of date: then restore what was done."""
@@ -49,19 +51,22 @@ class VolumeReservation:
             kept = _kept(volume, claim)
             if kept != volume:
                 self._storage.volumes.assume(kept.metadata, kept)
+                self._undo.append(partial(self._storage.volumes.restore, kept.metadata))
             self.volumes.append((kept, claim))
         for claim in found.provisioned:
             placed = _annotated(claim.metadata, SELECTED_NODE, self._node_name)
             claim = replace(claim, metadata=placed)
             self._storage.claims.assume(claim.metadata, claim)
+            self._undo.append(partial(self._storage.claims.restore, claim.metadata))
             self.claims.append(claim)
 
     def restore(self) -> None:
-        """Let go of what is assumed; what the cluster was told of stands until the cluster says it too."""
-        for volume, _ in self.volumes:
-            self._storage.volumes.restore(volume.metadata)
-        for claim in self.claims:
-            self._storage.claims.restore(claim.metadata)
+        """Let go of what is assumed, even of what was written meanwhile: the cluster will say what came of that.
+
+        A replay knows nothing of writes, so what it restores must not depend on them.
+        """
+        for undo in self._undo:
+            undo()
 
     def is_complete(self, node: NodeInfo) -> bool:
         """Tell whether the cluster has bound everything; BindingError when it will not."""

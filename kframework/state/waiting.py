@@ -19,7 +19,7 @@ class ReservedPod:
     A preemptor may call the pod back while it waits, and again while it is in PreBind; later it is too late.
     """
 
-    __slots__ = ("_cancel", "_notify", "_preempted", "node_name", "pending", "pod", "since", "verdict")
+    __slots__ = ("_cancel", "_notify", "_preempted", "listen", "node_name", "pending", "pod", "since", "verdict")
 
     def __init__(self, pod: PendingPod, node_name: str, pending: dict[str, float], since: float) -> None:
         self.pod: PendingPod = pod
@@ -27,6 +27,8 @@ class ReservedPod:
         self.pending: dict[str, float] = pending
         self.since: float = since
         self.verdict: Status | None = None if pending else Status(Code.SUCCESS)
+        #: Called with the plugin that has allowed the pod while others wait on, or with "" and the verdict.
+        self.listen: Callable[[str, Status | None], None] = _nobody
         self._notify: Callable[[], None] | None = None
         self._cancel: Callable[[], None] | None = None
         self._preempted: Status | None = None
@@ -50,7 +52,8 @@ class ReservedPod:
             return False
         self.pending.pop(plugin, None)
         if not self.pending:
-            self._decide(Status(Code.SUCCESS))
+            return self.decide(Status(Code.SUCCESS))
+        self.listen(plugin, None)
         return True
 
     def reject(self, plugin: str, message: str) -> bool:
@@ -58,7 +61,7 @@ class ReservedPod:
 
         False: it was already decided.
         """
-        return self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
+        return self.decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
     def preempt(self, plugin: str) -> bool:
         """Send the pod to back off, because this plugin found that a more important pod takes its place.
@@ -66,7 +69,7 @@ class ReservedPod:
         False: it neither waits nor is in PreBind.
         """
         if self._cancel is None:
-            return self._decide(Status(Code.ERROR, ("preempted",), plugin))
+            return self.decide(Status(Code.ERROR, ("preempted",), plugin))
         self._preempted = Status(Code.ERROR, (f"preempted by {plugin}",))
         cancel, self._cancel = self._cancel, None
         cancel()
@@ -93,10 +96,12 @@ class ReservedPod:
         if self.verdict is not None:
             notify()
 
-    def _decide(self, verdict: Status) -> bool:
+    def decide(self, verdict: Status) -> bool:
+        """Give the verdict; False: there is one already."""
         if self.verdict is not None:
             return False
         self.verdict = verdict
+        self.listen("", verdict)
         if self._notify is not None:
             self._notify()
         return True
@@ -104,6 +109,10 @@ class ReservedPod:
     def __repr__(self) -> str:
         state = f"waits for {', '.join(self.pending)}" if self.verdict is None else self.verdict.code.title
         return f"<ReservedPod {self.pod.key} on {self.node_name}: {state}>"
+
+
+def _nobody(plugin: str, verdict: Status | None) -> None:
+    """Listen to nothing."""
 
 
 class WaitingPods:

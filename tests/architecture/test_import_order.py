@@ -26,7 +26,7 @@ FLOORS = {
             dry_runs dry_run_memory preemption event_handlers pod_engine plugin_handle
             extender_wire extender extenders extended_search extended_attempt watched
         """,
-        6: "tracing metrics recording",
+        6: "tracing metrics recording replaying",
         7: "cluster apiserver binding endpoints eviction http_line leader_thread lease outbox scheduler"
         " cluster_api event_recorder event_series flow_control lane",
         ROOF: "plugins simulate explain report web conformance bench testing pytest_plugin engine cli __main__",

@@ -99,14 +99,32 @@ def test_what_has_changed_meanwhile_is_not_assumed() -> None:
     assert cluster.objects(PersistentVolume).get("disk") == DISK
 
 
-def test_what_was_written_is_not_restored_before_the_cluster_shows_it() -> None:
+def test_what_was_written_is_restored_too_until_the_cluster_shows_it() -> None:
     cluster = cluster_with(DISK, DATA, NEW)
     reservation = reserved(cluster)
     ((kept, by),) = reservation.volumes
-    reservation.volumes[0] = (replace(kept, metadata=replace(kept.metadata, resource_version="6")), by)
+    written = replace(kept, metadata=replace(kept.metadata, resource_version="6"))
+    reservation.volumes[0] = (written, by)
     reservation.restore()
-    assert cluster.objects(PersistentVolume).get("disk") == kept
-    assert cluster.objects(PersistentVolumeClaim).get("new", "default") == NEW
+    volumes = cluster.objects(PersistentVolume)
+    assert volumes.get("disk") == DISK
+    volumes.put(written.metadata, written)
+    reservation.restore()
+    assert volumes.get("disk") == written
+
+
+def test_what_another_pod_has_assumed_since_is_not_restored() -> None:
+    cluster = cluster_with(DISK, DATA, NEW)
+    first = reserved(cluster)
+    changed = replace(DISK, metadata=replace(DISK.metadata, resource_version="6"))
+    volumes = cluster.objects(PersistentVolume)
+    volumes.put(changed.metadata, changed)
+    second = VolumeReservation(Storage(cluster), "m")
+    second.assume(PodVolumes(((changed, DATA),), ()))
+    first.restore()
+    assert volumes.get("disk") != changed
+    second.restore()
+    assert volumes.get("disk") == changed
 
 
 def test_patches_name_the_version_that_they_were_made_of() -> None:

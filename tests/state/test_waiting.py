@@ -51,6 +51,19 @@ def test_all_plugins_must_allow() -> None:
     ]
 
 
+def test_every_word_that_counts_is_heard() -> None:
+    waiting, heard = reserved(Quota=9.0, Gang=5.0), list[tuple[str, Status | None]]()
+    waiting.listen = lambda plugin, verdict: heard.append((plugin, verdict))
+    assert waiting.allow("Gang") and waiting.reject("Quota", "no") and not waiting.allow("Quota")
+    assert heard == [("Gang", None), ("", Status(Code.UNSCHEDULABLE, ("no",), "Quota"))]
+
+
+def test_a_verdict_may_be_given_as_it_is() -> None:
+    waiting, verdict = reserved(Quota=9.0), Status(Code.ERROR, ("preempted",), "Default")
+    assert waiting.decide(verdict) and not waiting.decide(Status(Code.SUCCESS))
+    assert waiting.verdict == verdict
+
+
 def test_a_pod_that_nobody_waits_for_goes_on_at_once() -> None:
     waiting, told = reserved(), list[str]()
     assert waiting.verdict == Status(Code.SUCCESS)

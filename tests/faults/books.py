@@ -1,0 +1,187 @@
+"""What must hold of a run, whatever befell it: in the API at every write, in the scheduler when all is over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.shelf import Change
+from kframework.cluster.transitions import has_ended
+from kframework.objects import Node, Pod
+from kframework.objects.requests import allocatable, on_node_requests
+from kframework.pod_engine import PodEngine
+from kframework.scheduler import Scheduler
+from kframework.state.cluster import ClusterState
+from kframework.state.queued_pod import QueuedPod
+from tests.properties.rebuilt import Truth, node_facts, pod_facts, rebuilt
+
+__all__ = ["ApiBooks", "EngineBooks", "leftovers", "untruths"]
+
+K = TypeVar("K")
+
+_LABELS = ("kubernetes.io/hostname", "topology.kubernetes.io/zone", "pool")
+
+
+class ApiBooks:
+    """Every binding that the API saw, and what stands on each node.
+
+    All pods are bound by the scheduler under test, and a node always offers the same: so it never offers too little.
+    """
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self.created = 0
+        self.bindings: Counter[str] = Counter()
+        self.complaints: list[str] = []
+        self._cluster = cluster
+        self._on: dict[str, dict[str, Mapping[str, int]]] = {}
+        cluster.subscribe([Pod], self._changed)
+
+    def _changed(self, change: Change) -> None:
+        old, new = change.old, change.new
+        assert not isinstance(old, Node) and not isinstance(new, Node)
+        self.created += old is None
+        if isinstance(old, Pod):
+            self._on.get(old.spec.node_name, {}).pop(old.metadata.uid, None)
+        if not isinstance(new, Pod) or has_ended(new) or not new.spec.node_name:
+            return
+        uid, node_name = new.metadata.uid, new.spec.node_name
+        self._on.setdefault(node_name, {})[uid] = {**on_node_requests(new), "pods": 1}
+        if isinstance(old, Pod) and old.spec.node_name != node_name:
+            self._bound(new, old.spec.node_name)
+
+    def _bound(self, pod: Pod, before: str) -> None:
+        name, node_name = pod.metadata.name, pod.spec.node_name
+        self.bindings[pod.metadata.uid] += 1
+        if before:
+            self.complaints.append(f"{name} was bound to {before}, then to {node_name}")
+        node = self._cluster.find(Node, node_name)
+        if node is None:
+            return
+        asked: Counter[str] = Counter()
+        for requests in self._on[node_name].values():
+            asked.update(requests)
+        for resource, offered in allocatable(node).items():
+            if asked[resource] > offered:
+                amounts = f"{asked[resource]} of {offered} {resource}"
+                self.complaints.append(f"{node_name} is overcommitted by {name}: {amounts}")
+
+
+class EngineBooks:
+    """Every pop and its `done`, every assumed pod and its end, as they happen."""
+
+    def __init__(self, engine: PodEngine) -> None:
+        self.complaints: list[str] = []
+        self.popped: dict[str, int] = {}
+        self.assumed: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
+        self._watch_queue(engine)
+        self._watch_state(engine.cluster)
+
+    def _watch_queue(self, engine: PodEngine) -> None:
+        queue = engine.queue
+        pop, done = queue.pop, queue.done
+
+        def counted_pop() -> QueuedPod | None:
+            queued = pop()
+            if queued is not None:
+                self._begin("popped", self.popped, queued.pod.uid)
+            return queued
+
+        def counted_done(uid: str) -> bool:
+            was_in_flight = done(uid)
+            if was_in_flight:
+                self._end("done", self.popped, uid)
+            return was_in_flight
+
+        queue.pop, queue.done = counted_pop, counted_done  # type: ignore[method-assign]  # that is the point
+
+    def _watch_state(self, state: ClusterState) -> None:
+        books = self
+
+        class Assumed(set[str]):
+            def add(self, uid: str) -> None:
+                books._begin("assumed", books.assumed, uid)
+                super().add(uid)
+
+            def discard(self, uid: object) -> None:
+                if isinstance(uid, str) and uid in self:
+                    books._end("confirmed or forgotten", books.assumed, uid)
+                super().discard(uid)
+
+        state.assumed = Assumed(state.assumed)
+
+    def _begin(self, what: str, open_: dict[str, int], uid: str) -> None:
+        self.counts[what] += 1
+        open_[uid] = open_.get(uid, 0) + 1
+        if open_[uid] > 1:
+            self.complaints.append(f"{uid} was {what} again before it was let go")
+
+    def _end(self, what: str, open_: dict[str, int], uid: str) -> None:
+        self.counts[what] += 1
+        if open_.pop(uid, 0) != 1:
+            self.complaints.append(f"{uid} was {what} more than once")
+
+
+def leftovers(scheduler: Scheduler, books: EngineBooks) -> Iterator[str]:
+    """Say what is still under way though nothing happens any more."""
+    engine = scheduler.engine
+    yield from (f"{uid} was popped and is not done" for uid in books.popped)
+    yield from (f"{uid} is assumed and neither confirmed nor forgotten" for uid in books.assumed)
+    if engine.cluster.assumed or len(engine.queue.in_flight) or len(engine.cluster.waiting):
+        yield f"not all is over: {engine.cluster.assumed}, {engine.queue.in_flight}, {engine.cluster.waiting!r}"
+    if len(engine.preempting) or not scheduler.settled or not scheduler.outbox.empty:
+        yield f"the scheduler has not settled: {scheduler!r}, {scheduler.outbox!r}, {engine.preempting!r}"
+    if engine.cluster.statements:
+        yield f"{len(engine.cluster.statements)} statements are open"
+
+
+def untruths(scheduler: Scheduler, cluster: MemoryCluster) -> Iterator[str]:
+    """Compare every table of the scheduler with what the API says; name what differs."""
+    pods = [pod for pod in cluster.objects(Pod) if not has_ended(pod)]
+    yield from _of_nodes(scheduler.engine.cluster, cluster.objects(Node), [pod for pod in pods if pod.spec.node_name])
+    yield from _of_pending(scheduler.engine, {pod.metadata.uid: pod for pod in pods if not pod.spec.node_name})
+    for kind in scheduler.kinds:
+        if kind not in (Pod, Node):
+            stored = {(each.metadata.namespace, each.metadata.name): each for each in cluster.objects(kind)}
+            store = scheduler.engine.cluster.objects(kind)
+            known = {(each.metadata.namespace, each.metadata.name): each for each in store}
+            yield from _differences(kind.__name__, known, stored)
+
+
+def _of_nodes(state: ClusterState, nodes: list[Node], assigned: list[Pod]) -> Iterator[str]:
+    truth = Truth(
+        {node.metadata.name: node for node in nodes},
+        placed={pod.metadata.uid: (pod, pod.spec.node_name) for pod in assigned},
+    )
+    wanted = rebuilt(truth, _LABELS, {})["nodes"]
+    assert isinstance(wanted, dict)
+    known = {info.name: node_facts(info, _LABELS) | pod_facts(info, {}) for info in state.nodes}
+    yield from _differences("node", known, wanted)
+    yield from _differences("Node", {info.name: info.object for info in state.nodes}, truth.nodes)
+    on = {uid: pod.node_name for uid, pod in state.pods.items()}
+    yield from _differences("pod on a node", on, {pod.metadata.uid: pod.spec.node_name for pod in assigned})
+
+
+def _of_pending(engine: PodEngine, pending: dict[str, Pod]) -> Iterator[str]:
+    yield from _differences("pending pod", {uid: pod.object for uid, pod in engine.handlers.pending.items()}, pending)
+    queued = {queued.pod.uid: queued.pod.object for queued in engine.queue}
+    yield from _differences("pod in the queue", queued, pending)
+    nominator = engine.cluster.nominator
+    nominated = {uid: nominator.node_of(uid) for uid in pending}
+    yield from _differences(
+        "nomination", nominated, {uid: pod.status.nominated_node_name for uid, pod in pending.items()}
+    )
+    if len(nominator) != sum(map(bool, nominated.values())):
+        yield f"pods are nominated that are pending no more: {nominator!r}"
+
+
+def _differences(what: str, known: Mapping[K, object], true: Mapping[K, object]) -> Iterator[str]:
+    for key in sorted(known.keys() | true.keys(), key=str):
+        if key not in true:
+            yield f"{what} {key} is not there, but the scheduler has {known[key]!r}"
+        elif key not in known:
+            yield f"{what} {key} is unknown to the scheduler: {true[key]!r}"
+        elif known[key] != true[key]:
+            yield f"{what} {key}: the scheduler has {known[key]!r}, the API {true[key]!r}"

@@ -1,0 +1,205 @@
+"""A cluster in which much happens: pods, claims and nodes come, change and go, by a seed, while a scheduler works."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+from msgspec.structs import replace
+
+from kframework.clock import Clock, seconds_of
+from kframework.cluster.kubelet import RUN_SECONDS
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.transitions import has_ended
+from kframework.objects import (
+    Affinity,
+    Event,
+    LabelSelector,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodAffinityTerm,
+    PodAntiAffinity,
+    TopologySpreadConstraint,
+)
+from kframework.testing import make_node, make_pod
+from tests.storage import claim, mounted, storage_class
+
+__all__ = ["World", "made_nodes"]
+
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+APPS = ("web", "db", "batch")
+
+#: How long ended pods and events are kept, and pods of a node that is gone, in seconds.
+KEPT, COLLECTED = 120.0, 40.0
+
+
+def made_nodes(count: int) -> list[Node]:
+    """Make nodes of two sizes in three zones."""
+    return [
+        make_node(f"node-{n}", zone="abc"[n % 3], cpu=8 if n % 2 else 4, memory="32Gi", pods=16, labels={"pool": "x"})
+        for n in range(count)
+    ]
+
+
+class World:
+    """Makes so many pods, and lets a hundred other things happen meanwhile."""
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock, random: Random, nodes: int, pods: int) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._random = random
+        self._nodes = made_nodes(nodes)
+        self._pods = pods
+        self._made = 0
+        self.deleted_pods = self.deleted_nodes = 0
+        for node in self._nodes:
+            cluster.add(node)
+        cluster.add(storage_class("made", "example.com/csi"))
+
+    async def run(self) -> None:
+        """Let things happen until all pods are made; about one pod a second per three nodes."""
+        pause = 3.0 / len(self._nodes)
+        swept = self._clock.now()
+        while self._made < self._pods:
+            await asyncio.sleep(self._random.expovariate(1 / pause))
+            self._happen()
+            if self._clock.now() - swept > 30.0:
+                swept = self._clock.now()
+                self.sweep()
+        for node in self._nodes:
+            self._bring_back(node)
+
+    def _happen(self) -> None:
+        happenings: list[tuple[Callable[[], None], float]] = [
+            (self._make_pod, 1.0),
+            (self._make_burst, 0.01),
+            (self._delete_pod, 0.08),
+            (self._delete_node, 0.002),
+            (self._restore_node, 0.003),
+            (self._change_node, 0.02),
+            (self._change_pod, 0.03),
+        ]
+        (happening,) = self._random.choices(*zip(*happenings, strict=True))
+        happening()
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
+    def _make_burst(self) -> None:
+        for _ in range(self._random.randint(2, 20)):
+            self._make_pod()
+
+    def _make_pod(self) -> None:
+        self._made += 1
+        random, name = self._random, f"pod-{self._made}"
+        shape = random.random()
+        app = random.choice(APPS)
+        pod = make_pod(
+            name,
+            cpu=random.choice(["250m", "500m", "1", "1", "2", "3"]),
+            labels={"app": app},
+            priority=random.choice([0, 0, 0, 0, 10, 100]),
+            annotations={RUN_SECONDS: str(random.randint(1, 45))} if random.random() < 0.97 else {},
+            volumes=mounted(f"claim-{self._made}") if shape < 0.05 else (),
+            topology_spread=[_spread(app)] if 0.05 < shape < 0.1 else (),
+            affinity=_apart(app) if 0.1 < shape < 0.13 else None,
+            host_ports=[8080] if 0.13 < shape < 0.16 else (),
+            node_selector={ZONE: random.choice("abc")} if 0.16 < shape < 0.22 else {},
+        )
+        if shape < 0.05:
+            self._cluster.add(_unclaimed(f"claim-{self._made}"))
+        self._cluster.add(replace(pod, metadata=replace(pod.metadata, uid="")))
+
+    def _delete_pod(self) -> None:
+        pods = self._cluster.objects(Pod)
+        if pods:
+            metadata = self._random.choice(pods).metadata
+            grace = self._random.choice([0, 0, 1, None])
+            self._cluster.remove(Pod, metadata.name, metadata.namespace, grace=grace)
+            self.deleted_pods += 1
+
+    def _change_pod(self) -> None:
+        pods = [pod for pod in self._cluster.objects(Pod) if not has_ended(pod)]
+        if pods:
+            pod = self._random.choice(pods)
+            labels = {"app": self._random.choice(APPS)}
+            self._cluster.replace(replace(pod, metadata=replace(pod.metadata, labels=labels)))
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def _delete_node(self) -> None:
+        nodes = self._cluster.objects(Node)
+        if len(nodes) > 1:
+            name = self._random.choice(nodes).metadata.name
+            self._cluster.remove(Node, name)
+            self.deleted_nodes += 1
+            asyncio.get_running_loop().call_later(self._random.uniform(0.0, COLLECTED), self._collect, name)
+
+    def _collect(self, name: str) -> None:
+        """Delete the pods of a node that is gone, if it still is."""
+        if self._cluster.find(Node, name) is None:
+            for pod in self._cluster.objects(Pod):
+                if pod.spec.node_name == name:
+                    self._cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace, grace=0)
+
+    def _restore_node(self) -> None:
+        self._bring_back(self._random.choice(self._nodes))
+
+    def _bring_back(self, node: Node) -> None:
+        """Make a node as it was at first."""
+        present = self._cluster.find(Node, node.metadata.name)
+        if present is None:
+            self._cluster.add(replace(node, metadata=replace(node.metadata, uid="")))
+        else:
+            labels = node.metadata.labels
+            self._cluster.replace(replace(present, metadata=replace(present.metadata, labels=labels), spec=node.spec))
+
+    def _change_node(self) -> None:
+        nodes = self._cluster.objects(Node)
+        node, random = self._random.choice(nodes), self._random
+        if random.random() < 0.5:
+            node = replace(node, spec=replace(node.spec, unschedulable=not node.spec.unschedulable))
+        else:
+            labels = node.metadata.labels | {"pool": random.choice("xy")}
+            node = replace(node, metadata=replace(node.metadata, labels=labels))
+        self._cluster.replace(node)
+
+    # -- what controllers would do ---------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Delete what is over: ended pods, pods without a node, claims without a pod, volumes, events."""
+        now, cluster = self._clock.now(), self._cluster
+        for pod in cluster.objects(Pod):
+            metadata = pod.metadata
+            if has_ended(pod) and now - seconds_of(metadata.creation_timestamp or "") > KEPT:
+                cluster.remove(Pod, metadata.name, metadata.namespace, grace=0)
+        names = {pod.metadata.name.replace("pod-", "claim-") for pod in cluster.objects(Pod)}
+        for each in cluster.objects(PersistentVolumeClaim):
+            if each.metadata.name not in names:
+                cluster.remove(PersistentVolumeClaim, each.metadata.name, each.metadata.namespace)
+        for volume in cluster.objects(PersistentVolume):
+            by = volume.spec.claim_ref
+            if by is not None and cluster.find(PersistentVolumeClaim, by.name, by.namespace) is None:
+                cluster.remove(PersistentVolume, volume.metadata.name)
+        for event in cluster.objects(Event):
+            if now - seconds_of(event.metadata.creation_timestamp or "") > KEPT:
+                cluster.remove(Event, event.metadata.name, event.metadata.namespace)
+
+
+def _unclaimed(name: str) -> PersistentVolumeClaim:
+    made = claim(name, "made")
+    return replace(made, metadata=replace(made.metadata, uid=""))
+
+
+def _spread(app: str) -> TopologySpreadConstraint:
+    selector = LabelSelector(match_labels={"app": app})
+    return TopologySpreadConstraint(
+        max_skew=2, topology_key=ZONE, when_unsatisfiable="DoNotSchedule", label_selector=selector
+    )
+
+
+def _apart(app: str) -> Affinity:
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": app}), topology_key=HOSTNAME)
+    return Affinity(pod_anti_affinity=PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,)))
