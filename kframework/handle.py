@@ -105,7 +105,8 @@ class Preemption(Protocol):
     """Which pods of lower priority would have to go so that another fits; kube-scheduler's rules, nothing is changed.
 
     Dry runs are for `post_filter`: they are made for the pod whose cycle is going on, others raise RuntimeError.
-    Whoever asks for them needs PodDisruptionBudgets in its `watches`: budgets that nobody sees are not respected.
+    Whoever asks for them needs PodDisruptionBudgets in its `watches`: budgets that nobody sees are not respected. Who
+    answers `Preempt` needs Pods there, with the verb `delete`, for the scheduler to evict them.
     """
 
     def under_way(self, pod: PendingPod) -> bool:

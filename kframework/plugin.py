@@ -49,6 +49,7 @@ __all__ = [
     "Reads",
     "Rows",
     "Scores",
+    "Verb",
     "Watch",
     "default_normalize",
     "hookimpl",
@@ -66,6 +67,9 @@ Reads = Literal["node", "pods"] | None
 
 #: Rows of the NodeTable, as a slice or as row numbers (int64).
 Rows = slice | NDArray[np.int64]
+
+#: What a plugin may do to a kind beyond seeing it, as RBAC calls it.
+Verb = Literal["create", "patch", "delete"]
 
 #: One integer per row (int64).
 Scores = NDArray[np.int64]
@@ -86,11 +90,11 @@ class Watch(msgspec.Struct, frozen=True):
     """A kind that a plugin needs to see: reflectors, RBAC rules, recordings and the fake API follow from it.
 
     `kind` is a struct of `kframework.objects`, or one of your own that `kframework.objects.kind` declares; `verbs` are
-    RBAC verbs beyond the get, list and watch that seeing it takes.
+    what `handle.api` is to do to it, beyond the get, list and watch that seeing it takes.
     """
 
     kind: type[ApiObject]
-    verbs: tuple[str, ...] = ()
+    verbs: tuple[Verb, ...] = ()
 
 
 class Plugin:

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from kframework.errors import ConfigError, nearest
 from kframework.events import EventResource, event_resource
 from kframework.objects import ApiObject, Node, Pod, kind_of
-from kframework.plugin import Plugin, Watch
+from kframework.plugin import Plugin, Verb, Watch
 from kframework.profiles import Profiles
 
 __all__ = ["watched_kinds"]
+
+_VERBS = get_args(Verb)
 
 
 def watched_kinds(profiles: Profiles) -> list[type[ApiObject]]:
     """Return the kinds to follow: pods, nodes, and what the plugins watch.
 
-    Raises ConfigError for a watch on what is no kind, and for registered events of a kind that nobody watches.
+    Raises ConfigError for a watch on what is no kind or with what is no verb, and for registered events of a kind that
+    nobody watches.
     """
     found: dict[type[ApiObject], None] = {Node: None, Pod: None}
     for _, plugin in profiles.plugins():
         for watch in plugin.watches:
-            _check_kind(plugin, watch)
+            _check(plugin, watch)
             found[watch.kind] = None
     _check_events(profiles, {*EventResource, *(event_resource(kind_of(kind)) for kind in found)})
     return list(found)
 
 
-def _check_kind(plugin: Plugin, watch: Watch) -> None:
+def _check(plugin: Plugin, watch: Watch) -> None:
+    name = getattr(watch.kind, "__qualname__", repr(watch.kind))
     try:
         kind_of(watch.kind)
     except KeyError:
-        name = getattr(watch.kind, "__qualname__", repr(watch.kind))
         remedy = "give it a struct of kframework.objects, or declare one with @kind"
         raise ConfigError(f"plugin {plugin.name!r} watches {name}, which is no kind: {remedy}") from None
+    for verb in watch.verbs:
+        if verb not in _VERBS:
+            known = f"there are {', '.join(_VERBS)} beside get, list and watch"
+            message = f"plugin {plugin.name!r} watches {name} with the verb {verb!r}; {known}"
+            raise ConfigError(message, nearest=nearest(verb, _VERBS))
 
 
 def _check_events(profiles: Profiles, resources: set[str]) -> None:

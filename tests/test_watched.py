@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from typing import Any, TypeVar
+
 import pytest
 
-from kframework import ActionType, ClusterEvent, ConfigError, EventResource, Plugin, Watch, unschedulable
-from kframework.objects import ApiObject, Namespace, Node, Pod, StorageClass
+from kframework import ActionType, ClusterEvent, ConfigError, EventResource, Plugin, Watch, scheduler, unschedulable
+from kframework.events import event_resource
+from kframework.objects import (
+    ApiObject,
+    Namespace,
+    Node,
+    OwnerReference,
+    Pod,
+    PodDisruptionBudget,
+    StorageClass,
+    kind_of,
+)
+from kframework.plugin_handle import Outside, PluginHandle
+from kframework.pod_engine import PodEngine
 from kframework.profiles import Profiles
+from kframework.state.objects import ObjectStore
+from kframework.testing import Scenario, make_node, make_pod
 from kframework.watched import watched_kinds
 from tests.declared import Quota, Team
 from tests.extension_points.scripted import plugin, profile, run
+from tests.storage import claim, mounted, storage_class, volume
+
+T = TypeVar("T", bound=ApiObject)
 
 
 def watching(name: str, *watches: Watch, events: list[ClusterEvent] | None = None) -> type[Plugin]:
@@ -55,6 +75,14 @@ def test_a_watch_on_what_is_no_kind_is_refused_when_the_scheduler_is_made(kind: 
     )
 
 
+@pytest.mark.parametrize(("verb", "hint"), [("delet", " (did you mean 'delete'?)"), ("get", "")])
+def test_a_watch_with_what_is_no_verb_is_refused(verb: Any, hint: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        run(watching("A", Watch(Team, verbs=(verb,))))
+    known = "there are create, patch, delete beside get, list and watch"
+    assert str(refused.value) == f"plugin 'A' watches Team with the verb {verb!r}; {known}{hint}"
+
+
 @pytest.mark.parametrize("resource", ["team.v1beta1.example.com", "Team", "teams.v1beta1.example.com", "pods"])
 def test_events_of_a_kind_that_nobody_watches_are_refused(resource: str) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -71,3 +99,64 @@ def test_a_misspelt_resource_is_told_from_the_right_one() -> None:
 def test_events_of_known_kinds_pass(resource: str) -> None:
     """Of kube-scheduler's own kinds too, whether anybody watches them or not."""
     kinds_of(watching("A", Watch(Team), events=[ClusterEvent(resource, ActionType.ADD)]))
+
+
+# -- the built-in plugins ------------------------------------------------------------------------------------------
+
+
+class Noting(PluginHandle):
+    """A handle that notes which stores its plugin looks at."""
+
+    looked_at: defaultdict[str, set[type[ApiObject]]]
+
+    def __init__(self, engine: PodEngine, outside: Outside, profile: str, plugin: str) -> None:
+        super().__init__(engine, outside, profile, plugin)
+        self._plugin = plugin
+
+    def objects(self, kind: type[T]) -> ObjectStore[T]:
+        self.looked_at[self._plugin].add(kind)
+        return super().objects(kind)
+
+
+OWNERS = (("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
+
+HARD_DEFAULTS = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: PodTopologySpread
+    args:
+      defaultingType: List
+      defaultConstraints: [{maxSkew: 1, topologyKey: example.com/rack, whenUnsatisfiable: DoNotSchedule}]
+"""
+
+
+def test_built_in_plugins_look_at_what_they_watch_and_at_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler, "PluginHandle", Noting)
+    Noting.looked_at = defaultdict(set)
+    owners = [OwnerReference(api_version=version, kind=kind, name="web", controller=True) for version, kind in OWNERS]
+    result = Scenario(
+        nodes=[make_node("a", labels={"example.com/rack": "1"})],
+        pods=[
+            make_pod("stored", volumes=mounted("data")),
+            *(make_pod(f"owned-{number}", owner=owner) for number, owner in enumerate(owners)),
+        ],
+        objects=[storage_class(), volume(), claim()],
+        config=HARD_DEFAULTS,
+    ).run()
+    assert result.place_of("stored") == "bound"
+    watched = {plugin.name: {watch.kind for watch in plugin.watches} for plugin in result.plugins.values()}
+    # The budgets, and the pods that it sends away, are looked at by the evaluator.
+    assert watched.pop("DefaultPreemption") == {PodDisruptionBudget, Pod}
+    assert {name: kinds for name, kinds in watched.items() if kinds} == Noting.looked_at
+
+
+def test_built_in_plugins_watch_the_kinds_whose_events_they_register() -> None:
+    result = Scenario(config=HARD_DEFAULTS).run()
+    always = {EventResource.POD, EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD, EventResource.NODE}
+    for each in result.plugins.values():
+        own = {event_resource(kind_of(watch.kind)) for watch in each.watches}
+        events: list[ClusterEvent] = getattr(each, "events_to_register", list)()
+        not_built = {event.resource for event in events if event.resource.startswith("resource.k8s.io/")}
+        assert {event.resource for event in events} - always - not_built <= own, each

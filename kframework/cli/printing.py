@@ -37,19 +37,20 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     sys.stdout.writelines(f"{line}\n" for line in table(headers, rows, width, _COLOURS if _in_colour() else {}))
 
 
-def print_json(items: Sequence[object]) -> None:
-    """Print a list as JSON."""
+def print_json(data: object) -> None:
+    """Print data as JSON."""
     import msgspec
 
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(items), indent=4).decode() + "\n")
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(data), indent=4).decode() + "\n")
 
 
-def print_yaml(items: Sequence[object]) -> None:
-    """Print a list as YAML."""
+def print_yaml(*documents: object) -> None:
+    """Print data as YAML, several as documents of one stream."""
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    yaml.dump(items, sys.stdout, Dumper=dumper, sort_keys=False, allow_unicode=True)
+    apart = len(documents) > 1
+    yaml.dump_all(documents, sys.stdout, Dumper=dumper, sort_keys=False, allow_unicode=True, explicit_start=apart)
 
 
 def print_names(kind: str, names: Iterable[str]) -> None:

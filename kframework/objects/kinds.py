@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Generic, TypeVar
+
+import msgspec
 
 from kframework.errors import ConfigError
 from kframework.objects.event import CoreEvent, Event
@@ -31,20 +34,21 @@ from kframework.objects.storage import (
 )
 from kframework.objects.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
-__all__ = ["KINDS", "Kind", "all_kinds", "kind", "kind_named", "kind_of", "reference"]
+__all__ = ["KINDS", "Kind", "all_kinds", "foreign_kind", "kind", "kind_named", "kind_of", "reference"]
 
 T = TypeVar("T", bound=ApiObject)
+T_co = TypeVar("T_co", bound=ApiObject, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class Kind(Generic[T_co]):
     """A kind of object: its names in the API, and the struct that holds it."""
 
     name: str
     api_version: str
     plural: str
     namespaced: bool
-    struct: type[T]
+    struct: type[T_co]
 
 
 #: The built-in kinds.
@@ -89,6 +93,18 @@ def kind(api_version: str, plural: str, *, namespaced: bool = True) -> Callable[
         return struct
 
     return declare
+
+
+@cache
+def foreign_kind(api_version: str, name: str, plural: str, *, namespaced: bool) -> Kind[ApiObject]:
+    """Make a kind of which nobody here reads more than the metadata.
+
+    `kind_of` finds it, `kind_named` does not: a plugin that reads more may still declare it.
+    """
+    struct = msgspec.defstruct(name, [], bases=(ApiObject,), frozen=True, kw_only=True)
+    made: Kind[ApiObject] = Kind(name, api_version, plural, namespaced, struct)
+    _BY_STRUCT[struct] = made
+    return made
 
 
 def _clash(known: Kind[ApiObject], declared: Kind[ApiObject]) -> bool:

@@ -22,7 +22,7 @@ from kframework import (
 )
 from kframework.config.args import DefaultPreemptionArgs
 from kframework.events import QueueingHint
-from kframework.objects import PodDisruptionBudget
+from kframework.objects import Pod, PodDisruptionBudget
 from kframework.plugin import PluginArgs
 from kframework.status import Code
 
@@ -38,7 +38,7 @@ class DefaultPreemption(Plugin):
 
     name = "DefaultPreemption"
     Args: ClassVar[type[PluginArgs]] = DefaultPreemptionArgs
-    watches: ClassVar[tuple[Watch, ...]] = (Watch(PodDisruptionBudget),)
+    watches: ClassVar[tuple[Watch, ...]] = (Watch(PodDisruptionBudget), Watch(Pod, verbs=("delete",)))
 
     args: DefaultPreemptionArgs
 

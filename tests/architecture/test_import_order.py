@@ -29,7 +29,7 @@ FLOORS = {
         6: "tracing metrics recording replaying",
         7: "cluster apiserver binding endpoints eviction http_line leader_thread lease outbox scheduler"
         " cluster_api event_recorder event_series flow_control lane",
-        ROOF: "plugins simulate explain report web conformance bench testing pytest_plugin engine cli __main__",
+        ROOF: "plugins simulate rbac explain report web conformance bench testing pytest_plugin engine cli __main__",
     }.items()
     for unit in units.split()
 }

@@ -1,0 +1,60 @@
+"""`kframework rbac`: print the rights that a scheduler of a configuration needs in its cluster."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from kframework.cli.config import warn
+from kframework.cli.options import Verbosity
+from kframework.cli.printing import print_json, print_yaml
+
+__all__ = ["command"]
+
+
+class Form(StrEnum):
+    """The forms in which Kubernetes takes objects."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+def command(
+    config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="KubeSchedulerConfiguration file, or - for stdin; the default one without it."
+        ),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the ServiceAccount.")
+    ] = "kube-system",
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the ServiceAccount, and of what is printed.")
+    ] = "kframework",
+    output: Annotated[Form, typer.Option("-o", "--output", help="Print YAML documents or a JSON list.")] = Form.YAML,
+    verbosity: Verbosity = 0,
+) -> None:
+    """Print the rights that a scheduler needs, and no others.
+
+    Roles and their bindings to a ServiceAccount, for `kubectl apply -f -`: for what the enabled plugins watch and
+    write, what the scheduler itself writes, and the Lease of its leader election.
+    """
+    from kframework.clock import SystemClock
+    from kframework.cluster.memory import MemoryCluster
+    from kframework.config import default_configuration, load
+    from kframework.rbac import manifests
+    from kframework.scheduler import Scheduler
+
+    configuration = load(config) if config is not None else default_configuration()
+    warn(configuration)
+    clock = SystemClock()
+    profiles = Scheduler(configuration, MemoryCluster(clock), clock).profiles
+    objects = manifests(profiles, configuration.settings.leader_election, name=name, namespace=namespace)
+    match output:
+        case Form.YAML:
+            print_yaml(*objects)
+        case Form.JSON:
+            print_json({"apiVersion": "v1", "kind": "List", "items": objects})

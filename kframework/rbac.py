@@ -1,0 +1,109 @@
+"""The rights that a scheduler of a configuration needs in its cluster, and no others, as RBAC objects.
+
+They follow from what is enabled: the kinds that plugins watch and the verbs they ask for, and the Lease where there is
+an election; beside what every scheduler writes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import get_args
+
+import msgspec
+
+from kframework.config.models import LeaderElection
+from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Pod, kind_of
+from kframework.plugin import Verb
+from kframework.profiles import Profiles
+from kframework.watched import watched_kinds
+
+__all__ = ["Rule", "cluster_rules", "lease_rules", "manifests"]
+
+_GROUP = "rbac.authorization.k8s.io"
+
+#: What it takes to see a kind.
+_SEEING = ("get", "list", "watch")
+
+#: The order in which verbs are written.
+_VERBS = (*_SEEING, *get_args(Verb))
+
+
+class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What may be done to some resources of an API group, or, with `resource_names`, to some of them only."""
+
+    api_groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    resource_names: tuple[str, ...] = ()
+
+
+def cluster_rules(profiles: Profiles) -> list[Rule]:
+    """Return what the scheduler must be allowed in all namespaces."""
+    granted: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for kind, subresource, verbs in _needs(profiles):
+        resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
+        granted[_group(kind), resource].update(verbs)
+    return list(_gathered(granted))
+
+
+def _needs(profiles: Profiles) -> Iterator[tuple[Kind[ApiObject], str, Iterable[str]]]:
+    """List what is done to which kinds, or to a subresource of theirs."""
+    pods = kind_of(Pod)
+    yield pods, "binding", ("create",)
+    yield pods, "status", ("patch",)
+    yield kind_of(Event), "", ("create", "patch")  # a series grows by patches
+    for kind in watched_kinds(profiles):
+        yield kind_of(kind), "", _SEEING
+    for _, plugin in profiles.plugins():
+        for watch in plugin.watches:
+            yield kind_of(watch.kind), "", watch.verbs
+
+
+def _gathered(granted: dict[tuple[str, str], set[str]]) -> Iterator[Rule]:
+    """Make one rule of all resources of a group to which the same may be done."""
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for group, resource in sorted(granted):
+        verbs = tuple(sorted(granted[group, resource], key=_VERBS.index))
+        alike[group, verbs].append(resource)
+    for (group, verbs), resources in alike.items():
+        yield Rule((group,), tuple(resources), verbs)
+
+
+def lease_rules(election: LeaderElection) -> list[Rule]:
+    """Return what the leader election must be allowed in the namespace of its Lease; nothing where there is none."""
+    if not election.leader_elect:
+        return []
+    lease, event = kind_of(Lease), kind_of(CoreEvent)
+    return [
+        Rule((_group(event),), (event.plural,), ("create",)),
+        Rule((_group(lease),), (lease.plural,), ("create",)),  # what is not there yet has no name to limit it to
+        Rule((_group(lease),), (lease.plural,), ("get", "update"), (election.resource_name,)),
+    ]
+
+
+def manifests(profiles: Profiles, election: LeaderElection, *, name: str, namespace: str) -> list[dict[str, object]]:
+    """Return the objects that grant the rights to the ServiceAccount of this name and namespace; their name is its."""
+    account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    return [
+        *_granted("ClusterRole", {"name": name}, cluster_rules(profiles), account),
+        *_granted("Role", {"name": name, "namespace": election.resource_namespace}, lease_rules(election), account),
+    ]
+
+
+def _granted(
+    role: str, metadata: dict[str, str], rules: list[Rule], account: dict[str, str]
+) -> Iterator[dict[str, object]]:
+    """Yield a role with these rules and its binding to an account, or nothing where there are no rules."""
+    if rules:
+        reference = {"apiGroup": _GROUP, "kind": role, "name": metadata["name"]}
+        yield {**_head(role, metadata), "rules": [msgspec.to_builtins(rule) for rule in rules]}
+        yield {**_head(f"{role}Binding", metadata), "roleRef": reference, "subjects": [dict(account)]}
+
+
+def _head(kind: str, metadata: dict[str, str]) -> dict[str, object]:
+    return {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": dict(metadata)}
+
+
+def _group(kind: Kind[ApiObject]) -> str:
+    return kind.api_version.rpartition("/")[0]
