@@ -153,7 +153,7 @@ class RecordedEngine(PodEngine):
     """An engine that tells a recorder what reaches it from outside, and when it takes a step."""
 
     def record(self, recorder: Recorder, clock: StandingClock) -> None:
-        """Tell this recorder; once, before the first message. `clock` is the engine's own."""
+        """Tell this recorder of everything, from before the first message on; `clock` is the engine's own."""
         self._recorder = recorder
         self._standing = clock
 

@@ -1,0 +1,201 @@
+"""What befalls requests on their way: a transport that loses, refuses and delays, seeded and on the loop's time.
+
+A request that was given up is never done afterwards: a real network keeps that promise only almost always, and without
+it nobody could keep a node from being overcommitted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from random import Random
+
+import msgspec
+
+from kframework.clock import Clock
+from kframework.cluster.transport import Request, Response, Stream, Transport
+from kframework.errors import ClusterError
+
+__all__ = ["FaultyTransport", "Outage", "Rates"]
+
+#: How long a client without a timeout of its own waits for what does not come, in seconds.
+_PATIENCE = 60.0
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """How probable each fault is, at every request or at every line of a watch, from 0 to 1.
+
+    Requests: the four refusals (`conflict` only of writes), `lost` before it is done, `unanswered` though it is done,
+    `late` answers, `expired` pages of a list and resource versions of a watch. Watches: the connection is `dropped`,
+    or the history `forgotten` (410), it `stalls` without an end, a line is `repeated` or `slow`.
+    """
+
+    conflict: float = 0.0
+    too_many_requests: float = 0.0
+    internal_error: float = 0.0
+    unavailable: float = 0.0
+    lost: float = 0.0
+    unanswered: float = 0.0
+    late: float = 0.0
+    expired: float = 0.0
+    dropped: float = 0.0
+    forgotten: float = 0.0
+    stalls: float = 0.0
+    repeated: float = 0.0
+    slow: float = 0.0
+
+
+class Outage(msgspec.Struct, frozen=True):
+    """A restart of the API server: from `start` to `end`, in seconds since 1970, it refuses connections."""
+
+    start: float
+    end: float
+
+
+class FaultyTransport:
+    """Lets faults befall the requests to another transport until a moment, in seconds since 1970; then none any more.
+
+    `counts` tells how often each fault befell. With the same seed and the same requests it is always the same.
+    """
+
+    def __init__(
+        self,
+        inner: Transport,
+        random: Random,
+        rates: Rates,
+        clock: Clock,
+        *,
+        until: float,
+        outages: tuple[Outage, ...] = (),
+    ) -> None:
+        self._inner = inner
+        self._random = random
+        self._rates = rates
+        self._clock = clock
+        self._until = until
+        self._outages = outages
+        self.counts: Counter[str] = Counter()
+
+    async def send(self, request: Request) -> Response:
+        """Send a request, unless something befalls it."""
+        self._connect()
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
+        if self._strikes("lost"):
+            await self._no_answer(request)
+        response = await self._inner.send(request)
+        if self._strikes("unanswered"):
+            await self._no_answer(request)
+        if self._strikes("late"):
+            await asyncio.sleep(self._random.uniform(0.0, 0.5) * (request.timeout or _PATIENCE))
+        if self._is_out():
+            raise _broken("the connection was closed before the answer came")
+        return response
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        """Send a request and return its answer line by line, as far as it comes."""
+        self._connect()
+        refusal = self._refusal(request)
+        if refusal is not None:
+            yield Stream(refusal.status, _one(refusal.body), refusal.headers)
+            return
+        if self._strikes("lost"):
+            await self._no_answer(request)
+        async with self._inner.stream(request) as stream, aclosing(self._lines(request, stream.lines)) as lines:
+            yield Stream(stream.status, lines, stream.headers)
+
+    async def close(self) -> None:
+        """Give up all connections."""
+        await self._inner.close()
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        if self._is_out():
+            self.counts["connection refused"] += 1
+            raise _broken("the connection was refused")
+
+    def _refusal(self, request: Request) -> Response | None:
+        """Return the refusal of a request that will not be done."""
+        writes, query = request.method != "GET", dict(request.query)
+        if writes and self._strikes("conflict"):
+            return _refused(409, "Conflict", "the object has been modified; please apply your changes to the latest")
+        if self._strikes("too_many_requests"):
+            seconds = str(self._random.randint(1, 3))
+            return _refused(429, "TooManyRequests", "please try again later", {"retry-after": seconds})
+        if self._strikes("internal_error"):
+            return _refused(500, "InternalError", "etcdserver: leader changed")
+        if self._strikes("unavailable"):
+            return _refused(503, "ServiceUnavailable", "the server is currently unable to handle the request")
+        if (query.get("continue") or query.get("watch")) and self._strikes("expired"):
+            return _refused(410, "Expired", "the provided resource version or continue parameter is too old")
+        return None
+
+    async def _no_answer(self, request: Request) -> None:
+        await asyncio.sleep(request.timeout or _PATIENCE)
+        raise _broken(f"no answer within {request.timeout or _PATIENCE:g} s")
+
+    # -- watches ---------------------------------------------------------------------------------------------------
+
+    async def _lines(self, request: Request, lines: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        outage = min((each.start for each in self._outages if each.start > self._clock.now()), default=None)
+        while (line := await self._before(outage, lines)) is not None:
+            if self._strikes("dropped"):
+                return
+            if self._strikes("forgotten"):
+                yield json.dumps({"type": "ERROR", "object": _status(410, "Expired", "too old")}).encode()
+                return
+            if self._strikes("stalls"):
+                await self._no_answer(request)
+            if self._strikes("slow"):
+                await asyncio.sleep(self._random.uniform(0.0, 5.0))
+            if self._strikes("repeated"):
+                yield line
+            yield line
+
+    async def _before(self, outage: float | None, lines: AsyncIterator[bytes]) -> bytes | None:
+        """Return the next line, None if there is none; when an outage begins first, the connection breaks."""
+        try:
+            async with asyncio.timeout(None if outage is None else outage - self._clock.now()) as limit:
+                return await anext(lines, None)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            self.counts["connection closed"] += 1
+            raise _broken("the connection was closed") from None
+
+    def _is_out(self) -> bool:
+        return any(outage.start <= self._clock.now() < outage.end for outage in self._outages)
+
+    # -- chance ----------------------------------------------------------------------------------------------------
+
+    def _strikes(self, fault: str) -> bool:
+        """Draw whether a fault strikes now."""
+        rate: float = getattr(self._rates, fault)
+        if not rate or self._clock.now() >= self._until or self._random.random() >= rate:
+            return False
+        self.counts[fault] += 1
+        return True
+
+
+async def _one(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+def _broken(message: str) -> ClusterError:
+    return ClusterError(message, status=0, retryable=True)
+
+
+def _refused(code: int, reason: str, message: str, headers: dict[str, str] | None = None) -> Response:
+    return Response(code, json.dumps(_status(code, reason, message)).encode(), headers or {})
+
+
+def _status(code: int, reason: str, message: str) -> dict[str, object]:
+    """Return a Status as the API writes it."""
+    head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    return {**head, "message": message, "reason": reason, "code": code}
