@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -19,7 +20,7 @@ from kframework.clock import Clock
 from kframework.cluster.transport import Request, Response, Stream, Transport
 from kframework.errors import ClusterError
 
-__all__ = ["FaultyTransport", "Outage", "Rates"]
+__all__ = ["FaultyTransport", "Rates"]
 
 #: How long a client without a timeout of its own waits for what does not come, in seconds.
 _PATIENCE = 60.0
@@ -29,8 +30,9 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """How probable each fault is, at every request or at every line of a watch, from 0 to 1.
 
     Requests: the four refusals (`conflict` only of writes), `lost` before it is done, `unanswered` though it is done,
-    `late` answers, `expired` pages of a list and resource versions of a watch. Watches: the connection is `dropped`,
-    or the history `forgotten` (410), it `stalls` without an end, a line is `repeated` or `slow`.
+    `late` answers, `doubtful` ones (504 though it is done), `expired` pages of a list and versions of a watch. Watches:
+    the connection is `dropped`, the history `forgotten` (410), it `stalls` without an end, a line is `repeated` or
+    `slow`.
     """
 
     conflict: float = 0.0
@@ -40,6 +42,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     lost: float = 0.0
     unanswered: float = 0.0
     late: float = 0.0
+    doubtful: float = 0.0
     expired: float = 0.0
     dropped: float = 0.0
     forgotten: float = 0.0
@@ -48,36 +51,30 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     slow: float = 0.0
 
 
-class Outage(msgspec.Struct, frozen=True):
-    """A restart of the API server: from `start` to `end`, in seconds since 1970, it refuses connections."""
-
-    start: float
-    end: float
-
-
 class FaultyTransport:
-    """Lets faults befall the requests to another transport until a moment, in seconds since 1970; then none any more.
+    """Lets faults befall the requests to another transport, before the moment `until` in seconds since 1970.
 
     `counts` tells how often each fault befell. With the same seed and the same requests it is always the same.
     """
 
-    def __init__(
-        self,
-        inner: Transport,
-        random: Random,
-        rates: Rates,
-        clock: Clock,
-        *,
-        until: float,
-        outages: tuple[Outage, ...] = (),
-    ) -> None:
+    def __init__(self, inner: Transport, random: Random, rates: Rates, clock: Clock, until: float = math.inf) -> None:
+        self.until = until
+        self.counts: Counter[str] = Counter()
         self._inner = inner
         self._random = random
         self._rates = rates
         self._clock = clock
-        self._until = until
-        self._outages = outages
-        self.counts: Counter[str] = Counter()
+        self._restarts = 0
+        self._back_at = -math.inf
+        #: What waits for the next line of each watch.
+        self._waiting: set[asyncio.Timeout] = set()
+
+    def restart(self, seconds: float) -> None:
+        """Restart the server: all connections break now, and for so many seconds there are no new ones."""
+        self._restarts += 1
+        self._back_at = self._clock.now() + seconds
+        for limit in self._waiting:
+            limit.reschedule(asyncio.get_running_loop().time())
 
     async def send(self, request: Request) -> Response:
         """Send a request, unless something befalls it."""
@@ -87,12 +84,15 @@ class FaultyTransport:
             return refusal
         if self._strikes("lost"):
             await self._no_answer(request)
+        restarts = self._restarts
         response = await self._inner.send(request)
         if self._strikes("unanswered"):
             await self._no_answer(request)
+        if self._strikes("doubtful"):
+            return _refused(504, "Timeout", "the request did not complete within the allotted timeout")
         if self._strikes("late"):
             await asyncio.sleep(self._random.uniform(0.0, 0.5) * (request.timeout or _PATIENCE))
-        if self._is_out():
+        if self._restarts != restarts:
             raise _broken("the connection was closed before the answer came")
         return response
 
@@ -116,7 +116,7 @@ class FaultyTransport:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        if self._is_out():
+        if self._clock.now() < self._back_at:
             self.counts["connection refused"] += 1
             raise _broken("the connection was refused")
 
@@ -143,8 +143,8 @@ class FaultyTransport:
     # -- watches ---------------------------------------------------------------------------------------------------
 
     async def _lines(self, request: Request, lines: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-        outage = min((each.start for each in self._outages if each.start > self._clock.now()), default=None)
-        while (line := await self._before(outage, lines)) is not None:
+        restarts = self._restarts
+        while (line := await self._next(lines)) is not None:
             if self._strikes("dropped"):
                 return
             if self._strikes("forgotten"):
@@ -154,30 +154,32 @@ class FaultyTransport:
                 await self._no_answer(request)
             if self._strikes("slow"):
                 await asyncio.sleep(self._random.uniform(0.0, 5.0))
+            if self._restarts != restarts:
+                break
             if self._strikes("repeated"):
                 yield line
             yield line
 
-    async def _before(self, outage: float | None, lines: AsyncIterator[bytes]) -> bytes | None:
-        """Return the next line, None if there is none; when an outage begins first, the connection breaks."""
+    async def _next(self, lines: AsyncIterator[bytes]) -> bytes | None:
+        """Return the next line, None if there is none."""
         try:
-            async with asyncio.timeout(None if outage is None else outage - self._clock.now()) as limit:
+            async with asyncio.timeout(None) as limit:
+                self._waiting.add(limit)
                 return await anext(lines, None)
         except TimeoutError:
             if not limit.expired():
                 raise
             self.counts["connection closed"] += 1
             raise _broken("the connection was closed") from None
-
-    def _is_out(self) -> bool:
-        return any(outage.start <= self._clock.now() < outage.end for outage in self._outages)
+        finally:
+            self._waiting.discard(limit)
 
     # -- chance ----------------------------------------------------------------------------------------------------
 
     def _strikes(self, fault: str) -> bool:
         """Draw whether a fault strikes now."""
         rate: float = getattr(self._rates, fault)
-        if not rate or self._clock.now() >= self._until or self._random.random() >= rate:
+        if not rate or self._clock.now() >= self.until or self._random.random() >= rate:
             return False
         self.counts[fault] += 1
         return True

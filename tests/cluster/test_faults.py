@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from random import Random
@@ -13,7 +14,7 @@ import pytest
 
 from kframework import ClusterError
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, run_virtual
-from kframework.cluster.faults import FaultyTransport, Outage, Rates
+from kframework.cluster.faults import FaultyTransport, Rates
 from kframework.cluster.transport import Request, Response, Stream
 
 T = TypeVar("T")
@@ -24,7 +25,6 @@ NEXT_PAGE = Request(method="GET", path="/api/v1/pods", query=(("continue", "toke
 WATCH = Request(method="GET", path="/api/v1/pods", query=(("watch", "true"),), timeout=10.0)
 
 LINES = [b'{"n":1}', b'{"n":2}', b'{"n":3}']
-FOR_EVER = VIRTUAL_EPOCH + 1e9
 
 
 class Plain:
@@ -60,16 +60,16 @@ class Plain:
 class Try:
     """What came of asking through a faulty transport."""
 
-    def __init__(self, rates: Rates, *, until: float = FOR_EVER, outages: tuple[Outage, ...] = ()) -> None:
+    def __init__(self, rates: Rates, until: float = math.inf) -> None:
         self.plain = Plain()
-        self._more = {"until": until, "outages": outages}
         self._rates = rates
+        self._until = until
         self.seconds = 0.0
 
     def run(self, ask: Callable[[FaultyTransport], Awaitable[T]]) -> T:
         async def main() -> T:
             clock = LoopClock(asyncio.get_running_loop())
-            self.faulty = FaultyTransport(self.plain, Random(1), self._rates, clock, **self._more)  # type: ignore[arg-type]  # two types
+            self.faulty = FaultyTransport(self.plain, Random(1), self._rates, clock, self._until)
             try:
                 return await ask(self.faulty)
             finally:
@@ -134,6 +134,12 @@ def test_no_answer_is_an_error_after_the_timeout(rates: Rates, done: bool) -> No
     assert bool(silent.plain.asked) == done
 
 
+def test_a_doubtful_answer_comes_though_it_is_done() -> None:
+    doubtful = Try(Rates(doubtful=1.0))
+    assert doubtful.send(POST).status == 504
+    assert doubtful.plain.asked == [POST]
+
+
 def test_a_late_answer_comes_within_the_timeout() -> None:
     late = Try(Rates(late=1.0))
     assert late.send(POST).status == 200
@@ -190,16 +196,15 @@ def test_the_stream_below_is_left(rates: Rates) -> None:
     assert watch.plain.streams == 0
 
 
-# -- outages, the end, chance ------------------------------------------------------------------------------------------
-
-OUTAGE = Outage(VIRTUAL_EPOCH + 1.5, VIRTUAL_EPOCH + 4.0)
+# -- restarts, the end, chance -----------------------------------------------------------------------------------------
 
 
-def test_an_outage_breaks_connections_and_refuses_new_ones_until_it_is_over() -> None:
-    restart = Try(Rates(), outages=(OUTAGE,))
+def test_a_restart_breaks_connections_and_refuses_new_ones_until_it_is_over() -> None:
+    server = Try(Rates())
 
     async def ask(faulty: FaultyTransport) -> list[bytes]:
         seen = []
+        asyncio.get_running_loop().call_later(1.5, faulty.restart, 2.5)
         with pytest.raises(ClusterError, match="closed"):
             async with faulty.stream(WATCH) as stream:
                 async for line in stream.lines:
@@ -216,16 +221,27 @@ def test_an_outage_breaks_connections_and_refuses_new_ones_until_it_is_over() ->
         assert await followed(faulty, WATCH) == (200, LINES)
         return seen
 
-    assert restart.run(ask) == LINES[:1]
-    assert restart.plain.streams == 0
-    assert restart.faulty.counts == {"connection closed": 1, "connection refused": 3}
+    assert server.run(ask) == LINES[:1]
+    assert server.plain.streams == 0
+    assert server.faulty.counts == {"connection closed": 1, "connection refused": 3}
 
 
-def test_an_answer_that_comes_during_an_outage_is_lost() -> None:
-    restart = Try(Rates(late=1.0), outages=(Outage(VIRTUAL_EPOCH + 0.001, VIRTUAL_EPOCH + 9.0),))
+async def restarted(faulty: FaultyTransport, ask: Awaitable[T]) -> T:
+    """Ask, and have the server restarted meanwhile."""
+    asyncio.get_running_loop().call_later(1.001, faulty.restart, 1.0)
+    return await ask
+
+
+def test_an_answer_that_was_late_is_lost_in_a_restart() -> None:
+    late = Try(Rates(late=1.0))
     with pytest.raises(ClusterError, match="closed before the answer came"):
-        restart.send(POST)
-    assert restart.plain.asked == [POST]
+        late.run(lambda faulty: restarted(faulty, faulty.send(POST)))
+    assert late.plain.asked == [POST]
+
+
+def test_a_line_that_was_slow_is_lost_in_a_restart() -> None:
+    slow = Try(Rates(slow=1.0))
+    assert slow.run(lambda faulty: restarted(faulty, followed(faulty, WATCH))) == (200, [])
 
 
 def test_nothing_befalls_after_the_end() -> None:
