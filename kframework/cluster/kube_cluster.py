@@ -6,6 +6,7 @@ back. A request that the server puts off (429, or any Retry-After) is sent again
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from random import Random
 from typing import TypeVar
@@ -92,6 +93,7 @@ class KubeCluster:
                 chance = Random(self._random.getrandbits(64))
                 reflector = Reflector(self._transport, kind, offer, listed, self._clock, chance, self._page)
                 tasks.start_soon(reflector.run)
+            await asyncio.get_running_loop().create_future()
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
         """Bind a pod to a node; the uid is a precondition, and status 409 says it is bound, gated or being deleted."""

@@ -107,6 +107,7 @@ class Reflector(Generic[T]):
         self._misfits: set[tuple[str, str]] = set()
         self._backoff = Backoff(random)
         self._heard = False
+        self._failures = 0
         self._complaint = ""
 
     async def run(self) -> NoReturn:
@@ -130,7 +131,7 @@ class Reflector(Generic[T]):
         lasted = self._clock.now() - began
         if self._heard or lasted >= SILENCE:
             self._backoff.reset()
-            self._complaint = ""
+            self._failures, self._complaint = 0, ""
         if error is None and lasted >= SHORT:
             return 0.0
         self._complain(error or ClusterError("the watch ended at once", status=0))
@@ -245,11 +246,12 @@ class Reflector(Generic[T]):
 
     def _complain(self, error: ClusterError) -> None:
         """Log what went wrong, once in a row; a lost connection or an old version are nothing if the next try helps."""
-        known, self._complaint = self._complaint, str(error)
-        if self._complaint == known:
-            return
-        level = logging.INFO if not known and error.status in (0, 410) else logging.WARNING
-        _log.log(level, "watching %s: %s%s", self.kind.plural, error, self._remedy(error))
+        self._failures += 1
+        if self._failures == 1 and error.status in (0, 410):
+            _log.info("watching %s: %s", self.kind.plural, error)
+        elif self._complaint != str(error):
+            self._complaint = str(error)
+            _log.warning("watching %s: %s%s", self.kind.plural, error, self._remedy(error))
 
     def _remedy(self, error: ClusterError) -> str:
         group, _, _ = self.kind.api_version.rpartition("/")
