@@ -1,0 +1,198 @@
+"""What a scheduler says about itself over HTTP: whether it is well, and by which configuration it works.
+
+Paths and words are kube-scheduler's. The assembler gives the list of routes, so that there may be more of them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from kframework.config import Configuration, effective, effective_options
+from kframework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+__all__ = ["Check", "Listener", "configz_route", "health_routes", "scheduler_routes", "serve"]
+
+_log = logging.getLogger(__name__)
+
+#: How long answers under way may take after the end, in seconds.
+SHUTDOWN = 5.0
+
+#: What a peer may send as the body of a request, in bytes.
+LARGEST_BODY = 1 << 16
+
+_NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
+_WITHHELD = "--- REDACTED ---"
+
+
+class Check(NamedTuple):
+    """Something that can be wrong: `problem` says what is, None if nothing."""
+
+    name: str
+    problem: Callable[[], str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listener:
+    """Where to listen, and the certificate to show: without one it is plain HTTP. Port 0 is any free one."""
+
+    bind_address: str = "127.0.0.1"
+    port: int = 10259
+    tls_cert_file: str = ""
+    tls_private_key_file: str = ""
+
+
+PING = Check("ping", lambda: None)
+
+
+def scheduler_routes(
+    configuration: Configuration,
+    *,
+    synced: Callable[[], bool],
+    stopping: Callable[[], bool],
+    election: Callable[[], str | None] | None,
+) -> list[web.RouteDef]:
+    """Return the routes that every scheduler has; `election` is what is wrong with its lease, None without one."""
+    elections = [Check("leaderElection", election)] if election is not None else []
+    shutdown = Check("shutdown", lambda: "process is shutting down" if stopping() else None)
+    handlers = Check("sched-handler-sync", lambda: None if synced() else "handlers are not fully synchronized")
+    return [
+        *health_routes("healthz", elections or [PING]),
+        *health_routes("livez", [PING]),
+        *health_routes("readyz", [*elections, shutdown, handlers]),
+        configz_route(configuration),
+    ]
+
+
+# -- health ------------------------------------------------------------------------------------------------------------
+
+
+def health_routes(name: str, checks: Sequence[Check]) -> list[web.RouteDef]:
+    """Return the route of all checks, `/<name>`, and that of each, `/<name>/<check>`."""
+    from aiohttp import web
+
+    async def answer_all(request: web.Request) -> web.Response:
+        return _all_checks(name, checks, request.query.getall("exclude", []), "verbose" in request.query)
+
+    def answer_of(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(request: web.Request) -> web.Response:
+            return _one_check(check)
+
+        return answer
+
+    return [web.get(f"/{name}", answer_all), *(web.get(f"/{name}/{check.name}", answer_of(check)) for check in checks)]
+
+
+def _all_checks(name: str, checks: Sequence[Check], excluded: Iterable[str], verbose: bool) -> web.Response:
+    """Answer whether all checks pass that are not excluded; what is wrong is told to the log alone."""
+    unknown, lines, problems = set(excluded), list[str](), list[str]()
+    for check in checks:
+        if check.name in excluded:
+            unknown.discard(check.name)
+            lines.append(f"[+]{check.name} excluded: ok")
+        elif (problem := check.problem()) is not None:
+            lines.append(f"[-]{check.name} failed: reason withheld")
+            problems.append(f"{check.name}: {problem}")
+        else:
+            lines.append(f"[+]{check.name} ok")
+    if unknown:
+        names = ",".join(json.dumps(each) for each in sorted(unknown))
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
+    if problems:
+        _log.info("%s check failed: %s", name, "; ".join(problems))
+        return _text("\n".join([*lines, f"{name} check failed\n"]), status=500)
+    return _text("\n".join([*lines, f"{name} check passed\n"]) if verbose else "ok")
+
+
+def _one_check(check: Check) -> web.Response:
+    problem = check.problem()
+    return _text("ok") if problem is None else _text(f"internal server error: {problem}\n", status=500)
+
+
+def _text(text: str, *, status: int = 200) -> web.Response:
+    from aiohttp import web
+
+    return web.Response(text=text, status=status, headers=_NO_SNIFFING)
+
+
+# -- configuration -----------------------------------------------------------------------------------------------------
+
+
+def configz_route(configuration: Configuration) -> web.RouteDef:
+    """Return the route `/configz`: the effective configuration in JSON, private keys left out."""
+    from aiohttp import web
+
+    documents = {"componentconfig": effective(configuration), "kframework": effective_options(configuration)}
+    shown = _without_keys({name: document for name, document in documents.items() if document is not None})
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(shown, headers=_NO_SNIFFING)
+
+    return web.get("/configz", answer)
+
+
+def _without_keys(document: object) -> object:
+    """Withhold the private keys of extenders, since whoever reaches the port may read this."""
+    if isinstance(document, Mapping):
+        return {key: _WITHHELD if key == "keyData" else _without_keys(value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [_without_keys(each) for each in document]
+    return document
+
+
+# -- the server --------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> AsyncIterator[str]:
+    """Answer requests meanwhile, and yield the URL to send them to; on leaving, answers under way get 5 s.
+
+    Raises ConfigError when it cannot listen there, or has no use for the certificate.
+    """
+    from aiohttp import web
+
+    tls = _tls(listener)
+    application = web.Application(client_max_size=LARGEST_BODY)
+    application.add_routes(routes)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, listener.bind_address, listener.port, ssl_context=tls).start()
+        except OSError as error:
+            place = f"{listener.bind_address}:{listener.port}"
+            why = str(error.strerror or error).rpartition(": ")[2]  # asyncio repeats the address before the colon
+            remedy = "choose another --bind-address or --secure-port, or --secure-port 0 for no endpoints"
+            raise ConfigError(f"cannot listen on {place}: {why}; {remedy}") from error
+        host, port = runner.addresses[0][:2]
+        yield f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+    finally:
+        await runner.cleanup()
+
+
+def _tls(listener: Listener) -> ssl.SSLContext | None:
+    certificate, key = listener.tls_cert_file, listener.tls_private_key_file
+    if not certificate and not key:
+        return None
+    if not certificate or not key:
+        raise ConfigError("TLS needs both --tls-cert-file and --tls-private-key-file")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except (OSError, ValueError) as error:
+        message = f"cannot use the certificate {certificate} with the key {key}: {error}"
+        raise ConfigError(message) from error
+    return context
+
+
+def _no_password() -> str:
+    """Refuse a key with a password, for which ssl would ask at the terminal."""
+    raise ValueError("the key has a password; give one without")
