@@ -16,13 +16,14 @@ __all__ = [
     "modified",
     "not_found",
     "other_uid",
+    "resource",
     "unknown_kind",
 ]
 
 
 def not_found(kind: type[ApiObject], name: str) -> ClusterError:
     """Say that there is no such object."""
-    return ClusterError(f'{_resource(kind)} "{name}" not found', status=404, reason="NotFound")
+    return ClusterError(f'{resource(kind)} "{name}" not found', status=404, reason="NotFound")
 
 
 def unknown_kind() -> ClusterError:
@@ -32,30 +33,30 @@ def unknown_kind() -> ClusterError:
 
 def already_exists(kind: type[ApiObject], name: str) -> ClusterError:
     """Say that the name is taken."""
-    return ClusterError(f'{_resource(kind)} "{name}" already exists', status=409, reason="AlreadyExists")
+    return ClusterError(f'{resource(kind)} "{name}" already exists', status=409, reason="AlreadyExists")
 
 
-def conflict(resource: str, name: str, why: str) -> ClusterError:
-    """Say that the object is not, or no more, as the caller thinks; `resource` is a plural name such as `pods`."""
-    message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
+def conflict(resource_name: str, name: str, why: str) -> ClusterError:
+    """Say that the object is not, or no more, as the caller thinks; `resource_name` is a plural such as `pods`."""
+    message = f'Operation cannot be fulfilled on {resource_name} "{name}": {why}'
     return ClusterError(message, status=409, reason="Conflict")
 
 
 def modified(kind: type[ApiObject], name: str) -> ClusterError:
     """Say that the resource version has moved on."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
-    return conflict(_resource(kind), name, why)
+    return conflict(resource(kind), name, why)
 
 
 def other_uid(kind: type[ApiObject], name: str, wanted: str, actual: str) -> ClusterError:
     """Say that another object has the name now."""
     why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
-    return conflict(_resource(kind), name, why)
+    return conflict(resource(kind), name, why)
 
 
 def forbidden(kind: type[ApiObject], name: str, why: str) -> ClusterError:
     """Say that an admission plugin is against it."""
-    return ClusterError(f'{_resource(kind)} "{name}" is forbidden: {why}', status=403, reason="Forbidden")
+    return ClusterError(f'{resource(kind)} "{name}" is forbidden: {why}', status=403, reason="Forbidden")
 
 
 def invalid(kind: type[ApiObject], name: str, path: str, why: str) -> ClusterError:
@@ -74,7 +75,8 @@ def expired(version: int, oldest: int) -> ClusterError:
     return ClusterError(f"too old resource version: {version} ({oldest})", status=410, reason="Expired")
 
 
-def _resource(kind: type[ApiObject]) -> str:
+def resource(kind: type[ApiObject]) -> str:
+    """Name a kind as messages do: `pods`, `replicasets.apps`."""
     return f"{kind_of(kind).plural}{_group(kind)}"
 
 

@@ -1,0 +1,141 @@
+"""What a request asks for: the path, the query and the body, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from kframework.apiserver.documents import Data
+from kframework.apiserver.served import Resource
+from kframework.apiserver.statuses import Subject
+from kframework.cluster import refusals
+from kframework.cluster.transport import JSON, Request
+from kframework.errors import ClusterError
+from kframework.objects.codec import without_nulls
+
+__all__ = ["Call", "DeleteOptions", "Path", "json_body", "read_body"]
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+#: What stands behind a namespace's name and is no kind of object in it.
+_OF_NAMESPACES = ("status", "finalize")
+
+
+class Path(NamedTuple):
+    """The path of a kind, of an object or of its part: `/apis/GROUP/VERSION[/namespaces/NS]/PLURAL[/NAME[/PART]]`."""
+
+    api_version: str
+    namespace: str
+    plural: str
+    name: str
+    subresource: str
+
+    @classmethod
+    def read(cls, path: str) -> Path | None:
+        """Take a path apart; None if it is that of no object."""
+        match path.strip("/").split("/"):
+            case ["api", version, plural, *rest]:
+                api_version = version
+            case ["apis", group, version, plural, *rest]:
+                api_version = f"{group}/{version}"
+            case _:
+                return None
+        namespace = ""
+        if plural == "namespaces" and len(rest) > 1 and rest[1] not in _OF_NAMESPACES:
+            namespace, plural, *rest = rest
+        if len(rest) > 2:
+            return None
+        name, subresource = [*rest, "", ""][:2]
+        return cls(api_version, namespace, plural, name, subresource)
+
+
+class Call(NamedTuple):
+    """A request about objects of a kind."""
+
+    path: Path
+    resource: Resource
+    query: Mapping[str, str]
+    request: Request
+
+    @property
+    def subject(self) -> Subject:
+        """What the call is about, as a Status names it."""
+        return Subject(self.resource.group, self.resource.kind.plural, self.path.name)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name of the object."""
+        return self.path.namespace, self.path.name
+
+    @property
+    def is_watch(self) -> bool:
+        """Whether the client wants to be told what happens."""
+        return self.request.method == "GET" and not self.path.name and self.query.get("watch") in ("true", "1")
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether nothing must be written; ClusterError 422 for a kind of dry run that there is not."""
+        wanted = self.query.get("dryRun", "")
+        if wanted not in ("", "All"):
+            message = f'dryRun: Unsupported value: "{wanted:.100}": supported values: "All"'
+            raise ClusterError(message, status=422, reason="Invalid")
+        return wanted == "All"
+
+
+class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
+    """What must be true of the object that is to go."""
+
+    uid: str = ""
+    resource_version: str = ""
+
+
+class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
+    """How to delete: `grace_period_seconds` None means what the object says."""
+
+    grace_period_seconds: int | None = None
+    preconditions: Preconditions = Preconditions()
+    dry_run: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, call: Call) -> DeleteOptions:
+        """Read them from the body, or from the query if there is none."""
+        options = read_body(call.request, cls) if call.request.body else cls()
+        seconds = call.query.get("gracePeriodSeconds", "")
+        if options.grace_period_seconds is None and seconds.isdigit():
+            return msgspec.structs.replace(options, grace_period_seconds=int(seconds))
+        return options
+
+
+def json_body(request: Request) -> Data:
+    """Read the object in the body, without what is null; ClusterError 400, or 415 if it is no JSON."""
+    _check_media_type(request)
+    try:
+        data = msgspec.json.decode(request.body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise refusals.bad_request(f"the body of the request is no JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise refusals.bad_request("the body of the request is no JSON object")
+    bare = without_nulls(data) if b"null" in request.body else data
+    assert isinstance(bare, dict)
+    return bare
+
+
+def read_body(request: Request, struct: type[S]) -> S:
+    """Read a body that is not stored; ClusterError 400, or 415 if it is no JSON."""
+    try:
+        return msgspec.convert(json_body(request), struct)
+    except msgspec.ValidationError as error:
+        raise refusals.bad_request(f"the body of the request cannot be read: {error}") from error
+
+
+def _check_media_type(request: Request) -> None:
+    media_type = request.content_type.partition(";")[0].strip().lower()
+    if media_type in (JSON, ""):
+        return
+    message = (
+        "the body of the request was in an unknown format - accepted media types include: application/json"
+        f" (it was {media_type:.100}; of a client of Kubernetes, set contentType: application/json)"
+    )
+    raise ClusterError(message, status=415, reason="UnsupportedMediaType")

@@ -1,0 +1,55 @@
+"""All that is served: the kinds known here, what plugins declare, what users define, what some clients insist on."""
+
+from __future__ import annotations
+
+from kframework.apiserver.custom import CustomResourceDefinition, defined
+from kframework.apiserver.served import Resource, built_in
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.shelf import Change
+from kframework.objects import all_kinds
+from kframework.objects.kinds import foreign_kind
+
+__all__ = ["Catalogue"]
+
+#: Kinds that kube-scheduler lists before it does anything; here they are stored, and nobody reads them.
+_INSISTED_ON = (
+    foreign_kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", namespaced=False),
+    foreign_kind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims", namespaced=True),
+    foreign_kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates", namespaced=True),
+    foreign_kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", namespaced=False),
+)
+
+
+class Catalogue:
+    """What is served, by apiVersion and plural name."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+        self._resources = self._collected()
+        cluster.subscribe([CustomResourceDefinition], self._redefined)
+
+    def find(self, api_version: str, plural: str) -> Resource | None:
+        """Look a kind up by its place in the API; None if it is not served."""
+        found = self._resources.get((api_version, plural))
+        if found is None:
+            self._resources = self._collected()  # a plugin may have declared it just now
+            found = self._resources.get((api_version, plural))
+        return found
+
+    def resources(self) -> tuple[Resource, ...]:
+        """List all that is served."""
+        self._resources = self._collected()
+        return tuple(self._resources.values())
+
+    def _collected(self) -> dict[tuple[str, str], Resource]:
+        """Collect from all sources; where two serve the same, that counts which reads more of the object."""
+        served = [built_in(kind) for kind in (*all_kinds(), *_INSISTED_ON)]
+        for definition in self._cluster.objects(CustomResourceDefinition):
+            served.extend(defined(definition))
+        collected: dict[tuple[str, str], Resource] = {}
+        for resource in served:
+            collected.setdefault((resource.kind.api_version, resource.kind.plural), resource)
+        return collected
+
+    def _redefined(self, change: Change) -> None:
+        self._resources = {}

@@ -1,0 +1,152 @@
+"""The documents of one kind: what is there now, what was there lately, and what led from one to the other.
+
+A change is encoded once, when it is written, however many watch. Those who watch keep the version up to which they have
+been told and nothing else, so a slow one costs no memory: it falls behind the history and learns that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Iterator
+from heapq import merge
+
+import msgspec
+
+from kframework.apiserver.documents import Document, Draft
+from kframework.cluster import refusals
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.shelf import HISTORY, Change
+from kframework.objects import Kind
+from kframework.objects.meta import ApiObject
+
+__all__ = ["Collection", "Key", "Written"]
+
+#: Namespace and name.
+Key = tuple[str, str]
+
+_NOWHERE: Key = ("", "")
+
+
+class Written(msgspec.Struct, frozen=True):
+    """One write: the document before it (None: created) and after it (None: deleted), and the version it made."""
+
+    version: int
+    key: Key
+    old: Document | None
+    new: Document | None
+
+
+class Collection:
+    """The documents of a kind, by namespace and name; it follows the cluster from the moment it is made."""
+
+    def __init__(self, kind: Kind[ApiObject], cluster: MemoryCluster) -> None:
+        self.kind = kind
+        self._cluster = cluster
+        self._current = {document.key: document for document in map(Document.of, cluster.objects(kind.struct))}
+        self._keys = sorted(self._current)
+        self._draft: Draft | None = None  # what is being written by a client of the API
+        self._history: deque[Written] = deque(maxlen=HISTORY)
+        self._forgotten = cluster.version  # what happened up to this version cannot be told
+        self._beat: asyncio.Event | None = None
+        cluster.subscribe([kind.struct], self._receive)
+
+    # -- what is there -------------------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """The version of the cluster, and so of everything here."""
+        return self._cluster.version
+
+    def find(self, key: Key) -> Document | None:
+        """Return a document, or None."""
+        return self._current.get(key)
+
+    def at(self, version: int, namespace: str = "", after: Key = _NOWHERE) -> Iterator[Document]:
+        """Yield what there was at a version, by namespace and name; ClusterError 410 if that is forgotten.
+
+        It starts behind the key `after`. Nothing may be written meanwhile.
+        """
+        undone = self._undone(version)
+        start = max(after, (namespace, ""))
+        deleted = sorted(key for key in undone if key > start and key not in self._current)
+        places = range(bisect_right(self._keys, start), len(self._keys))
+        for key in merge(map(self._keys.__getitem__, places), deleted):
+            if namespace and key[0] != namespace:
+                return
+            document = undone[key] if key in undone else self._current[key]
+            if document is not None:
+                yield document
+
+    def _undone(self, version: int) -> dict[Key, Document | None]:
+        """Return what was, at a version, in the place of all that has been written since."""
+        if version < self._forgotten:
+            raise refusals.expired(version, self._forgotten)
+        undone: dict[Key, Document | None] = {}
+        for written in reversed(self._history):
+            if written.version <= version:
+                break
+            undone[written.key] = written.old
+        return undone
+
+    # -- what happens --------------------------------------------------------------------------------------------------
+
+    def since(self, version: int) -> list[Written]:
+        """Return what was written after a version; ClusterError 410 when part of it is forgotten.
+
+        A version still to come is one of another server, and as good as forgotten.
+        """
+        if not self._forgotten <= version <= self.version:
+            raise refusals.expired(version, self._forgotten)
+        first = bisect_right(self._history, version, key=lambda written: written.version)
+        return [self._history[place] for place in range(first, len(self._history))]
+
+    async def written(self) -> None:
+        """Wait for the next write."""
+        if self._beat is None:
+            self._beat = asyncio.Event()
+        await self._beat.wait()
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def write(self, draft: Draft) -> Document:
+        """Store what the cluster has admitted or amended; return it as it is stored."""
+        self._draft = draft
+        try:
+            stored = self._cluster.write(draft.subject)
+        finally:
+            self._draft = None
+        return self._current[stored.metadata.namespace, stored.metadata.name]
+
+    def _receive(self, change: Change) -> None:
+        """Take down a write, be it a client's of the API or the cluster's own."""
+        key = _key(change)
+        old = self._current.get(key)
+        new = self._shown(old, change.new) if change.new is not None else None
+        if len(self._history) == HISTORY:
+            self._forgotten = self._history[0].version
+        self._history.append(Written(change.version, key, old, new))
+        if new is None:
+            del self._current[key]
+            del self._keys[bisect_left(self._keys, key)]
+        else:
+            if old is None:
+                insort(self._keys, key)
+            self._current[key] = new
+        if self._beat is not None:
+            self._beat.set()
+            self._beat = None
+
+    def _shown(self, old: Document | None, new: ApiObject) -> Document:
+        draft = self._draft or (Draft(old.subject, old.data) if old is not None else None)
+        return draft.then(new) if draft is not None else Document.of(new)
+
+    def __repr__(self) -> str:
+        return f"<Collection of {len(self._current)} {self.kind.plural}>"
+
+
+def _key(change: Change) -> Key:
+    subject = change.new or change.old
+    assert subject is not None
+    return subject.metadata.namespace, subject.metadata.name

@@ -1,0 +1,171 @@
+"""What clients ask before anything else: which groups and kinds are there, and what can be done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+import msgspec
+
+from kframework.apiserver.documents import Data
+from kframework.apiserver.served import Resource
+from kframework.cluster.transport import JSON, Response
+
+__all__ = ["VERSION", "group", "groups", "resources", "versions"]
+
+#: What `GET /version` answers: the release whose API this one follows.
+VERSION: Data = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.2+kframework",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "2026-01-01T00:00:00Z",
+    "goVersion": "none",
+    "compiler": "none",
+    "platform": "linux/amd64",
+}
+
+_ALL_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+#: By kind: subresources other than the status, each with the kind that one posts there.
+_POSTED = {"Pod": (("binding", "v1", "Binding"), ("eviction", "policy/v1", "Eviction"))}
+_CATEGORIES = {
+    "Pod": ["all"],
+    "ReplicationController": ["all"],
+    "ReplicaSet": ["all"],
+    "Service": ["all"],
+    "StatefulSet": ["all"],
+}
+
+
+# -- one document at a time ----------------------------------------------------------------------------------------
+
+
+def versions(accept: str, served: Iterable[Resource]) -> Response:
+    """Answer `GET /api`: the core group has one version."""
+    core = [resource for resource in served if not resource.group]
+    aggregated = _aggregated(accept, core)
+    return aggregated or _answer({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
+
+
+def groups(accept: str, served: Iterable[Resource]) -> Response:
+    """Answer `GET /apis`: all groups but the core."""
+    named = [resource for resource in served if resource.group]
+    found = [_group(name, list(members)) for name, members in groupby(_sorted(named), key=lambda each: each.group)]
+    return _aggregated(accept, named) or _answer({"kind": "APIGroupList", "apiVersion": "v1", "groups": found})
+
+
+def group(name: str, served: Iterable[Resource]) -> Response | None:
+    """Answer `GET /apis/GROUP`; None if there is no such group."""
+    members = [resource for resource in served if resource.group == name]
+    return _answer({"apiVersion": "v1", "kind": "APIGroup", **_group(name, members)}) if members else None
+
+
+def _group(name: str, members: list[Resource]) -> Data:
+    found = [{"groupVersion": each, "version": each.rpartition("/")[2]} for each in _versions(members)]
+    return {"name": name, "versions": found, "preferredVersion": found[0]}
+
+
+def resources(api_version: str, served: Iterable[Resource]) -> Response | None:
+    """Answer `GET /api/v1` and `GET /apis/GROUP/VERSION`; None if there is no such version."""
+    members = [resource for resource in served if resource.kind.api_version == api_version]
+    if not members:
+        return None
+    found = [entry for resource in members for entry in _entries(resource)]
+    return _answer({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": found})
+
+
+def _entries(resource: Resource) -> Iterator[Data]:
+    """List a kind and its subresources."""
+    kind = resource.kind
+    whole = {"name": kind.plural, "singularName": resource.singular, "namespaced": kind.namespaced, "kind": kind.name}
+    yield {
+        **whole,
+        "verbs": _ALL_VERBS,
+        "shortNames": list(resource.short_names),
+        "categories": _CATEGORIES.get(kind.name, []),
+    }
+    if resource.has_status:
+        yield {**whole, "name": f"{kind.plural}/status", "singularName": "", "verbs": ["get", "patch", "update"]}
+    for name, api_version, posted in _posted(resource):
+        group_name, _, version = api_version.rpartition("/")
+        entry = {**whole, "name": f"{kind.plural}/{name}", "singularName": "", "kind": posted, "verbs": ["create"]}
+        yield entry | ({"group": group_name, "version": version} if group_name else {})
+
+
+def _posted(resource: Resource) -> tuple[tuple[str, str, str], ...]:
+    return _POSTED.get(resource.kind.name, ()) if resource.kind.api_version == "v1" else ()
+
+
+# -- all at once ---------------------------------------------------------------------------------------------------
+
+
+def _aggregated(accept: str, served: list[Resource]) -> Response | None:
+    """Answer with all that a client would ask for one by one, if it prefers that."""
+    wanted = accept.partition(",")[0]
+    if "as=APIGroupDiscoveryList" not in wanted:
+        return None
+    version = "v2" if "v=v2;" in f"{wanted};" else "v2beta1"
+    items = [
+        {"metadata": {"name": name} if name else {}, "versions": _all_of(list(members))}
+        for name, members in groupby(_sorted(served), key=lambda each: each.group)
+    ]
+    found = {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{version}", "metadata": {}}
+    media_type = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+    return Response(200, msgspec.json.encode(found | {"items": items}), {"content-type": media_type})
+
+
+def _all_of(members: list[Resource]) -> list[Data]:
+    """Describe all versions of a group."""
+    return [
+        {
+            "version": api_version.rpartition("/")[2],
+            "freshness": "Current",
+            "resources": [_described(each) for each in members if each.kind.api_version == api_version],
+        }
+        for api_version in _versions(members)
+    ]
+
+
+def _described(resource: Resource) -> Data:
+    kind = resource.kind
+    subresources = [
+        {"subresource": name, "responseKind": _response_kind(api_version, posted), "verbs": ["create"]}
+        for name, api_version, posted in _posted(resource)
+    ]
+    own_kind = _response_kind(kind.api_version, kind.name)
+    if resource.has_status:
+        status = {"subresource": "status", "responseKind": own_kind, "verbs": ["get", "patch", "update"]}
+        subresources.append(status)
+    return {
+        "resource": kind.plural,
+        "responseKind": own_kind,
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "singularResource": resource.singular,
+        "verbs": _ALL_VERBS,
+        "shortNames": list(resource.short_names),
+        "categories": _CATEGORIES.get(kind.name, []),
+        "subresources": subresources,
+    }
+
+
+def _response_kind(api_version: str, name: str) -> Data:
+    group_name, _, version = api_version.rpartition("/")
+    return {"group": group_name, "version": version, "kind": name}
+
+
+# -- both ----------------------------------------------------------------------------------------------------------
+
+
+def _sorted(served: Iterable[Resource]) -> list[Resource]:
+    return sorted(served, key=lambda resource: (resource.group, resource.version, resource.kind.plural))
+
+
+def _versions(members: Iterable[Resource]) -> list[str]:
+    """List the apiVersions of a group, the preferred one first: `v1` before `v1beta1` before `v1alpha1`."""
+    found = {resource.kind.api_version: resource.version for resource in members}
+    return sorted(found, key=lambda each: ("alpha" in found[each], "beta" in found[each], found[each]))
+
+
+def _answer(data: Data) -> Response:
+    return Response(200, msgspec.json.encode(data), {"content-type": JSON})

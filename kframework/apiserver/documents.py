@@ -1,0 +1,125 @@
+"""Objects as the API shows them: whole JSON documents, beside the structs that hold only what a scheduler reads.
+
+A document follows its struct: what admission, a kubelet, a controller or a binding changes there is changed here too,
+and what the struct knows nothing of stays as its author wrote it.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import NamedTuple, cast
+
+import msgspec
+from msgspec import structs
+
+from kframework.objects.codec import encode
+from kframework.objects.meta import ApiObject
+
+__all__ = ["Data", "Document", "Draft", "followed"]
+
+#: A JSON object as plain data. It is shared: whoever wants it changed makes another.
+Data = dict[str, object]
+
+
+class Document:
+    """An object as it is stored, and the JSON that the API shows for it; neither ever changes."""
+
+    __slots__ = ("body", "subject")
+
+    def __init__(self, subject: ApiObject, body: bytes) -> None:
+        self.subject = subject
+        self.body = body
+
+    @classmethod
+    def of(cls, subject: ApiObject) -> Document:
+        """Show an object of which nothing is known but its struct."""
+        return cls(subject, encode(subject))
+
+    @property
+    def data(self) -> Data:
+        """The JSON as plain data."""
+        return _decoded(self.body)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        metadata = self.subject.metadata
+        return metadata.namespace, metadata.name
+
+    def at(self, version: int) -> Document:
+        """Show the object under another resource version: the one in which it goes."""
+        metadata = structs.replace(self.subject.metadata, resource_version=str(version))
+        return Draft(self.subject, self.data).then(structs.replace(self.subject, metadata=metadata))
+
+    def __repr__(self) -> str:
+        return f"<Document of {'/'.join(self.key)}>"
+
+
+class Draft(NamedTuple):
+    """An object, and what shows it, before it is stored."""
+
+    subject: ApiObject
+    data: Data
+
+    def then(self, subject: ApiObject) -> Document:
+        """Show the object as it has become."""
+        return Document(subject, msgspec.json.encode(followed(self.data, self.subject, subject)))
+
+
+@lru_cache(maxsize=1024)  # a change is looked at by its writer and by every watch with a field selector
+def _decoded(body: bytes) -> Data:
+    return cast("Data", msgspec.json.decode(body))
+
+
+def followed(data: Data, before: msgspec.Struct, after: msgspec.Struct) -> Data:
+    """Return the document that showed `before` with all that differs in `after`; both are of one type."""
+    shown = dict(data)
+    for field, name, default in _fields(type(after)):
+        old, new = getattr(before, field), getattr(after, field)
+        if new is old or new == old:
+            continue
+        if new == default and not isinstance(new, msgspec.Struct):
+            shown.pop(name, None)
+        else:
+            shown[name] = _value(shown.get(name), old, new)
+    return shown
+
+
+@cache
+def _fields(struct: type[msgspec.Struct]) -> tuple[tuple[str, str, object], ...]:
+    """List a struct's fields: the name here, the name in the API, and the value for which the API leaves it out."""
+    return tuple((field.name, field.encode_name, _default(field)) for field in structs.fields(struct))
+
+
+def _default(field: structs.FieldInfo) -> object:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+
+
+def _value(shown: object, old: object, new: object) -> object:
+    """Return what shows a value that was changed; `shown` is what showed the old one."""
+    if isinstance(new, msgspec.Struct) and type(old) is type(new) and isinstance(shown, dict):
+        return followed(shown, old, new)
+    if isinstance(new, tuple) and isinstance(old, tuple) and isinstance(shown, list) and len(old) == len(shown):
+        return _elements(shown, old, new)
+    return msgspec.to_builtins(new)
+
+
+def _elements(shown: list[object], old: tuple[object, ...], new: tuple[object, ...]) -> list[object]:
+    """Return what shows a list that was changed: an element that has kept its name, or its type, is the same one."""
+    places = {_identity(element): place for place, element in enumerate(old)}
+    elements = []
+    for element in new:
+        place = places.get(_identity(element))
+        if place is None:
+            elements.append(msgspec.to_builtins(element))
+        elif element == old[place]:
+            elements.append(shown[place])
+        else:
+            elements.append(_value(shown[place], old[place], element))
+    return elements
+
+
+def _identity(element: object) -> object:
+    """Tell what makes an element of a list the same one after a change."""
+    named = getattr(element, "type", None) or getattr(element, "name", None)
+    return named if named is not None else repr(element)

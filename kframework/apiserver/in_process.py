@@ -1,0 +1,48 @@
+"""Requests straight into the fake API server of this process: no socket, and so virtual time works."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from kframework.apiserver.server import ApiServer
+from kframework.cluster.transport import Request, Response, Stream
+from kframework.errors import ClusterError
+
+__all__ = ["InProcess"]
+
+
+class InProcess:
+    """Implements `kframework.cluster.transport.Transport` without a network; an answer takes one turn of the loop."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    async def send(self, request: Request) -> Response:
+        """Send a request and return the whole answer, whatever its status."""
+        await asyncio.sleep(0)
+        return await self._server.answer(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        """Send a request and return its answer line by line; leaving the context ends it."""
+        await asyncio.sleep(0)
+        async with self._server.follow(request) as stream:
+            yield Stream(stream.status, _in_time(stream.lines, request.timeout), stream.headers)
+
+    async def close(self) -> None:
+        """Do nothing: there are no connections."""
+
+
+async def _in_time(lines: AsyncIterator[bytes], seconds: float | None) -> AsyncIterator[bytes]:
+    """Yield the lines; ClusterError if the next takes more than so many seconds."""
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                line = await anext(lines)
+        except StopAsyncIteration:
+            return
+        except TimeoutError as error:
+            raise ClusterError(f"no answer for {seconds:g} s", status=0, retryable=True) from error
+        yield line

@@ -1,0 +1,101 @@
+"""Lists, in pages if the client wants them: all pages show the moment of the first."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from kframework.apiserver.collection import Collection, Key
+from kframework.apiserver.documents import Document
+from kframework.apiserver.selection import Selection
+from kframework.cluster import refusals
+from kframework.errors import ClusterError
+
+__all__ = ["Page", "listed", "number", "too_large"]
+
+
+class Page(NamedTuple):
+    """Part of a list: its objects, and the metadata that the list carries."""
+
+    documents: list[Document]
+    metadata: dict[str, str]
+
+
+class _Token(msgspec.Struct, frozen=True):
+    """Where a list goes on: the version that it shows, and the last object that has been shown."""
+
+    version: int
+    namespace: str
+    name: str
+
+
+def listed(collection: Collection, selection: Selection, query: Mapping[str, str]) -> Page:
+    """List what is selected, as `limit`, `continue` and `resourceVersion` of the query want it.
+
+    ClusterError 400 for a query that makes no sense, 410 for a version that is forgotten, 504 for one still to come.
+    """
+    limit = number(query, "limit")
+    if query.get("continue"):
+        token = _read(query["continue"])
+        if token.version > collection.version:
+            raise refusals.expired(token.version, collection.version)  # of another server
+        version, after = token.version, (token.namespace, token.name)
+    else:
+        version, after = _version(collection, query), ("", "")
+    documents: list[Document] = []
+    for document in _candidates(collection, selection, version, after):
+        if selection.selects(document):
+            if limit and len(documents) == limit:
+                last = documents[-1]
+                return Page(documents, {"resourceVersion": str(version), "continue": _written(version, last.key)})
+            documents.append(document)
+    return Page(documents, {"resourceVersion": str(version)})
+
+
+def _candidates(collection: Collection, selection: Selection, version: int, after: Key) -> Iterator[Document]:
+    if selection.name and selection.namespace and version == collection.version:
+        found = collection.find((selection.namespace, selection.name))
+        return iter([found] if found is not None else [])
+    return collection.at(version, selection.namespace, after)
+
+
+def _version(collection: Collection, query: Mapping[str, str]) -> int:
+    """Say which moment the list shows: now, unless it must be exactly another."""
+    wanted = number(query, "resourceVersion")
+    if wanted > collection.version:
+        raise too_large(wanted, collection.version)
+    return wanted if query.get("resourceVersionMatch") == "Exact" else collection.version
+
+
+def number(query: Mapping[str, str], name: str) -> int:
+    """Read a number from a query, 0 if it is not there; ClusterError 400 if it is none."""
+    text = query.get(name) or "0"
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise refusals.bad_request(
+            f"{name}: Invalid value: {msgspec.json.encode(text).decode():.100}: it must be a number"
+        )
+    return int(text)
+
+
+def too_large(wanted: int, current: int) -> ClusterError:
+    """Say that a version is still to come: the client has seen another server, or this one before it was restarted."""
+    message = f"Timeout: Too large resource version: {wanted}, current: {current}"
+    return ClusterError(message, status=504, reason="Timeout", retryable=True)
+
+
+def _written(version: int, key: Key) -> str:
+    token = msgspec.json.encode(_Token(version, *key))
+    return base64.urlsafe_b64encode(token).decode().rstrip("=")
+
+
+def _read(text: str) -> _Token:
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
+    except (binascii.Error, msgspec.DecodeError, ValueError) as error:
+        raise refusals.bad_request(
+            "continue key is not valid: it is none that a list of this server ended with"
+        ) from error

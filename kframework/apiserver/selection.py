@@ -1,0 +1,57 @@
+"""Which objects a list or a watch is about: a namespace, labels, fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kframework.apiserver.documents import Document
+from kframework.apiserver.field_selectors import field_selector
+from kframework.apiserver.served import Resource
+from kframework.cluster import refusals
+from kframework.selectors import SelectorError, parse_field_selector, parse_label_selector
+
+__all__ = ["Selection"]
+
+
+class Selection:
+    """The objects of a namespace (empty: of all) that `labelSelector` and `fieldSelector` of a query select.
+
+    Raises ClusterError 400 for selectors that make no sense.
+    """
+
+    def __init__(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> None:
+        self.namespace = namespace
+        #: The one name that the fields select; empty if they leave it open.
+        self.name: str = ""
+        self._labels: Callable[[Mapping[str, str]], bool] | None = None
+        self._fields: Callable[[Document], bool] | None = None
+        if labels := query.get("labelSelector"):
+            self._labels = _label_selector(labels)
+        if fields := query.get("fieldSelector"):
+            matches = field_selector(fields, resource.kind)
+            self._fields = lambda document: matches(resource.data(document))
+            self.name = _name(fields)
+
+    def selects(self, document: Document | None) -> bool:
+        """Tell whether the object is meant; None, where there is no object, never is."""
+        if document is None:
+            return False
+        metadata = document.subject.metadata
+        return (
+            (not self.namespace or metadata.namespace == self.namespace)
+            and (self._labels is None or self._labels(metadata.labels))
+            and (self._fields is None or self._fields(document))
+        )
+
+
+def _label_selector(text: str) -> Callable[[Mapping[str, str]], bool]:
+    try:
+        return parse_label_selector(text).matches
+    except SelectorError as error:
+        raise refusals.bad_request(f"unable to parse requirement: {error}") from error
+
+
+def _name(fields: str) -> str:
+    requirements = parse_field_selector(fields).requirements
+    names = (each.values[0] for each in requirements if each.key == "metadata.name" and each.operator == "=")
+    return next(names, "")

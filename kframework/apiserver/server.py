@@ -1,0 +1,173 @@
+"""The fake API server: a cluster in memory behind Kubernetes' REST interface, without the network.
+
+`answer` and `follow` are all of it; over HTTP it is reached through `kframework.apiserver.web`, from within the process
+through `kframework.apiserver.in_process`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+from kframework.apiserver import discovery, openapi
+from kframework.apiserver.calls import Call, Path
+from kframework.apiserver.forms import Form, negotiated
+from kframework.apiserver.selection import Selection
+from kframework.apiserver.served import Resource
+from kframework.apiserver.statuses import NOBODY, answered, failure
+from kframework.apiserver.store import Store
+from kframework.apiserver.subresources import bind, evict
+from kframework.apiserver.verbs import Verbs
+from kframework.apiserver.watches import Watch
+from kframework.clock import Clock
+from kframework.cluster import refusals
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.transport import JSON, Request, Response, Stream
+from kframework.errors import ClusterError
+from kframework.objects import Pod
+
+__all__ = ["ApiServer"]
+
+
+class ApiServer:
+    """Serves a cluster in memory as an API server would; every answer is a Response, also that something failed."""
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
+        self._store = Store(cluster, clock)
+
+    def begin(self, request: Request) -> Response | Watch:
+        """Answer a request as a whole, or begin the watch that it asks for."""
+        subject = NOBODY
+        try:
+            call = self._call(request)
+            if call is None:
+                return self._described(request)
+            subject = call.subject
+            return self._watch(call) if call.is_watch else self._done(call)
+        except ClusterError as error:
+            return failure(error, subject)
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a request as a whole; one that asks for a watch is refused."""
+        answer = self.begin(request)
+        if isinstance(answer, Watch):
+            return failure(refusals.bad_request("a watch has no end: follow it"), NOBODY)
+        return answer
+
+    @asynccontextmanager
+    async def follow(self, request: Request) -> AsyncIterator[Stream]:
+        """Answer a request line by line: a watch until it ends, anything else in one."""
+        answer = self.begin(request)
+        if isinstance(answer, Response):
+            yield Stream(answer.status, _one(answer.body), answer.headers)
+            return
+        async with aclosing(answer.batches()) as batches:
+            yield Stream(200, _one_by_one(batches), {"content-type": JSON})
+
+    # -- objects -------------------------------------------------------------------------------------------------------
+
+    def _call(self, request: Request) -> Call | None:
+        """Find out which objects a request is about; None if it is about none."""
+        path = Path.read(request.path)
+        if path is None:
+            return None
+        resource = self._store.catalogue.find(path.api_version, path.plural)
+        if resource is None or not _exists(path, resource):
+            raise refusals.unknown_kind()
+        return Call(path, resource, dict(request.query), request)
+
+    def _watch(self, call: Call) -> Watch:
+        selection = Selection(call.resource, call.path.namespace, call.query)
+        return Watch(self._store.collection(call.resource.stored), selection, self._form(call), call.query)
+
+    def _done(self, call: Call) -> Response:
+        verbs = Verbs(self._store, call, self._form(call))
+        match call.request.method, call.path.subresource, bool(call.path.name):
+            case "GET", _, True:
+                return verbs.get()
+            case "GET", _, False:
+                return verbs.list()
+            case "POST", "binding", True:
+                return bind(self._store.cluster, call)
+            case "POST", "eviction", True:
+                return evict(self._store.cluster, call)
+            case "POST", "", False if bool(call.path.namespace) == call.resource.kind.namespaced:
+                return verbs.create()
+            case "PUT", "" | "status", True:
+                return verbs.update()
+            case "PATCH", "" | "status", True:
+                return verbs.patch()
+            case "DELETE", "", True:
+                return verbs.delete()
+            case "DELETE", "", False:
+                return verbs.delete_all()
+        raise _not_allowed()
+
+    def _form(self, call: Call) -> Form:
+        include = call.query.get("includeObject", "Metadata")
+        return negotiated(call.request.accept, call.resource, self._store.clock, include)
+
+    # -- all else ------------------------------------------------------------------------------------------------------
+
+    def _described(self, request: Request) -> Response:
+        """Answer what is about the server itself."""
+        if request.method != "GET":
+            raise _not_allowed()
+        served = self._store.catalogue.resources()
+        described: Response | None = None
+        match request.path.strip("/").split("/"):
+            case ["version"]:
+                described = answered(discovery.VERSION)
+            case ["healthz" | "livez" | "readyz", *_]:
+                described = Response(200, b"ok", {"content-type": "text/plain; charset=utf-8"})
+            case ["api"]:
+                described = discovery.versions(request.accept, served)
+            case ["apis"]:
+                described = discovery.groups(request.accept, served)
+            case ["apis", name]:
+                described = discovery.group(name, served)
+            case ["api", version]:
+                described = discovery.resources(version, served)
+            case ["apis", name, version]:
+                described = discovery.resources(f"{name}/{version}", served)
+            case ["openapi", "v2"]:
+                described = openapi.version_2(request.accept)
+            case ["openapi", "v3"]:
+                described = openapi.index(served)
+            case ["openapi", "v3", *place]:
+                described = openapi.version_3("/".join(place), served)
+        if described is None:
+            raise refusals.unknown_kind()
+        return described
+
+
+def _exists(path: Path, resource: Resource) -> bool:
+    """Tell whether there can be something at a path."""
+    kind = resource.kind
+    if path.namespace and not kind.namespaced:
+        return False
+    if path.name and bool(path.namespace) != kind.namespaced:
+        return False
+    match path.subresource:
+        case "":
+            return True
+        case "status":
+            return resource.has_status
+        case "binding" | "eviction":
+            return kind.struct is Pod
+    return False
+
+
+def _not_allowed() -> ClusterError:
+    message = "the server does not allow this method on the requested resource"
+    return ClusterError(message, status=405, reason="MethodNotAllowed")
+
+
+async def _one(body: bytes) -> AsyncGenerator[bytes, None]:
+    yield body
+
+
+async def _one_by_one(batches: AsyncGenerator[list[bytes], None]) -> AsyncGenerator[bytes, None]:
+    async for batch in batches:
+        for line in batch:
+            yield line

@@ -1,0 +1,126 @@
+"""What clients do with objects: get, list, create, update, patch and delete them."""
+
+from __future__ import annotations
+
+from kframework.apiserver.calls import Call, DeleteOptions, json_body
+from kframework.apiserver.documents import Data, Document, Draft
+from kframework.apiserver.forms import Form
+from kframework.apiserver.lists import listed
+from kframework.apiserver.patches import apply_patch
+from kframework.apiserver.selection import Selection
+from kframework.apiserver.statuses import success
+from kframework.apiserver.store import Store
+from kframework.apiserver.writes import amended, created, of_main, of_status
+from kframework.cluster import refusals
+from kframework.cluster.transport import JSON, Response
+from kframework.errors import ClusterError
+from kframework.objects import Namespace, Pod
+from kframework.objects.meta import ApiObject
+
+__all__ = ["Verbs"]
+
+
+class Verbs:
+    """Answers one call about the objects of a collection."""
+
+    def __init__(self, store: Store, call: Call, form: Form) -> None:
+        self._store = store
+        self._cluster = store.cluster
+        self._collection = store.collection(call.resource.stored)
+        self._call = call
+        self._resource = call.resource
+        self._form = form
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def get(self) -> Response:
+        """Return one object."""
+        return self._answer(self._form.one(self._found()))
+
+    def list(self) -> Response:
+        """Return what is selected, in pages if the client wants."""
+        selection = Selection(self._resource, self._call.path.namespace, self._call.query)
+        return self._answer(self._form.many(*listed(self._collection, selection, self._call.query)))
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def create(self) -> Response:
+        """Store a new object."""
+        said = json_body(self._call.request)
+        draft = created(self._cluster, self._resource, self._call.path.namespace, said)
+        return self._answer(self._form.one(self._written(draft)), 201)
+
+    def update(self) -> Response:
+        """Store an object in place of the one of its name."""
+        return self._change(self._found(), json_body(self._call.request))
+
+    def patch(self) -> Response:
+        """Change an object as a patch says."""
+        old, request = self._found(), self._call.request
+        return self._change(old, apply_patch(self._resource.data(old), request.body, request.content_type))
+
+    def _change(self, old: Document, new: Data) -> Response:
+        """Store the part that the path is about: the status, or all but that."""
+        shown = self._resource.data(old)
+        if self._call.path.subresource == "status":
+            new = of_status(shown, new)
+        elif self._resource.has_status:
+            new = of_main(shown, new)
+        draft = amended(self._cluster, self._resource, old, new)
+        document = old if draft.data == old.data else self._written(draft)
+        return self._answer(self._form.one(document))
+
+    def _written(self, draft: Draft) -> Document:
+        """Store a draft, unless the client only wants to see what that would come to."""
+        return draft.then(draft.subject) if self._call.is_dry_run else self._collection.write(draft)
+
+    # -- deleting ------------------------------------------------------------------------------------------------------
+
+    def delete(self) -> Response:
+        """Delete an object; a pod on a node stays until its kubelet has ended it."""
+        old, options = self._found(), DeleteOptions.of(self._call)
+        subject, wanted = old.subject, options.preconditions
+        if wanted.uid not in ("", subject.metadata.uid):
+            raise refusals.other_uid(type(subject), subject.metadata.name, wanted.uid, subject.metadata.uid)
+        if wanted.resource_version not in ("", subject.metadata.resource_version):
+            raise _other_version(subject, wanted.resource_version)
+        if self._call.is_dry_run or "All" in options.dry_run:
+            return self._answer(self._form.one(old))
+        self._remove(subject, options.grace_period_seconds)
+        left = self._collection.find(old.key)
+        if left is not None or isinstance(subject, Pod):
+            return self._answer(self._form.one(left or old.at(self._collection.version)))
+        return success(self._call.subject, subject.metadata.uid)
+
+    def delete_all(self) -> Response:
+        """Delete what is selected, and return it as it was."""
+        options = DeleteOptions.of(self._call)
+        selection = Selection(self._resource, self._call.path.namespace, self._call.query)
+        page = listed(self._collection, selection, self._call.query)
+        if not self._call.is_dry_run and "All" not in options.dry_run:
+            for document in page.documents:
+                self._remove(document.subject, options.grace_period_seconds)
+        return self._answer(self._form.many(*page))
+
+    def _remove(self, subject: ApiObject, grace: int | None) -> None:
+        metadata = subject.metadata
+        if isinstance(subject, Namespace):
+            self._store.empty(metadata.name)
+        self._cluster.remove(type(subject), metadata.name, metadata.namespace, uid=metadata.uid, grace=grace)
+
+    # -- all -----------------------------------------------------------------------------------------------------------
+
+    def _found(self) -> Document:
+        found = self._collection.find(self._call.key)
+        if found is None:
+            raise refusals.not_found(self._resource.kind.struct, self._call.path.name)
+        return found
+
+    def _answer(self, body: bytes, status: int = 200) -> Response:
+        return Response(status, body, {"content-type": JSON})
+
+
+def _other_version(subject: ApiObject, wanted: str) -> ClusterError:
+    name, version = subject.metadata.name, subject.metadata.resource_version
+    why = f"Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {version}"
+    return refusals.conflict(refusals.resource(type(subject)), name, why)

@@ -1,0 +1,119 @@
+"""Watches: what was there, if the client wants it, and then everything that happens to it, line by line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from functools import lru_cache
+
+import msgspec
+
+from kframework.apiserver.collection import Collection, Written
+from kframework.apiserver.documents import Document
+from kframework.apiserver.forms import Form
+from kframework.apiserver.lists import number, too_large
+from kframework.apiserver.selection import Selection
+from kframework.apiserver.statuses import status_of
+from kframework.errors import ClusterError
+
+__all__ = ["Watch"]
+
+#: How often a client that wants bookmarks is told how far it is, in seconds.
+BOOKMARK_EVERY = 60.0
+#: How long a watch lasts whose client does not say, in seconds.
+LONGEST = 1800.0
+#: How many objects are written at once while everything is told that is there.
+AT_ONCE = 500
+
+_INITIAL_EVENTS_END = {"annotations": {"k8s.io/initial-events-end": "true"}}
+
+
+class Watch:
+    """What one client is told; raises ClusterError for a query that makes no sense.
+
+    It keeps the version up to which the client has been told, and asks the collection for what came after: a client
+    that reads too slowly finds that forgotten, and the watch ends with an ERROR of 410.
+    """
+
+    def __init__(self, collection: Collection, selection: Selection, form: Form, query: Mapping[str, str]) -> None:
+        self._collection = collection
+        self._selection = selection
+        self._form = form
+        self._since = number(query, "resourceVersion")
+        self._tells_initial = _tells_initial(query)
+        self._marks_initial_end = self._tells_initial and "sendInitialEvents" in query
+        self._wants_bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
+        self._seconds = float(number(query, "timeoutSeconds")) or LONGEST
+        if self._tells_initial and self._since > collection.version:
+            raise too_large(self._since, collection.version)
+
+    async def batches(self) -> AsyncGenerator[list[bytes], None]:
+        """Yield events, JSON documents each, as many at once as there are, until the time of the watch is over."""
+        time = asyncio.get_running_loop().time
+        end, next_bookmark = time() + self._seconds, time() + BOOKMARK_EVERY
+        version = self._since or self._collection.version
+        if self._tells_initial:
+            version = self._collection.version
+        if self._tells_initial:
+            for documents in self._initial():
+                yield [_event(b"ADDED", self._form.one(document)) for document in documents]
+            if self._marks_initial_end and self._wants_bookmarks:
+                yield [self._bookmark(version, _INITIAL_EVENTS_END)]
+        while True:
+            try:
+                news = self._collection.since(version)
+            except ClusterError as error:
+                yield [_event(b"ERROR", msgspec.json.encode(status_of(error)))]
+                return
+            if news:
+                version = news[-1].version
+                if lines := [line for written in news for line in self._told(written)]:
+                    yield lines
+                continue
+            version = self._collection.version
+            try:
+                async with asyncio.timeout_at(min(end, next_bookmark)):
+                    await self._collection.written()
+            except TimeoutError:
+                if self._wants_bookmarks:
+                    yield [self._bookmark(version)]
+                if time() >= end:
+                    return
+                next_bookmark = time() + BOOKMARK_EVERY
+
+    def _initial(self) -> Iterator[Sequence[Document]]:
+        """Return what is there, in parts."""
+        found = self._collection.at(self._collection.version, self._selection.namespace)
+        documents = [document for document in found if self._selection.selects(document)]
+        return (documents[start : start + AT_ONCE] for start in range(0, len(documents), AT_ONCE))
+
+    def _told(self, written: Written) -> Iterator[bytes]:
+        """Say what a write means to one who sees only what is selected."""
+        before, after = self._selection.selects(written.old), self._selection.selects(written.new)
+        if after and written.new is not None:
+            yield _event(b"MODIFIED" if before else b"ADDED", self._form.one(written.new))
+        elif before and written.old is not None:
+            yield _event(b"DELETED", self._form.one(_gone(written.old, written.version)))
+
+    def _bookmark(self, version: int, metadata: Mapping[str, object] = {}) -> bytes:
+        return _event(b"BOOKMARK", self._form.bookmark({"resourceVersion": str(version), **metadata}))
+
+
+def _tells_initial(query: Mapping[str, str]) -> bool:
+    """Tell whether the watch begins with all that is there."""
+    if "sendInitialEvents" not in query:
+        return query.get("resourceVersion", "") in ("", "0")
+    if query.get("resourceVersionMatch") != "NotOlderThan":
+        why = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise ClusterError(f'ListOptions.meta.k8s.io "" is invalid: {why}', status=422, reason="Invalid")
+    return query["sendInitialEvents"] in ("true", "1")
+
+
+def _event(kind: bytes, written: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}' % (kind, written)
+
+
+@lru_cache(maxsize=256)  # as many watch it go as may, it is encoded once
+def _gone(document: Document, version: int) -> Document:
+    """Return an object as it was last, under the version in which it went."""
+    return document.at(version)

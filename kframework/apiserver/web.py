@@ -1,0 +1,94 @@
+"""The fake API server over HTTP: a thin front that reads requests and writes answers.
+
+It listens without TLS and without asking who calls, so on this machine only unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+from aiohttp import web
+
+from kframework.apiserver.server import ApiServer
+from kframework.apiserver.statuses import NOBODY, failure
+from kframework.apiserver.watches import Watch
+from kframework.cluster.transport import JSON, Request, Response
+from kframework.errors import ClusterError
+
+__all__ = ["LARGEST_BODY", "serve"]
+
+#: How many bytes a request may send, as with a real API server.
+LARGEST_BODY = 3 << 20
+
+#: How long requests under way may take at the end, in seconds; watches have no end of their own.
+_AT_THE_END = 0.1
+
+_log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def serve(server: ApiServer, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
+    """Serve over HTTP while in the context, and yield the port, a free one for 0; OSError if it is taken."""
+    front = _Front(server)
+    runner = web.ServerRunner(web.Server(front.handle, access_log=None), shutdown_timeout=_AT_THE_END)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+class _Front:
+    """Passes each HTTP request on to the server."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    async def handle(self, asked: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        try:
+            answer = self._server.begin(await _request(asked))
+        except ClusterError as refused:
+            answer = failure(refused, NOBODY)
+        except Exception:
+            _log.exception("%s %s failed", asked.method, asked.path)
+            fault = ClusterError("the fake API server has a fault; see its log", status=500, reason="InternalError")
+            answer = failure(fault, NOBODY)
+        if isinstance(answer, Response):
+            return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+        return await _streamed(asked, answer)
+
+
+async def _request(asked: web.BaseRequest) -> Request:
+    body = bytearray()
+    async for chunk in asked.content.iter_any():
+        body += chunk
+        if len(body) > LARGEST_BODY:
+            message = f"Request entity too large: limit is {LARGEST_BODY}"
+            raise ClusterError(message, status=413, reason="RequestEntityTooLarge")
+    return Request(
+        method=asked.method,
+        path=asked.path,
+        query=tuple(asked.query.items()),
+        body=bytes(body),
+        content_type=asked.headers.get("content-type", JSON),
+        accept=asked.headers.get("accept", JSON),
+    )
+
+
+async def _streamed(asked: web.BaseRequest, watch: Watch) -> web.StreamResponse:
+    """Write a watch until it ends or its client goes; a client that reads slowly holds up nobody but itself."""
+    response = web.StreamResponse(headers={"content-type": JSON})
+    response.enable_chunked_encoding()
+    await response.prepare(asked)
+    async with aclosing(watch.batches()) as batches:
+        try:
+            async for batch in batches:
+                await response.write(b"".join([line + b"\n" for line in batch]))
+            await response.write_eof()
+        except ConnectionError:
+            pass  # the client is gone: nobody is left to be told
+    return response

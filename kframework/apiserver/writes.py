@@ -1,0 +1,122 @@
+"""What a client may say of an object when it creates or changes it, and what the cluster makes of that.
+
+Status is a resource of its own: who writes an object does not touch its status, who writes the status nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kframework.apiserver.custom import CustomResourceDefinition, accepted
+from kframework.apiserver.documents import Data, Document, Draft, followed
+from kframework.apiserver.served import Resource
+from kframework.cluster import refusals
+from kframework.cluster.admission import as_request
+from kframework.cluster.memory import MemoryCluster
+from kframework.errors import InputError
+from kframework.objects import Namespace, Node
+from kframework.objects.codec import convert
+from kframework.objects.meta import ApiObject
+
+__all__ = ["amended", "created", "of_main", "of_status"]
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_NOT_KEPT = ("managedFields", "selfLink")
+
+
+# -- creation ------------------------------------------------------------------------------------------------------
+
+
+def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Data) -> Draft:
+    """Return what creating an object would store; ClusterError 400, 403, 404, 409 or 422 as an API server."""
+    data = _stored(resource, said, namespace)
+    if resource.has_status and resource.kind.struct is not Node:  # a node is created with its status, as by a kubelet
+        data.pop("status", None)
+    if resource.kind.struct is CustomResourceDefinition:
+        data = accepted(data, cluster.timestamp())
+    subject = _read(resource, data)
+    if subject.metadata.resource_version:
+        raise refusals.bad_request("resourceVersion should not be set on objects to be created")
+    if not subject.metadata.name and not subject.metadata.generate_name:
+        why = "Required value: name or generateName is required"
+        raise refusals.invalid(type(subject), "", "metadata.name", why)
+    if namespace:
+        cluster.read(Namespace, namespace)
+    admitted = cluster.admit(as_request(subject))
+    _check_name(admitted)
+    return Draft(admitted, followed(data, subject, admitted))
+
+
+def _check_name(subject: ApiObject) -> None:
+    name = subject.metadata.name
+    if not _NAME.fullmatch(name):
+        why = (
+            f'Invalid value: "{name:.253}": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric '
+            "characters, '-' or '.', and must start and end with an alphanumeric character"
+        )
+        raise refusals.invalid(type(subject), name, "metadata.name", why)
+
+
+# -- change --------------------------------------------------------------------------------------------------------
+
+
+def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Data) -> Draft:
+    """Return what storing this in place of the old would store; ClusterError 400, 404, 409 or 422."""
+    namespace, name = old.key
+    data = _stored(resource, said, namespace)
+    subject = _read(resource, data)
+    if subject.metadata.name != name:
+        why = f"the name of the object ({subject.metadata.name:.253}) does not match the name on the URL ({name})"
+        raise refusals.bad_request(why)
+    new = cluster.amend(subject)
+    return Draft(new, followed(data, subject, new))
+
+
+def of_main(old: Data, new: Data) -> Data:
+    """Take all from the new but the status."""
+    return _with(new, "status", old)
+
+
+def of_status(old: Data, new: Data) -> Data:
+    """Take the status from the new, and the metadata, but nothing else."""
+    return _with(_with(old, "status", new), "metadata", new)
+
+
+def _with(data: Data, field: str, source: Data) -> Data:
+    rest = {name: value for name, value in data.items() if name != field}
+    return rest | {field: source[field]} if field in source else rest
+
+
+# -- both ----------------------------------------------------------------------------------------------------------
+
+
+def _stored(resource: Resource, said: Data, namespace: str) -> Data:
+    """Return what a client said of an object as it would be stored, if it is for this kind and this namespace."""
+    kind = resource.kind
+    for field, expected in (("apiVersion", kind.api_version), ("kind", kind.name)):
+        given = said.get(field, expected)
+        if given != expected:
+            raise refusals.bad_request(
+                f"the {field} in the data ({given!s:.100}) does not match the expected {field} ({expected})"
+            )
+    data = {"apiVersion": kind.api_version, "kind": kind.name} | said
+    metadata = said.get("metadata", {})
+    if not isinstance(metadata, Mapping):
+        raise refusals.bad_request("metadata: expected an object")
+    if namespace and metadata.get("namespace", namespace) != namespace:
+        why = "the namespace of the provided object does not match the namespace sent on the request"
+        raise refusals.bad_request(why)
+    kept = {field: value for field, value in metadata.items() if field not in _NOT_KEPT}
+    data["metadata"] = kept | {"namespace": namespace} if namespace else kept
+    data = resource.read(data)
+    return {**data, "apiVersion": resource.stored.api_version}
+
+
+def _read(resource: Resource, data: Data) -> ApiObject:
+    try:
+        return convert(data, resource.stored)
+    except InputError as error:
+        kind = resource.kind
+        why = f'{kind.name} in version "{kind.api_version}" cannot be handled as a {kind.name}: {error}'
+        raise refusals.bad_request(why) from error
