@@ -12,10 +12,13 @@ from contextlib import contextmanager
 from kframework.cli.printing import say
 from kframework.errors import PluginError
 
-__all__ = ["logging_to_stderr", "set_verbosity"]
+__all__ = ["logging_to_stderr", "set_verbosity", "sparing"]
 
 #: From this verbosity on everything is logged, with tracebacks.
 _ALL = 4
+
+#: Of warnings and errors in the same words, so many a time are written, the time in seconds.
+_LINES, _A_TIME = 5, 60.0
 
 
 @contextmanager
@@ -38,6 +41,43 @@ def set_verbosity(verbosity: int) -> int:
     level = logging.DEBUG if verbosity >= _ALL else logging.INFO if verbosity else logging.WARNING
     logging.getLogger().setLevel(level)
     return verbosity
+
+
+@contextmanager
+def sparing(verbosity: int) -> Iterator[None]:
+    """Write of the same warning only a few a minute inside, and then how many more there were; unless all is wanted."""
+    if verbosity >= _ALL:
+        yield
+        return
+    spared = _Sparing()
+    handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, _Lines)]
+    for handler in handlers:
+        handler.addFilter(spared)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(spared)
+
+
+class _Sparing(logging.Filter):
+    """Lets the first warnings of a minute pass whose text has the same form."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING or _fault(record) is not None:
+            return True
+        form = record.name, str(record.msg)
+        since, count = self._seen.get(form, (record.created, 0))
+        if record.created >= since + _A_TIME:
+            more = f" ({count - _LINES} more like the last ones)" if count > _LINES else ""
+            record.msg, record.args = record.getMessage() + more, ()
+            since, count = record.created, 0
+        self._seen[form] = since, count + 1
+        return count < _LINES
 
 
 class _Lines(logging.Handler):
@@ -69,8 +109,14 @@ class _Lines(logging.Handler):
 
     def _seen(self, record: logging.LogRecord) -> bool:
         """Tell whether the record repeats a plugin's fault."""
-        fault = record.args[0] if isinstance(record.args, tuple) and record.args else None
-        if not isinstance(fault, PluginError):
+        fault = _fault(record)
+        if fault is None:
             return False
         self._faults[fault.plugin, fault.hook] += 1
         return self._faults[fault.plugin, fault.hook] > 1
+
+
+def _fault(record: logging.LogRecord) -> PluginError | None:
+    """Return the plugin's fault that a record tells of."""
+    fault = record.args[0] if isinstance(record.args, tuple) and record.args else None
+    return fault if isinstance(fault, PluginError) else None

@@ -9,7 +9,7 @@ import typer
 
 from kframework.cli.logs import set_verbosity
 
-__all__ = ["HELP_OPTIONS", "Filenames", "Output", "OutputOption", "Verbosity", "group", "help_alone"]
+__all__ = ["HELP_OPTIONS", "Filenames", "Output", "OutputOption", "Verbosity", "group", "help_alone", "span"]
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
@@ -62,3 +62,14 @@ def help_alone(context: typer.Context) -> None:
     """Show the help of a group that is called without a command."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+def span(text: str) -> float:
+    """Read a span of time in seconds from an option: 90s, 1h30m."""
+    from kframework.config import Duration
+
+    try:
+        return Duration.parse(text)
+    except ValueError as error:
+        message = f"{str(error).removeprefix('time: ')}; write it as 90s or 1h30m"
+        raise typer.BadParameter(message) from error

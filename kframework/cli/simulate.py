@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kframework.cli.config import warn
-from kframework.cli.options import Filenames, Output, OutputOption, Verbosity
+from kframework.cli.options import Filenames, Output, OutputOption, Verbosity, span
 from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml, say
 
 if TYPE_CHECKING:
@@ -38,8 +38,10 @@ def command(
         str | None, typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file; the default one without it.")
     ] = None,
     duration: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Stop after so much virtual time (90s, 1h30m), not when nothing moves."),
+        float | None,
+        typer.Option(
+            metavar="TIME", parser=span, help="Stop after so much virtual time (90s, 1h30m), not when nothing moves."
+        ),
     ] = None,
     output: OutputOption = None,
     seed: Annotated[
@@ -63,7 +65,8 @@ def command(
 
     if config == _STDIN and _STDIN in filenames:
         raise typer.BadParameter("stdin is read already, by -f -", param_hint="'--config'")
-    seconds = _seconds(duration)
+    if duration is not None and duration <= 0:
+        raise typer.BadParameter("must be greater than zero", param_hint="'--duration'")
     configuration = _configuration(config, seed)
     warn(configuration)
     load_plugins(configuration, Registry.installed())  # the files may hold objects of kinds that they declare
@@ -75,7 +78,7 @@ def command(
         simulation = simulate(
             manifest.objects,
             configuration,
-            duration=seconds,
+            duration=duration,
             observers=[] if tracing is None else [tracing],
             on_progress=on_progress,
         )
@@ -85,21 +88,6 @@ def command(
 
 
 # -- the input -----------------------------------------------------------------------------------------------------
-
-
-def _seconds(duration: str | None) -> float | None:
-    from kframework.config import Duration
-
-    if duration is None:
-        return None
-    try:
-        seconds = Duration.parse(duration)
-    except ValueError as error:
-        message = f"{str(error).removeprefix('time: ')}; write it as 90s or 1h30m"
-        raise typer.BadParameter(message, param_hint="'--duration'") from error
-    if seconds <= 0:
-        raise typer.BadParameter("must be greater than zero", param_hint="'--duration'")
-    return seconds
 
 
 def _configuration(file: str | None, seed: int | None) -> Configuration:

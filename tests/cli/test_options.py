@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import typer
 
-from kframework.cli.options import Output, group
+from kframework.cli.options import Output, group, span
 
 
 def test_a_group_shows_its_help_when_called_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,3 +28,9 @@ def test_a_group_shows_its_help_when_called_alone(capsys: pytest.CaptureFixture[
 
 def test_the_forms_of_output_are_kubectls() -> None:
     assert [*Output] == ["wide", "json", "yaml", "name"]
+
+
+def test_a_span_of_time_is_written_as_in_go() -> None:
+    assert span("1m30s") == 90.0
+    with pytest.raises(typer.BadParameter, match=r'missing unit in duration "90"; write it as 90s or 1h30m'):
+        span("90")

@@ -1,0 +1,225 @@
+"""The process around a scheduler: its election and endpoints, its signals, its garbage, and an end in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from types import FrameType
+
+import anyio
+
+from kframework.clock import Clock
+from kframework.cluster import Cluster
+from kframework.config import Configuration
+from kframework.decision import Binding, Decision, Result
+from kframework.endpoints import Listener, scheduler_routes, serve
+from kframework.errors import KFrameworkError
+from kframework.leader_thread import LeaderThread
+from kframework.registry import Registry
+from kframework.scheduler import Observer, Scheduler
+from kframework.seeds import Seeds
+from kframework.status import Code
+
+__all__ = ["Connect", "Journal", "LeadershipLost", "Process", "signals"]
+
+_log = logging.getLogger(__name__)
+
+#: Opens a client of the cluster, and closes it.
+Connect = Callable[[], AbstractAsyncContextManager[Cluster]]
+
+#: How long the garbage of an idle scheduler may lie about, and how long garbage among what was alive once, in seconds.
+COLLECTING, COLLECTING_ALL = 60.0, 3600.0
+
+
+class LeadershipLost(KFrameworkError):
+    """Raised when another scheduler may lead by now: this one writes nothing any more."""
+
+
+class Process:
+    """Schedules until SIGTERM or SIGINT, or until its lease is lost.
+
+    `connect` opens the scheduler's client, `elect` that of the leader election, in a thread of its own; without one
+    there is no election. `identity` is what the lease will name, `listener` where the endpoints are, if there are any.
+    `tell` gets the few lines that its user should see.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        clock: Clock,
+        connect: Connect,
+        *,
+        identity: str,
+        elect: Connect | None = None,
+        listener: Listener | None = None,
+        observers: Iterable[Observer] = (),
+        registry: Registry | None = None,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.configuration = configuration
+        self.clock = clock
+        self._connect = connect
+        self._identity = identity
+        self._elect = elect
+        self._listener = listener
+        self._observers = tuple(observers)
+        self._registry = registry
+        self._tell = tell
+        self._begin = asyncio.Event()
+        self._stopping = self._synced = False
+
+    async def run(self) -> None:
+        """Schedule; raises LeadershipLost, and ConfigError for what cannot be used."""
+        async with AsyncExitStack() as stack:
+            cluster = await stack.enter_async_context(self._connect())
+            self.scheduler = Scheduler(
+                self.configuration, cluster, self.clock, registry=self._registry, observers=self._observers
+            )
+            self._collector = Collector(self.clock, self.scheduler)
+            self.scheduler.on_idle = self._idle
+            for notice in self.scheduler.profiles.notices:
+                self._tell(notice)
+            stack.callback(gc.unfreeze)
+            stack.enter_context(signals(self.stop))
+            leader = self._leader()
+            await self._serve(stack, leader)
+            if leader is None:
+                await self.scheduler.run()
+            else:
+                await self._lead(leader)
+        self._tell("Requested to terminate, exiting")
+
+    def stop(self) -> None:
+        """End in good order: `Scheduler.stop`, then the lease is given up and the endpoints close."""
+        self._stopping = True
+        self.scheduler.stop()
+        self._begin.set()
+
+    def _idle(self) -> None:
+        self._collector.collect()
+        engine = self.scheduler.engine
+        if engine.synced and not self._synced:
+            self._synced = True
+            pods = engine.cluster.pods.keys() | engine.handlers.pending.keys()
+            self._tell(f"in step with the cluster (nodes: {len(engine.cluster.nodes)}, pods: {len(pods)})")
+
+    # -- endpoints -------------------------------------------------------------------------------------------------
+
+    async def _serve(self, stack: AsyncExitStack, leader: LeaderThread | None) -> None:
+        if self._listener is None:
+            return
+        routes = scheduler_routes(
+            self.configuration,
+            synced=lambda: self.scheduler.engine.synced,
+            stopping=lambda: self._stopping,
+            election=leader.problem if leader is not None else None,
+        )
+        url = await stack.enter_async_context(serve(routes, self._listener))
+        self._tell(f"health checks at {url}/livez and {url}/readyz")
+
+    # -- leader election -------------------------------------------------------------------------------------------
+
+    def _leader(self) -> LeaderThread | None:
+        if self._elect is None:
+            return None
+        return LeaderThread(
+            self._elect,
+            self.configuration.settings.leader_election,
+            self.clock,
+            identity=self._identity,
+            component=self.configuration.profiles[0].scheduler_name,
+            random=Seeds(self.configuration.options.seed).generator(f"leader election {self._identity}"),
+            on_lost=self.scheduler.outbox.stop,
+        )
+
+    async def _lead(self, leader: LeaderThread) -> None:
+        """Stand by until the lease is ours, or do not even begin before if caches are to be delayed; then schedule."""
+        self.scheduler.stand_by()
+        if not self.configuration.settings.delay_cache_until_active:
+            self._begin.set()
+        async with leader, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._follow_lease, leader)
+            await self._begin.wait()
+            if not self._stopping:
+                await self.scheduler.run()
+            tasks.cancel_scope.cancel()
+
+    async def _follow_lease(self, leader: LeaderThread) -> None:
+        election = self.configuration.settings.leader_election
+        self._tell(f"waiting for the lease {election.resource_namespace}/{election.resource_name}")
+        await leader.won()
+        self._tell(f"leading as {leader.identity}")
+        self.scheduler.take_over()
+        self._begin.set()
+        await leader.lost()
+        raise LeadershipLost("Leaderelection lost")
+
+    def __repr__(self) -> str:
+        return f"<Process of {', '.join(profile.scheduler_name for profile in self.configuration.profiles)}>"
+
+
+@contextmanager
+def signals(first: Callable[[], None]) -> Iterator[None]:
+    """Call back in the loop at the first SIGTERM or SIGINT, and end the process with code 1 at the second.
+
+    The second one does not wait for the loop, which may be what hangs.
+    """
+    loop = asyncio.get_running_loop()
+    received: list[int] = []
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) > 1:
+            os._exit(1)
+        loop.call_soon_threadsafe(first)
+
+    before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Collector:
+    """Collects garbage when the scheduler idles, and does not walk again what it found alive.
+
+    What a cluster is listed into lives for long, and to walk it takes a hundred times as long as a scheduling cycle.
+    """
+
+    def __init__(self, clock: Clock, scheduler: Scheduler) -> None:
+        self._clock = clock
+        self._scheduler = scheduler
+        self._due = 0.0
+        self._all_due = clock.now() + COLLECTING_ALL
+
+    def collect(self) -> None:
+        """Collect if it is time to."""
+        now = self._clock.now()
+        if now < self._due or not self._scheduler.engine.synced:
+            return
+        self._due = now + COLLECTING
+        if now >= self._all_due:
+            self._all_due = now + COLLECTING_ALL
+            gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+
+
+class Journal:
+    """Logs every decision, in kube-scheduler's words."""
+
+    def decided(self, decision: Decision) -> None:
+        """Log why a pod has to wait."""
+        if decision.result is not Result.SCHEDULED:
+            _log.info('Unable to schedule pod; waiting pod="%s" err="%s"', decision.pod, decision.message)
+
+    def bound(self, binding: Binding) -> None:
+        """Log where a pod went."""
+        if binding.code == Code.SUCCESS:
+            _log.info('Successfully bound pod to node pod="%s" node="%s"', binding.pod, binding.node)

@@ -1,0 +1,123 @@
+"""What `kframework run` runs: a scheduler's process, and the ways from it to a cluster."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from msgspec import structs
+
+from kframework import __version__
+from kframework.clock import Clock
+from kframework.cluster import Cluster
+from kframework.cluster.dry_run import DryRunCluster
+from kframework.cluster.kube import Connection, connect
+from kframework.cluster.kube_cluster import KubeCluster
+from kframework.cluster.transport import Transport
+from kframework.config import Configuration
+from kframework.config.models import PluginEntry, PluginSet
+from kframework.endpoints import Listener
+from kframework.flow_control import FlowControl
+from kframework.lease import new_identity
+from kframework.objects import Event
+from kframework.process import Connect, Journal, Process
+from kframework.scheduler import Observer
+from kframework.seeds import Seeds
+
+__all__ = ["ApiServer", "dry", "process", "without_binding"]
+
+_log = logging.getLogger(__name__)
+
+_ALL = (PluginEntry(name="*"),)
+
+
+def process(
+    configuration: Configuration,
+    connection: Connection,
+    clock: Clock,
+    *,
+    listener: Listener | None = None,
+    report: Callable[[Event], None] | None = None,
+    observers: Iterable[Observer] = (),
+    tell: Callable[[str], None] = lambda line: None,
+) -> Process:
+    """Make the process that schedules on a real cluster; with `report` it only says what it would do."""
+    identity = new_identity()
+    server = ApiServer(connection, configuration, clock, identity)
+    connect: Connect = server.schedule
+    if report is not None:
+        configuration, connect = without_binding(configuration), dry(connect, clock, report)
+    return Process(
+        configuration,
+        clock,
+        connect,
+        identity=identity,
+        elect=server.elect if configuration.settings.leader_election.leader_elect else None,
+        listener=listener,
+        observers=[*observers, Journal()] if _log.isEnabledFor(logging.INFO) else observers,
+        tell=tell,
+    )
+
+
+class ApiServer:
+    """A real API server; each of its clients has connections of its own."""
+
+    def __init__(self, connection: Connection, configuration: Configuration, clock: Clock, identity: str) -> None:
+        self._connection = connection
+        self._client = configuration.settings.client_connection
+        self._clock = clock
+        self._random = Seeds(configuration.options.seed).generator(f"clients of {identity}")
+
+    @asynccontextmanager
+    async def schedule(self) -> AsyncIterator[Cluster]:
+        """Open the scheduler's client, which asks no faster than `clientConnection` says."""
+        async with self._transport("scheduler") as transport:
+            yield KubeCluster(FlowControl(transport, self._client, self._clock), self._clock, random=self._random)
+
+    @asynccontextmanager
+    async def elect(self) -> AsyncIterator[Cluster]:
+        """Open the client of the leader election, which nothing may slow down."""
+        async with self._transport("leader-election") as transport:
+            yield KubeCluster(transport, self._clock, random=self._random)
+
+    @asynccontextmanager
+    async def _transport(self, user: str) -> AsyncIterator[Transport]:
+        agent = self._connection.user_agent or f"kframework/{__version__}"
+        transport = await connect(structs.replace(self._connection, user_agent=f"{agent}/{user}"))
+        try:
+            yield transport
+        finally:
+            await transport.close()
+
+
+def dry(connect: Connect, clock: Clock, report: Callable[[Event], None]) -> Connect:
+    """Open clients through which nothing is written."""
+
+    @asynccontextmanager
+    async def connect_dry() -> AsyncIterator[Cluster]:
+        async with connect() as cluster:
+            yield DryRunCluster(cluster, clock, report)
+
+    return connect_dry
+
+
+def without_binding(configuration: Configuration) -> Configuration:
+    """Take out all that might act outside: preparing, binding and its aftermath, extenders that bind, the election."""
+    settings = configuration.settings
+    no_election = settings.leader_election.model_copy(update={"leader_elect": False})
+    unbinding = tuple(extender.model_copy(update={"bind_verb": ""}) for extender in settings.extenders)
+    only_default = {
+        "pre_bind": PluginSet(disabled=_ALL),
+        "bind": PluginSet(enabled=(PluginEntry(name="DefaultBinder"),), disabled=_ALL),
+        "post_bind": PluginSet(disabled=_ALL),
+    }
+    return replace(
+        configuration,
+        settings=settings.model_copy(update={"leader_election": no_election, "extenders": unbinding}),
+        profiles=tuple(
+            replace(profile, plugins=profile.plugins.model_copy(update=only_default))
+            for profile in configuration.profiles
+        ),
+    )

@@ -1,0 +1,116 @@
+"""`kframework run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.conftest import Command
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: 7, kubeconfig: %s}
+leaderElection: {leaderElect: false, resourceName: mine}
+"""
+
+#: What kubeadm writes into the manifest of a static pod.
+STOCK = [
+    "--authentication-kubeconfig=/etc/kubernetes/scheduler.conf",
+    "--authorization-kubeconfig=/etc/kubernetes/scheduler.conf",
+    "--bind-address=127.0.0.1",
+    "--kubeconfig=/etc/kubernetes/scheduler.conf",
+    "--leader-elect=true",
+]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG % (tmp_path / "none-such"))
+    return file
+
+
+# -- the configuration that takes effect ---------------------------------------------------------------------------
+
+
+def effective(run: Command, folder: Path, *arguments: object) -> tuple[list[dict[str, object]], list[str]]:
+    """Write the effective configuration; return its documents, and the notices."""
+    written = folder / "written.yaml"
+    result = run("run", "--write-config-to", written, *arguments)
+    assert (result.code, result.out) == (0, "")
+    *notices, last = result.errors
+    assert last == f"notice: wrote the effective configuration to {written}"
+    return list(yaml.safe_load_all(written.read_text())), notices
+
+
+def test_flags_go_before_the_file(run: Command, config: Path, tmp_path: Path) -> None:
+    flags = ["--leader-elect", "--leader-elect-lease-duration=1m", "--pod-max-in-unschedulable-pods-duration", "30s"]
+    (document, options), notices = effective(run, tmp_path, "--config", config, *flags)
+    election = document["leaderElection"]
+    assert isinstance(election, dict)
+    assert (election["leaderElect"], election["leaseDuration"], election["resourceName"]) == (True, "1m0s", "mine")
+    assert options["podMaxInUnschedulablePodsDuration"] == "30s"
+    assert notices == []
+
+
+def test_a_stock_command_line_works_as_it_stands(run: Command, tmp_path: Path) -> None:
+    (document,), notices = effective(run, tmp_path, *STOCK, "-v=2", "--profiling=false")
+    assert isinstance(document["leaderElection"], dict) and document["leaderElection"]["leaderElect"] is True
+    names = "--authentication-kubeconfig, --authorization-kubeconfig, --profiling"
+    assert notices == [f"notice: flags of kube-scheduler that mean nothing here: {names}"]
+
+
+def test_the_speed_of_the_client_is_a_flag_only_without_a_file(run: Command, config: Path, tmp_path: Path) -> None:
+    flags = ["--kube-api-qps", "3", "--kube-api-burst", "4"]
+    (document,), notices = effective(run, tmp_path, *flags)
+    assert isinstance(document["clientConnection"], dict)
+    assert (document["clientConnection"]["qps"], document["clientConnection"]["burst"]) == (3.0, 4)
+    assert notices == []
+    (document,), notices = effective(run, tmp_path, "--config", config, *flags)
+    assert isinstance(document["clientConnection"], dict)
+    assert (document["clientConnection"]["qps"], document["clientConnection"]["burst"]) == (7.0, 100)
+    assert notices == [
+        "notice: --kube-api-qps and --kube-api-burst are passed over: clientConnection of the --config counts"
+    ]
+
+
+def test_what_cannot_run_is_not_written(run: Command, tmp_path: Path) -> None:
+    file, written = tmp_path / "config.yaml", tmp_path / "written.yaml"
+    file.write_text(CONFIG % "''" + "profiles: [{plugins: {multiPoint: {enabled: [{name: Unheard}]}}}]\n")
+    result = run("run", "--config", file, "--write-config-to", written)
+    assert (result.code, result.out, written.exists()) == (1, "", False)
+    assert "Unheard" in result.err
+
+
+# -- wrong usage ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (["--leader-elect=maybe"], 2, "error: Option '--leader-elect' does not take a value."),
+        (
+            ["--leader-elect-lease-duration", "9"],
+            2,
+            "error: Invalid value for '--leader-elect-lease-duration': ",
+        ),
+        (["--leader-elect-lease-duration", "9s"], 1, 'error: leaderElection.leaseDuration: Invalid value: "10s": must'),
+        (["--secure-port", "70000"], 2, "error: Invalid value for '--secure-port': Input should be"),
+        (["--kubecfg", "x"], 2, "error: No such option: --kubecfg"),
+        (["stray"], 2, "error: Got unexpected extra argument(s) (stray)"),
+        (["--kubeconfig", "none-such"], 1, "error: none-such: there is no such file; name a kubeconfig"),
+    ],
+)
+def test_wrong_usage_is_one_line(run: Command, arguments: list[str], code: int, line: str) -> None:
+    result = run("run", *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert result.errors[0].startswith(line)
+
+
+def test_the_configuration_may_name_the_kubeconfig(run: Command, config: Path, tmp_path: Path) -> None:
+    missing = "there is no such file; name a kubeconfig with --kubeconfig or KUBECONFIG"
+    assert run("run", "--config", config) == (1, "", f"error: {tmp_path / 'none-such'}: {missing}\n")
+    assert run("run", "--config", config, "--kubeconfig", "other") == (1, "", f"error: other: {missing}\n")

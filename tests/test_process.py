@@ -1,0 +1,356 @@
+"""The process around a scheduler starts and ends in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from kframework import ConfigError
+from kframework.clock import LoopClock, SystemClock, VirtualTimeLoop, run_virtual
+from kframework.cluster import Cluster
+from kframework.cluster.memory import MemoryCluster
+from kframework.config import Configuration, default_configuration, parse
+from kframework.decision import Binding, Decision, Result
+from kframework.endpoints import Listener
+from kframework.objects import ApiObject, Event, Lease, Pod
+from kframework.process import COLLECTING, COLLECTING_ALL, Collector, Journal, LeadershipLost, Process, signals
+from kframework.scheduler import Scheduler
+from kframework.state.inbox import Message
+from kframework.status import Code
+from kframework.testing import make_node, make_pod
+
+LEASE = "kube-scheduler", "kube-system"
+IN_STEP = "in step with the cluster (nodes: 1, pods: 1)"
+EXITING = "Requested to terminate, exiting"
+
+
+class Stage:
+    """A process over a cluster in memory, and what it told; its lease is kept in a cluster of its own."""
+
+    def __init__(self, configuration: Configuration | None = None, **parts: Any) -> None:
+        loop = asyncio.get_running_loop()
+        clock = LoopClock(loop) if isinstance(loop, VirtualTimeLoop) else SystemClock()
+        self.cluster = MemoryCluster(clock, [make_node("a"), make_pod()])
+        self.leases = MemoryCluster(clock)
+        self.lines: list[str] = []
+        self.open = 0
+        self.watching = False
+        self.allowed = asyncio.Event()
+        self.allowed.set()
+        self._moved = asyncio.Event()
+        self.cluster.subscribe([Pod], lambda change: self._moved.set())
+        self.process = Process(
+            configuration or default_configuration(), clock, self.connect, identity="me", tell=self.tell, **parts
+        )
+
+    def tell(self, line: str) -> None:
+        """Note a line."""
+        self.lines.append(line)
+        self._moved.set()
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Cluster]:
+        """Open a client for the scheduler."""
+        self.open += 1
+        yield Slow(self)  # type: ignore[misc]  # a Cluster, but for its watch
+        self.open -= 1
+
+    @asynccontextmanager
+    async def elect(self) -> AsyncIterator[Cluster]:
+        """Open a client for the election."""
+        yield self.leases
+
+    @property
+    def node(self) -> str:
+        """Where the pod is."""
+        return self.cluster.read(Pod, "pod", "default").spec.node_name
+
+    async def until(self, happened: Callable[[], object]) -> None:
+        """Wait for something."""
+        while not happened():
+            self._moved.clear()
+            await self._moved.wait()
+
+
+class Slow:
+    """The cluster of a stage, which may be watched when the stage allows it."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stage.cluster, name)
+
+    async def watch(self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None]) -> None:
+        self._stage.watching = True
+        self._stage._moved.set()
+        await self._stage.allowed.wait()
+        await self._stage.cluster.watch(kinds, offer)
+
+
+# -- from start to end ---------------------------------------------------------------------------------------------
+
+
+def test_it_schedules_until_it_is_stopped() -> None:
+    async def main() -> None:
+        stage = Stage()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage.process.run)
+            await asyncio.sleep(1.0)
+            assert stage.node == "a"
+            stage.process.stop()
+        assert (stage.lines, stage.open) == ([IN_STEP, EXITING], 0)
+        assert [event.reason for event in stage.cluster.objects(Event)] == ["Scheduled"]
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_good_order(number: signal.Signals) -> None:
+    async def main() -> None:
+        stage = Stage()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage.process.run)
+            await stage.until(lambda: stage.node)
+            os.kill(os.getpid(), number)
+        assert stage.lines == [IN_STEP, EXITING]
+
+    before = signal.getsignal(number)
+    asyncio.run(main())
+    assert signal.getsignal(number) is before
+
+
+def test_a_second_signal_ends_it_at_once_even_if_its_loop_hangs() -> None:
+    code = (
+        "import asyncio, itertools\n"
+        "from kframework.process import signals\n"
+        "async def main():\n"
+        "    with signals(lambda: print('stopping')):\n"
+        "        print('ready', flush=True)\n"
+        "        for _ in itertools.count(): pass\n"
+        "asyncio.run(main())\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        while process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+    assert process.returncode == 1
+
+
+async def test_the_first_signal_is_told_in_the_loop() -> None:
+    told = asyncio.Event()
+    with signals(told.set):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await told.wait()
+
+
+def test_a_configuration_that_cannot_be_used_is_refused() -> None:
+    text = (
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {multiPoint: {enabled: [{name: Unheard]}}}]\n"
+    )
+
+    async def main() -> None:
+        stage = Stage(parse(text.replace("Unheard", "Unheard}")))
+        with pytest.raises(ConfigError, match="Unheard"):
+            await stage.process.run()
+
+    run_virtual(main)
+
+
+# -- endpoints -----------------------------------------------------------------------------------------------------
+
+
+def answer(url: str) -> tuple[int, str]:
+    try:
+        with urlopen(url) as response:
+            return response.status, response.read().decode()
+    except HTTPError as refusal:
+        with refusal:
+            return refusal.code, refusal.read().decode()
+
+
+def test_it_says_whether_it_is_ready() -> None:
+    async def main() -> None:
+        stage = Stage(listener=Listener(port=0))
+        stage.allowed.clear()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage.process.run)
+            await stage.until(lambda: stage.lines)
+            live, _, ready = stage.lines[0].removeprefix("health checks at ").split()
+            assert await asyncio.to_thread(answer, live) == (200, "ok")
+            code, text = await asyncio.to_thread(answer, ready)
+            assert code == 500 and "[-]sched-handler-sync failed" in text
+            stage.allowed.set()
+            await stage.until(lambda: stage.node)
+            assert await asyncio.to_thread(answer, ready) == (200, "ok")
+            stage.process.stop()
+
+    asyncio.run(main())
+
+
+# -- leader election -----------------------------------------------------------------------------------------------
+
+SWIFT = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {retryPeriod: 20ms}
+delayCacheUntilActive: %s
+"""
+
+
+def elected(work: Callable[[Stage], Awaitable[None]], *, held: bool, delay: bool = False) -> Stage:
+    """Do the work beside a process that needs a lease, which another one holds at first or nobody."""
+
+    async def main() -> Stage:
+        stage = Stage(parse(SWIFT % str(delay).lower()))
+        stage.process._elect = stage.elect
+        if held:
+            hold(stage)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage.process.run)
+            await work(stage)
+        return stage
+
+    return asyncio.run(main())
+
+
+def hold(stage: Stage) -> None:
+    """Let another scheduler have the lease."""
+    found = stage.leases.find(Lease, *LEASE) or stage.leases.add(
+        Lease(metadata=replace(make_pod("kube-scheduler", namespace="kube-system").metadata, labels={}, uid=""))
+    )
+    stage.leases.replace(replace(found, spec=replace(found.spec, holder_identity="other", lease_duration_seconds=900)))
+
+
+def holder(stage: Stage) -> str | None:
+    return stage.leases.read(Lease, *LEASE).spec.holder_identity
+
+
+def test_a_leader_schedules_and_gives_the_lease_up_when_it_ends() -> None:
+    async def work(stage: Stage) -> None:
+        await stage.until(lambda: stage.node)
+        stage.process.stop()
+
+    stage = elected(work, held=False)
+    assert set(stage.lines[:-1]) == {"waiting for the lease kube-system/kube-scheduler", "leading as me", IN_STEP}
+    assert stage.lines[-1] == EXITING
+    assert holder(stage) == ""
+
+
+@pytest.mark.parametrize("delay", [False, True])
+def test_a_replica_that_stands_by_schedules_nothing_until_it_leads(delay: bool) -> None:
+    async def work(stage: Stage) -> None:
+        await stage.until(lambda: stage.lines and (delay or stage.watching))
+        assert (stage.node, stage.watching) == ("", not delay)
+        lease = stage.leases.read(Lease, *LEASE)
+        stage.leases.replace(replace(lease, spec=replace(lease.spec, holder_identity="")))
+        await stage.until(lambda: stage.node)
+        stage.process.stop()
+
+    elected(work, held=True, delay=delay)
+
+
+@pytest.mark.parametrize("delay", [False, True])
+def test_a_replica_that_stands_by_ends_in_good_order(delay: bool) -> None:
+    async def work(stage: Stage) -> None:
+        await stage.until(lambda: stage.lines)
+        stage.process.stop()
+
+    stage = elected(work, held=True, delay=delay)
+    assert (stage.lines[-1], stage.node, holder(stage)) == (EXITING, "", "other")
+
+
+def test_a_scheduler_that_has_lost_its_lease_writes_nothing_more() -> None:
+    async def work(stage: Stage) -> None:
+        await stage.until(lambda: stage.node)
+        hold(stage)
+
+    with pytest.raises(ExceptionGroup) as raised:
+        elected(work, held=False)
+    assert raised.group_contains(LeadershipLost, match="Leaderelection lost")
+
+
+# -- garbage -------------------------------------------------------------------------------------------------------
+
+
+def test_garbage_is_collected_when_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    for name in ("collect", "freeze", "unfreeze"):
+        monkeypatch.setattr(gc, name, lambda name=name: done.append(name))
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        scheduler = Scheduler(default_configuration(), MemoryCluster(clock), clock)
+        collector = Collector(clock, scheduler)
+        collector.collect()
+        assert done == []
+        scheduler.engine.synced = True
+        for _ in range(3):
+            collector.collect()
+        assert done == ["collect", "freeze"]
+        await asyncio.sleep(COLLECTING)
+        collector.collect()
+        assert done == ["collect", "freeze"] * 2
+        done.clear()
+        await asyncio.sleep(COLLECTING_ALL)
+        collector.collect()
+        assert done == ["unfreeze", "collect", "freeze"]
+
+    run_virtual(main)
+
+
+def test_nothing_stays_frozen() -> None:
+    async def main() -> None:
+        stage = Stage()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage.process.run)
+            await asyncio.sleep(1.0)
+            assert gc.get_freeze_count()
+            stage.process.stop()
+
+    run_virtual(main)
+    assert not gc.get_freeze_count()
+
+
+# -- the journal ---------------------------------------------------------------------------------------------------
+
+
+def test_decisions_are_logged_in_kube_schedulers_words(caplog: pytest.LogCaptureFixture) -> None:
+    journal = Journal()
+    decision = Decision(
+        attempt=1,
+        tries=1,
+        pod="default/pod",
+        uid="u",
+        profile="p",
+        queued_at=0.0,
+        popped_at=0.0,
+        result=Result.SCHEDULED,
+    )
+    binding = Binding(
+        attempt=1, pod="default/pod", uid="u", profile="p", node="a", started_at=0.0, ended_at=0.0, code=Code.SUCCESS
+    )
+    with caplog.at_level(logging.INFO, "kframework.process"):
+        journal.decided(decision)
+        journal.decided(replace(decision, result=Result.UNSCHEDULABLE, message="0/1 nodes are available: 1 no."))
+        journal.bound(binding)
+        journal.bound(replace(binding, code=Code.ERROR))
+    assert caplog.messages == [
+        'Unable to schedule pod; waiting pod="default/pod" err="0/1 nodes are available: 1 no."',
+        'Successfully bound pod to node pod="default/pod" node="a"',
+    ]
