@@ -1,0 +1,20 @@
+"""Command lines that stand in files, parsed as the program would, and not run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+__all__ = ["parse"]
+
+
+def parse(app: typer.Typer, arguments: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters that a command line gives to its command; raises what a wrong one raises."""
+    command: Any = typer.main.get_command(app)
+    rest = list(arguments)
+    while hasattr(command, "commands"):
+        command = command.commands[rest.pop(0)]
+    context = command.make_context("command", rest)
+    return dict(context.params)
