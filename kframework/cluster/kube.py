@@ -20,8 +20,6 @@ from kframework.errors import ConfigError
 
 if TYPE_CHECKING:
     import aiohttp
-    from kubernetes_asyncio.client import Configuration
-    from kubernetes_asyncio.config.kube_config import KubeConfigLoader
 
     from kframework.cluster.kube_transport import KubeTransport
 
@@ -76,6 +74,25 @@ def _source(settings: Connection, environ: Mapping[str, str]) -> Source:
     return _Files(read_kubeconfig(DEFAULT_FILE, settings.context))
 
 
+class Configuration(Protocol):
+    """What kubernetes-asyncio knows of a server and of us, as far as it is read here."""
+
+    host: str | None
+    api_key: dict[str, str]
+    cert_file: str | None
+    key_file: str | None
+    tls_server_name: str | None
+    proxy: str | None
+
+
+class Loader(Protocol):
+    """kubernetes-asyncio's reader of kubeconfigs."""
+
+    async def load_and_set(self, client_configuration: Configuration) -> None:
+        """Fill in the configuration with what holds now."""
+        ...
+
+
 class Source(Protocol):
     """Where credentials come from; `name` is for messages."""
 
@@ -106,7 +123,7 @@ class _Files:
     def __init__(self, file: KubeConfig) -> None:
         self.name = file.paths
         self._file = file
-        self._loader: KubeConfigLoader | None = None
+        self._loader: Loader | None = None
 
     async def load(self, configuration: Configuration) -> float:
         from kubernetes_asyncio.config import load_kube_config
@@ -121,7 +138,7 @@ class _Files:
             await self._loader.load_and_set(configuration)
         return self._valid(self._loader)
 
-    def _valid(self, loader: KubeConfigLoader) -> float:
+    def _valid(self, loader: Loader) -> float:
         """Return how long these credentials are good for, in seconds."""
         if "exec" in self._file.user:
             expiry: datetime | None = getattr(loader, "exec_plugin_expiry", None)
@@ -132,7 +149,10 @@ class _Files:
 
 
 class Login:
-    """Who we are to which server. `authorization` is what a request says of it, None if the certificate says it all."""
+    """Who we are to which server.
+
+    `authorization` is what a request says of it, None if the certificate says it all.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -143,11 +163,12 @@ class Login:
         self.due = 0.0
 
     async def renew(self) -> bool:
-        """Log in, again if need be; tell whether we show another certificate from now on. Raises ConfigError."""
-        from kubernetes_asyncio.client import Configuration
+        """Log in, again if need be, and tell whether we show another certificate from now on.
 
+        Raises ConfigError.
+        """
         loop = asyncio.get_running_loop()
-        configuration = self._configuration or Configuration()
+        configuration = self._configuration or _blank()
         self.due = loop.time() + SHORTEST_PERIOD  # if it fails, the next one may try again then
         # In a thread with a loop of its own, as files are read and written on the way.
         valid, certificate = await asyncio.to_thread(asyncio.run, self._load(configuration))
@@ -163,7 +184,7 @@ class Login:
             async with asyncio.timeout(LOGIN_TIMEOUT):
                 return await self._source.load(configuration), _certificate(configuration)
         except TimeoutError:
-            reason = f"logging in took longer than {LOGIN_TIMEOUT:.0f} s"
+            reason = f"logging in took longer than {LOGIN_TIMEOUT:g} s"
         except Exception as error:  # whatever a malformed file or a plugin brings about in the library
             reason = _reason(error)
         raise ConfigError(f"cannot log in: {reason}", file=self._source.name)
@@ -201,6 +222,13 @@ class Login:
     def _settings(self) -> Configuration:
         assert self._configuration is not None
         return self._configuration
+
+
+def _blank() -> Configuration:
+    from kubernetes_asyncio import client
+
+    blank: Configuration = client.Configuration()  # never the global default, which others may have changed
+    return blank
 
 
 def _certificate(configuration: Configuration) -> bytes:

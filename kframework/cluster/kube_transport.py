@@ -59,7 +59,7 @@ class Credentials(Protocol):
         ...
 
     async def renew(self) -> bool:
-        """Log in again; tell whether that takes new connections. Raises ConfigError."""
+        """Log in again and tell whether that takes new connections; raises ConfigError."""
         ...
 
 
