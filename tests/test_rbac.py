@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
 from typing import Any
 
+import anyio
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from kframework import CycleState, PendingPod, Plugin, Watch, hookimpl
+from kframework import Clock, CycleState, PendingPod, Plugin, Watch, hookimpl
+from kframework.apiserver.in_process import InProcess
+from kframework.apiserver.server import ApiServer
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.cluster import Cluster
 from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.memory import Fault, MemoryCluster
-from kframework.cluster.transport import Request, Response, Stream
+from kframework.cluster.kubelet import Kubelet
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.transport import Request, Response, Stream, Transport
+from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, parse
 from kframework.config.in_tree import DEFAULT_PLUGINS
 from kframework.config.models import LeaderElection as LeaderElectionSettings
-from kframework.errors import ClusterError
 from kframework.lease import LeaderElection
-from kframework.objects import ApiObject, Event, EventSeries, Lease, Node, ObjectMeta, Pod, PodCondition
+from kframework.objects import ApiObject, Event, ObjectMeta, Pod
 from kframework.rbac import Rule, cluster_rules, lease_rules, manifests
 from kframework.registry import Registry
 from kframework.scheduler import Scheduler
-from kframework.testing import Result, Scenario, create, make_node, make_pod
+from kframework.testing import make_node, make_pod
 from tests.declared import Team, team
 from tests.extension_points.scripted import alone, plugin
 from tests.rights import Asked, asked, grants, rules_of
@@ -37,104 +42,32 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
 ACCOUNT = ("kube-system", "kframework")
 
 
-# -- what a call asks of the API --------------------------------------------------------------------------------------
-
-
-class Noting:
-    """A transport that notes what is asked, and answers with an object that says nothing."""
-
-    def __init__(self) -> None:
-        self.asked: list[Asked] = []
-        self.followed = asyncio.Event()
-
-    async def send(self, request: Request) -> Response:
-        self.asked.append(asked(request))
-        listed = self.asked[-1].verb == "list"
-        return Response(200, b'{"metadata": {"resourceVersion": "1"}, "items": []}' if listed else b"{}")
-
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        self.asked.append(asked(request))
-        self.followed.set()
-        yield Stream(200, self._silence())
-
-    async def _silence(self) -> AsyncIterator[bytes]:
-        await asyncio.get_running_loop().create_future()
-        yield b""
-
-    async def close(self) -> None:
-        pass
-
-
-def asked_by(call: Callable[[Cluster], Coroutine[object, object, object]]) -> list[Asked]:
-    """Return what a call on a real cluster asks of its API; the answers are there at once."""
-    transport = Noting()
-    with suppress(StopIteration):
-        call(KubeCluster(transport, SystemClock(), random=Random(0))).send(None)
-    return transport.asked
-
-
-def requests(method: str, kind: type[ApiObject], namespace: str, name: str) -> list[Asked]:
-    """Return what a method of a cluster asks of the API, in all its forms."""
-    about = kind(metadata=ObjectMeta(name=name, namespace=namespace))
-    calls: dict[str, list[Callable[[Cluster], Coroutine[object, object, object]]]] = {
-        "bind": [lambda cluster: cluster.bind(namespace, name, "", "a")],
-        "patch_pod_status": [
-            lambda cluster: cluster.patch_pod_status(
-                namespace, name, "", condition=PodCondition(type="PodScheduled", status="False")
-            )
-        ],
-        "record_event": [
-            lambda cluster: cluster.record_event(Event(metadata=about.metadata)),
-            lambda cluster: cluster.record_event(Event(metadata=about.metadata, series=EventSeries(count=2))),
-        ],
-        "get": [lambda cluster: cluster.get(kind, name, namespace)],
-        "list": [lambda cluster: cluster.list(kind, namespace)],
-        "create": [lambda cluster: cluster.create(about)],
-        "update": [lambda cluster: cluster.update(about)],
-        "patch": [lambda cluster: cluster.patch(kind, name, {}, namespace)],
-        "delete": [lambda cluster: cluster.delete(kind, name, namespace)],
-    }
-    if method == "watch":
-        listed = requests("list", kind, "", "")[0]
-        return [listed, listed._replace(verb="watch")]
-    return [wanted for call in calls[method] for wanted in asked_by(call)]
+# -- what a request asks for -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("method", "kind", "wanted"),
+    ("method", "path", "query", "wanted"),
     [
-        ("bind", Pod, [Asked("create", "", "pods/binding", "shop", "x")]),
+        ("GET", "/api/v1/pods", (), Asked("list", "", "pods")),
+        ("GET", "/api/v1/pods", (("watch", "true"),), Asked("watch", "", "pods")),
+        ("GET", "/api/v1/namespaces", (), Asked("list", "", "namespaces")),
+        ("GET", "/api/v1/namespaces/shop", (), Asked("get", "", "namespaces", "", "shop")),
+        ("GET", "/api/v1/namespaces/shop/pods", (), Asked("list", "", "pods", "shop")),
+        ("POST", "/api/v1/namespaces/shop/pods/web/binding", (), Asked("create", "", "pods/binding", "shop", "web")),
+        ("PATCH", "/api/v1/namespaces/shop/pods/web/status", (), Asked("patch", "", "pods/status", "shop", "web")),
         (
-            "patch_pod_status",
-            Pod,
-            [Asked("get", "", "pods", "shop", "x"), Asked("patch", "", "pods/status", "shop", "x")],
+            "PUT",
+            "/apis/coordination.k8s.io/v1/namespaces/a/leases/b",
+            (),
+            Asked("update", "coordination.k8s.io", "leases", "a", "b"),
         ),
-        (
-            "record_event",
-            Event,
-            [
-                Asked("create", "events.k8s.io", "events", "shop"),
-                Asked("patch", "events.k8s.io", "events", "shop", "x"),
-            ],
-        ),
-        ("update", Lease, [Asked("update", "coordination.k8s.io", "leases", "shop", "x")]),
-        ("delete", Team, [Asked("delete", "example.com", "teams", "shop", "x")]),
-        ("watch", Node, [Asked("list", "", "nodes"), Asked("watch", "", "nodes")]),
+        ("DELETE", "/apis/example.com/v1/quotas/all", (), Asked("delete", "example.com", "quotas", "", "all")),
     ],
 )
-def test_a_request_says_what_it_wants(method: str, kind: type[ApiObject], wanted: list[Asked]) -> None:
-    assert requests(method, kind, "shop", "x") == wanted
-
-
-async def test_a_kind_is_followed_by_list_and_watch() -> None:
-    transport = Noting()
-    cluster = KubeCluster(transport, SystemClock(), random=Random(0))
-    following = asyncio.ensure_future(cluster.watch([Pod], lambda message: None))
-    await transport.followed.wait()
-    following.cancel()
-    await asyncio.gather(following, return_exceptions=True)
-    assert transport.asked == requests("watch", Pod, "", "")
+def test_a_request_says_what_it_wants(
+    method: str, path: str, query: tuple[tuple[str, str], ...], wanted: Asked
+) -> None:
+    assert asked(Request(method=method, path=path, query=query)) == wanted
 
 
 # -- a cluster that holds the scheduler to its rights ------------------------------------------------------------------
@@ -144,22 +77,35 @@ Right = tuple[str, str, str, str, tuple[str, ...]]
 
 
 class Authorizer:
-    """Refuses what no rule grants, and notes the rights that were made use of."""
+    """A transport that refuses what no rule grants, and notes the rights that were made use of."""
 
     def __init__(self, granted: Iterable[Mapping[str, Any]], account: tuple[str, str] = ACCOUNT) -> None:
         self.rules = rules_of(granted, account)
         self.used: set[Right] = set()
         self.refused: list[Asked] = []
+        self.server: Transport
 
-    def __call__(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
-        for wanted in requests(method, kind, namespace, name):
-            found = [(where, rule) for where, rule in self.rules if grants(where, rule, wanted)]
-            if not found:
-                self.refused.append(wanted)
-                return Fault(error=ClusterError(f"{wanted} is forbidden", status=403, reason="Forbidden"))
-            for where, rule in found:
-                self.used.add(right(where, wanted.group, wanted.resource, wanted.verb, rule))
-        return None
+    async def send(self, request: Request) -> Response:
+        return self._refusal(request) or await self.server.send(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        assert self._refusal(request) is None
+        async with self.server.stream(request) as stream:
+            yield stream
+
+    async def close(self) -> None:
+        await self.server.close()
+
+    def _refusal(self, request: Request) -> Response | None:
+        wanted = asked(request)
+        granting = [(where, rule) for where, rule in self.rules if grants(where, rule, wanted)]
+        for where, rule in granting:
+            self.used.add(right(where, wanted.group, wanted.resource, wanted.verb, rule))
+        if granting:
+            return None
+        self.refused.append(wanted)
+        return Response(403, msgspec.json.encode({"kind": "Status", "code": 403, "message": f"{wanted} is forbidden"}))
 
     @property
     def rights(self) -> set[Right]:
@@ -185,52 +131,67 @@ def granted(configuration: Configuration, *plugins: type[Plugin]) -> list[dict[s
     return manifests(scheduler.profiles, election, name=ACCOUNT[1], namespace=ACCOUNT[0])
 
 
-def eventful(authorizer: Authorizer, config: str, *plugins: type[Plugin]) -> Result:
+@asynccontextmanager
+async def world(authorizer: Authorizer, *objects: ApiObject) -> AsyncIterator[tuple[MemoryCluster, Cluster, Clock]]:
+    """Open a cluster, with kubelets and volumes, and a client of its API that is held to its rights."""
+    clock = LoopClock(asyncio.get_running_loop())
+    memory = MemoryCluster(clock, objects)
+    authorizer.server = InProcess(ApiServer(memory, clock))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(Kubelet(memory, clock).run)
+        tasks.start_soon(VolumeController(memory).run)
+        yield memory, KubeCluster(authorizer, clock, random=Random(0)), clock
+        tasks.cancel_scope.cancel()
+
+
+async def scheduling(cluster: Cluster, clock: Clock, config: str, *plugins: type[Plugin]) -> None:
+    await Scheduler(parse(config), cluster, clock, registry=Registry.of(*plugins), slice=0.0).run()
+
+
+async def eventful(authorizer: Authorizer, config: str) -> MemoryCluster:
     """Run what makes a scheduler do all that it can: bind pods, and volumes, preempt, and say what is wrong."""
-    scenario = Scenario(
-        pods=[
+    async with (
+        world(
+            authorizer,
             make_pod("on-local-disk", cpu=1, priority=5, volumes=mounted("local")),
             make_pod("on-made-disk", cpu=1, priority=5, volumes=mounted("made")),
             make_pod("cheap", cpu=2, node_name="b", host_ports=[80]),
-        ],
-        objects=[
-            storage_class(),
-            storage_class("csi", "example.com/csi"),
-            volume(),
-            claim("local"),
-            claim("made", "csi"),
-        ],
-        plugins=plugins,
-        config=config,
-    )
-    scenario.at(0.0, lambda cluster: cluster.faults.append(authorizer))
-    # Until there are nodes, no pod fits.
-    for name in "ab":
-        scenario.at(1.0, create(make_node(name, cpu=2, labels={"name": name})))
-    # Whichever plugin is not there to say so: there is no room on either node.
-    urgent = make_pod("urgent", cpu=2, priority=9, node_selector={"name": "b"}, host_ports=[80])
-    return scenario.at(60.0, create(urgent)).run(until=120.0)
+            *(storage_class(), volume(), claim("local"), storage_class("csi", "x.io/csi"), claim("made", "csi")),
+        ) as (memory, cluster, clock),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(scheduling, cluster, clock, config)
+        # Until there are nodes, no pod fits, nor when it is tried again: the event grows into a series.
+        await asyncio.sleep(400.0)
+        for name in "ab":
+            memory.add(make_node(name, cpu=2, labels={"name": name}))
+        await asyncio.sleep(60.0)
+        # Whichever plugin is not there to say so: there is no room on either node.
+        memory.add(make_pod("urgent", cpu=2, priority=9, host_ports=[80], node_selector={"name": "b"}))
+        await asyncio.sleep(600.0)
+        tasks.cancel_scope.cancel()
+    return memory
 
 
 async def elect(authorizer: Authorizer, settings: LeaderElectionSettings) -> None:
     """Win the lease, renew it and give it up."""
-    clock = LoopClock(asyncio.get_running_loop())
-    cluster = MemoryCluster(clock)
-    cluster.faults.append(authorizer)
-    election = LeaderElection(
-        cluster,
-        settings,
-        clock,
-        identity="me",
-        component="default-scheduler",
-        random=Random(0),
-        on_started=lambda: None,
-        on_stopped=lambda: None,
-    )
-    running = asyncio.ensure_future(election.run())
-    await asyncio.sleep(5.0)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with world(authorizer) as (_, cluster, clock):
+        election = LeaderElection(
+            cluster,
+            settings,
+            clock,
+            identity="me",
+            component="default-scheduler",
+            random=Random(0),
+            on_started=lambda: None,
+            on_stopped=lambda: None,
+        )
+        with anyio.move_on_after(5.0):
+            await election.run()
+
+
+def node_of(memory: MemoryCluster, name: str) -> str:
+    return memory.read(Pod, name, "default").spec.node_name
 
 
 def disabling(*names: str) -> str:
@@ -248,17 +209,16 @@ def test_a_scheduler_may_do_what_it_does_and_nothing_else(disabled: tuple[str, .
     config = disabling(*disabled)
     configuration = parse(config)
     authorizer = Authorizer(granted(configuration))
-    result = eventful(authorizer, config)
+    run_virtual(partial(eventful, authorizer, config))
     run_virtual(partial(elect, authorizer, configuration.settings.leader_election))
     assert authorizer.refused == []
     assert authorizer.rights - authorizer.used == set()
-    assert result.node_of("on-local-disk") is not None
 
 
 def test_everything_happened_that_takes_a_right() -> None:
-    result = eventful(Authorizer(granted(parse(HEAD))), HEAD)
-    assert [result.node_of(pod) for pod in ("on-local-disk", "on-made-disk", "urgent")] == ["a", "a", "b"]
-    assert {event.reason for event in result.events} == {"Scheduled", "FailedScheduling", "Preempted"}
+    memory = run_virtual(partial(eventful, Authorizer(granted(parse(HEAD))), HEAD))
+    assert [node_of(memory, pod) for pod in ("on-local-disk", "on-made-disk", "urgent")] == ["a", "a", "b"]
+    assert {event.reason for event in memory.objects(Event)} == {"Scheduled", "FailedScheduling", "Preempted"}
 
 
 # -- a plugin of one's own ---------------------------------------------------------------------------------------------
@@ -286,17 +246,17 @@ class Overreaching(Keeper):
     watches = (Watch(Team, verbs=("create",)),)
 
 
-def tried(keeper: type[Plugin]) -> tuple[Authorizer, Result]:
-    config = alone(keeper)
-    authorizer = Authorizer(granted(parse(config), keeper))
-    scenario = Scenario(nodes=[make_node("a")], pods=[make_pod("web")], plugins=[keeper], config=config)
-    scenario.at(0.0, lambda cluster: cluster.faults.append(authorizer))
-    return authorizer, scenario.run(until=10.0)
+async def tried(authorizer: Authorizer, keeper: type[Plugin]) -> str:
+    """Run a pod under the plugin; return where it went."""
+    async with world(authorizer, make_node("a"), make_pod("web")) as (memory, cluster, clock):
+        with anyio.move_on_after(10.0):
+            await scheduling(cluster, clock, alone(keeper), keeper)
+    return node_of(memory, "web")
 
 
 def test_a_plugin_may_do_to_its_kind_what_its_watch_says() -> None:
-    authorizer, result = tried(Keeper)
-    assert result.node_of("web") == "a"
+    authorizer = Authorizer(granted(parse(alone(Keeper)), Keeper))
+    assert run_virtual(partial(tried, authorizer, Keeper)) == "a"
     assert authorizer.refused == []
     assert {right for right in authorizer.rights if right[1] == "example.com"} == {
         ("", "example.com", "teams", verb, ()) for verb in ("see", "create", "patch", "delete")
@@ -304,8 +264,8 @@ def test_a_plugin_may_do_to_its_kind_what_its_watch_says() -> None:
 
 
 def test_and_no_more() -> None:
-    authorizer, result = tried(Overreaching)
-    assert result.node_of("web") is None
+    authorizer = Authorizer(granted(parse(alone(Overreaching)), Overreaching))
+    assert run_virtual(partial(tried, authorizer, Overreaching)) == ""
     assert authorizer.refused[0] == Asked("patch", "example.com", "teams", "default", "web")
 
 
