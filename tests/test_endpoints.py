@@ -73,11 +73,11 @@ ILL = checks(ping=None, sched_handler_sync="handlers are not fully synchronized"
             "[+]ping excluded: ok\n[+]shutdown excluded: ok\nreadyz check passed\n",
         ),
         (
-            "?verbose&exclude=b%22&exclude=a",
+            "?verbose&exclude=e&exclude=b%22&exclude=a&exclude=d&exclude=c",
             """\
 [+]ping ok
 [+]shutdown ok
-warn: some health checks cannot be excluded: no matches for "a","b\\""
+warn: some health checks cannot be excluded: no matches for "a","b\\"","c","d","e"
 readyz check passed
 """,
         ),
