@@ -76,6 +76,10 @@ _FIELDS: dict[tuple[str, str], dict[str, _Read]] = {
     ("v1", "Namespace"): {"status.phase": _at("status.phase", "Active")},
     ("v1", "Service"): {"spec.clusterIP": _at("spec.clusterIP"), "spec.type": _at("spec.type", "ClusterIP")},
     ("v1", "ReplicationController"): {"status.replicas": _number_at("status.replicas")},
+    ("resource.k8s.io/v1", "ResourceSlice"): {
+        "spec.nodeName": _at("spec.nodeName"),
+        "spec.driver": _at("spec.driver"),
+    },
     ("v1", "Event"): {
         **{f"involvedObject.{name}": _at(f"involvedObject.{name}") for name in _REFERENCE},
         "reason": _at("reason"),

@@ -115,5 +115,12 @@ def test_a_field_that_a_kind_cannot_be_selected_by_is_refused(
     assert (refused.value.status, str(refused.value)) == (400, message)
 
 
+def test_slices_of_a_node_can_be_selected() -> None:
+    kind: Kind[ApiObject] = Kind("ResourceSlice", "resource.k8s.io/v1", "resourceslices", False, ApiObject)
+    selects = field_selector("spec.nodeName=n1,spec.driver=gpu.example.com", kind)
+    assert selects({"spec": {"nodeName": "n1", "driver": "gpu.example.com"}})
+    assert not selects({"spec": {"nodeName": "n2", "driver": "gpu.example.com"}})
+
+
 def of(struct: type[ApiObject]) -> Kind[ApiObject]:
     return kind_of(struct)

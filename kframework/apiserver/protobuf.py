@@ -1,0 +1,130 @@
+"""Kubernetes' protobuf, as far as clients insist on it: kubectl and schedulers create some kinds in no other encoding.
+
+Only what requests carry is read; answers are JSON, which all those clients accept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kframework.apiserver.plain_data import number, text
+from kframework.apiserver.protobuf_messages import MESSAGES
+from kframework.clock import rfc3339, rfc3339_micro
+from kframework.cluster import refusals
+from kframework.errors import ClusterError
+
+__all__ = ["PROTOBUF", "from_protobuf"]
+
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+_MAGIC = b"k8s\x00"
+_KINDS = (
+    *("Binding", "DeleteOptions", "Event", "Eviction", "Lease"),
+    *("Namespace", "PodDisruptionBudget", "PriorityClass", "Service"),
+)
+#: Bytes of the values that have a fixed length, by the wire type.
+_FIXED = {1: 8, 5: 4}
+
+
+def from_protobuf(body: bytes) -> dict[str, object]:
+    """Read an object; ClusterError 400 if it is malformed, 415 for a kind that must come as JSON."""
+    if not body.startswith(_MAGIC):
+        raise refusals.bad_request("the body of the request is no protobuf of Kubernetes")
+    try:
+        envelope = _message(body[len(_MAGIC) :], "Unknown")
+        api_version, kind = text(envelope, "typeMeta.apiVersion"), text(envelope, "typeMeta.kind")
+        raw = envelope.get("raw", b"")
+        if kind not in _KINDS or not isinstance(raw, bytes) or "contentEncoding" in envelope:
+            raise _must_be_json(kind)
+        name = "CoreEvent" if (kind, api_version) == ("Event", "v1") else kind
+        return {"apiVersion": api_version, "kind": kind, **_message(raw, name)}
+    except (ValueError, OverflowError, OSError) as error:  # the last two: a time that is none
+        raise refusals.bad_request(f"the body of the request is malformed protobuf: {error}") from error
+
+
+def _must_be_json(kind: str) -> ClusterError:
+    message = (
+        "the body of the request was in an unknown format - accepted media types include: application/json"
+        f" (it was protobuf, which a {kind or 'body':.100} cannot be here; see contentType of your client)"
+    )
+    return ClusterError(message, status=415, reason="UnsupportedMediaType")
+
+
+def _message(data: bytes, name: str) -> dict[str, object]:
+    """Read the fields of a message; what is empty is left out, unless it counts as it is."""
+    found: dict[str, object] = {}
+    for place, raw in _fields(data):
+        if place not in MESSAGES[name]:
+            continue
+        field, kind = MESSAGES[name][place]
+        value = _value(raw, kind.strip("*?"))
+        if kind.startswith("*"):
+            elements = found.setdefault(field, [])
+            assert isinstance(elements, list)
+            elements.append(value)
+        elif kind == "map":
+            entries = found.setdefault(field, {})
+            assert isinstance(entries, dict)
+            entries[text(value, "key")] = text(value, "value")
+        elif value or kind.endswith("?"):
+            found[field] = value
+    return found
+
+
+def _value(raw: int | bytes, kind: str) -> object:
+    if isinstance(raw, int):
+        if kind not in ("int", "bool"):
+            raise ValueError(f"a number where a {kind} should be")
+        return bool(raw) if kind == "bool" else raw
+    if kind in ("int", "bool"):
+        raise ValueError(f"a text where a {kind} should be")
+    if kind in ("string", "bytes"):
+        return raw.decode() if kind == "string" else raw
+    message = _message(raw, kind)
+    match kind:
+        case "Time":
+            return rfc3339(number(message, "seconds")) if message else ""
+        case "MicroTime":
+            return rfc3339_micro(number(message, "seconds") + number(message, "nanos") / 1e9) if message else ""
+        case "IntOrString":
+            return text(message, "strVal") if number(message, "type") else number(message, "intVal")
+    return message
+
+
+# -- the encoding --------------------------------------------------------------------------------------------------
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the number of each field, and the number or the bytes that it has."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        place, wire_type = tag >> 3, tag & 7
+        if wire_type == 0:
+            value, at = _varint(data, at)
+            yield place, value - (1 << 64) if value >> 63 else value
+            continue
+        if wire_type == 2:
+            length, at = _varint(data, at)
+        elif wire_type in _FIXED:
+            length = _FIXED[wire_type]
+        else:
+            raise ValueError(f"wire type {wire_type}")
+        if at + length > len(data):
+            raise ValueError("it breaks off")
+        yield place, data[at : at + length]
+        at += length
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read a number of variable length; return it and where the next thing begins."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            raise ValueError("it breaks off")
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return value, at
+    raise ValueError("a number is too long")
