@@ -87,6 +87,16 @@ class Registry:
             self._loaded[name] = _load(self._sole(name))
         return self._loaded[name]
 
+    def load_all(self) -> list[PluginError]:
+        """Import every plugin on offer, so that all kinds they declare are known; return what went wrong."""
+        problems = []
+        for name in self:
+            try:
+                self.load(name)
+            except PluginError as problem:
+                problems.append(problem)
+        return problems
+
     def distribution(self, name: str) -> str | None:
         """Return the distribution that offers a name, as `name version`."""
         offers = self.offers(name)

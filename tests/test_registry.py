@@ -76,6 +76,23 @@ def test_a_plugin_is_imported_when_it_is_named_and_once() -> None:
     assert loads == ["A"]
 
 
+def test_all_that_can_be_is_loaded_at_once() -> None:
+    asked: list[str] = []
+
+    def broken() -> object:
+        asked.append("Broken")
+        raise ImportError("no module named acme")
+
+    def whole() -> object:
+        asked.append("Whole")
+        return plugin("Whole")
+
+    (problem,) = Registry([Offer("Whole", whole), Offer("Broken", broken)]).load_all()
+    assert problem.plugin == "Broken"
+    assert asked == ["Broken", "Whole"]
+    assert Registry.installed().load_all() == []
+
+
 def test_the_same_entry_point_seen_twice_is_one_offer() -> None:
     registry = Registry([offer("A", A), offer("A", A)])
     assert registry.load("A") is A
