@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 
 from kframework.apiserver.documents import Data
+from kframework.apiserver.protobuf import PROTOBUF, from_protobuf
 from kframework.apiserver.served import Resource
 from kframework.apiserver.statuses import Subject
 from kframework.cluster import refusals
-from kframework.cluster.transport import JSON, Request
+from kframework.cluster.transport import Request
 from kframework.errors import ClusterError
 from kframework.objects.codec import without_nulls
 
-__all__ = ["Call", "DeleteOptions", "Path", "json_body", "read_body"]
+__all__ = ["Call", "DeleteOptions", "Path", "object_in", "read_body"]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -108,34 +109,34 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
         return options
 
 
-def json_body(request: Request) -> Data:
-    """Read the object in the body, without what is null; ClusterError 400, or 415 if it is no JSON."""
-    _check_media_type(request)
+def object_in(request: Request) -> Data:
+    """Read the object in the body, without what is null; ClusterError 400, or 415 for an encoding that is not read."""
+    match request.content_type.partition(";")[0].strip().lower():
+        case "application/json" | "":
+            return _json(request.body)
+        case media_type if media_type == PROTOBUF:
+            return from_protobuf(request.body)
+        case other:
+            message = (
+                "the body of the request was in an unknown format - accepted media types include: application/json"
+                f" (it was {other:.100}; of a client of Kubernetes, set contentType: application/json)"
+            )
+            raise ClusterError(message, status=415, reason="UnsupportedMediaType")
+
+
+def _json(body: bytes) -> Data:
     try:
-        data = msgspec.json.decode(request.body)
+        data = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
         raise refusals.bad_request(f"the body of the request is no JSON: {error}") from error
     if not isinstance(data, dict):
         raise refusals.bad_request("the body of the request is no JSON object")
-    bare = without_nulls(data) if b"null" in request.body else data
-    assert isinstance(bare, dict)
-    return bare
+    return cast("Data", without_nulls(data)) if b"null" in body else data
 
 
 def read_body(request: Request, struct: type[S]) -> S:
-    """Read a body that is not stored; ClusterError 400, or 415 if it is no JSON."""
+    """Read a body that is not stored; ClusterError 400, or 415 for an encoding that is not read."""
     try:
-        return msgspec.convert(json_body(request), struct)
+        return msgspec.convert(object_in(request), struct)
     except msgspec.ValidationError as error:
         raise refusals.bad_request(f"the body of the request cannot be read: {error}") from error
-
-
-def _check_media_type(request: Request) -> None:
-    media_type = request.content_type.partition(";")[0].strip().lower()
-    if media_type in (JSON, ""):
-        return
-    message = (
-        "the body of the request was in an unknown format - accepted media types include: application/json"
-        f" (it was {media_type:.100}; of a client of Kubernetes, set contentType: application/json)"
-    )
-    raise ClusterError(message, status=415, reason="UnsupportedMediaType")

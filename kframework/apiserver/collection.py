@@ -10,7 +10,9 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from heapq import merge
+from itertools import takewhile
 
 import msgspec
 
@@ -49,7 +51,7 @@ class Collection:
         self._draft: Draft | None = None  # what is being written by a client of the API
         self._history: deque[Written] = deque(maxlen=HISTORY)
         self._forgotten = cluster.version  # what happened up to this version cannot be told
-        self._beat: asyncio.Event | None = None
+        self._sleepers: dict[asyncio.Event, None] = {}
         cluster.subscribe([kind.struct], self._receive)
 
     # -- what is there -------------------------------------------------------------------------------------------------
@@ -99,14 +101,18 @@ class Collection:
         """
         if not self._forgotten <= version <= self.version:
             raise refusals.expired(version, self._forgotten)
-        first = bisect_right(self._history, version, key=lambda written: written.version)
-        return [self._history[place] for place in range(first, len(self._history))]
+        news = list(takewhile(lambda written: written.version > version, reversed(self._history)))
+        news.reverse()
+        return news
 
-    async def written(self) -> None:
-        """Wait for the next write."""
-        if self._beat is None:
-            self._beat = asyncio.Event()
-        await self._beat.wait()
+    @contextmanager
+    def waking(self, event: asyncio.Event) -> Iterator[None]:
+        """Set the event at every write."""
+        self._sleepers[event] = None
+        try:
+            yield
+        finally:
+            del self._sleepers[event]
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -134,9 +140,8 @@ class Collection:
             if old is None:
                 insort(self._keys, key)
             self._current[key] = new
-        if self._beat is not None:
-            self._beat.set()
-            self._beat = None
+        for event in self._sleepers:
+            event.set()
 
     def _shown(self, old: Document | None, new: ApiObject) -> Document:
         draft = self._draft or (Draft(old.subject, old.data) if old is not None else None)

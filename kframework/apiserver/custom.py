@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+import msgspec
+
 from kframework.apiserver.documents import Data
 from kframework.apiserver.plain_data import entries
 from kframework.apiserver.served import Resource, as_is
@@ -53,6 +55,7 @@ class CustomResourceDefinition(ApiObject, frozen=True, kw_only=True):
     """A kind that a user defines."""
 
     spec: Specification = Specification()
+    status: dict[str, object] = msgspec.field(default_factory=dict)
 
 
 def defined(definition: CustomResourceDefinition) -> Iterator[Resource]:

@@ -57,7 +57,8 @@ def listed(collection: Collection, selection: Selection, query: Mapping[str, str
 
 
 def _candidates(collection: Collection, selection: Selection, version: int, after: Key) -> Iterator[Document]:
-    if selection.name and selection.namespace and version == collection.version:
+    is_named = selection.name and (selection.namespace or not collection.kind.namespaced)
+    if is_named and version == collection.version:
         found = collection.find((selection.namespace, selection.name))
         return iter([found] if found is not None else [])
     return collection.at(version, selection.namespace, after)

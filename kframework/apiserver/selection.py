@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from kframework.apiserver.documents import Document
 from kframework.apiserver.field_selectors import field_selector
-from kframework.apiserver.served import Resource
+from kframework.apiserver.served import Resource, as_is
 from kframework.cluster import refusals
 from kframework.selectors import SelectorError, parse_field_selector, parse_label_selector
 
@@ -28,8 +28,7 @@ class Selection:
         if labels := query.get("labelSelector"):
             self._labels = _label_selector(labels)
         if fields := query.get("fieldSelector"):
-            matches = field_selector(fields, resource.kind)
-            self._fields = lambda document: matches(resource.data(document))
+            self._fields = _field_selector(fields, resource)
             self.name = _name(fields)
 
     def selects(self, document: Document | None) -> bool:
@@ -49,6 +48,14 @@ def _label_selector(text: str) -> Callable[[Mapping[str, str]], bool]:
         return parse_label_selector(text).matches
     except SelectorError as error:
         raise refusals.bad_request(f"unable to parse requirement: {error}") from error
+
+
+def _field_selector(text: str, resource: Resource) -> Callable[[Document], bool]:
+    matches = field_selector(text, resource.kind)
+    parts = {each.key.partition(".")[0] for each in parse_field_selector(text).requirements}
+    if resource.shown is as_is and parts <= {"metadata", "spec", "status"}:
+        return lambda document: matches(document.parts(parts))
+    return lambda document: matches(resource.data(document))
 
 
 def _name(fields: str) -> str:

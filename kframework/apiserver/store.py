@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kframework.apiserver.catalogue import Catalogue
 from kframework.apiserver.collection import Collection
+from kframework.apiserver.custom import CustomResourceDefinition, defined
 from kframework.clock import Clock
 from kframework.cluster.memory import MemoryCluster
-from kframework.objects import Kind
+from kframework.objects import Kind, Namespace
 from kframework.objects.meta import ApiObject
 
 __all__ = ["Store"]
@@ -28,8 +31,17 @@ class Store:
             found = self._collections[kind.struct] = Collection(kind, self.cluster)
         return found
 
-    def empty(self, namespace: str) -> None:
-        """Delete all that is in a namespace, pods without grace."""
-        for kind in {resource.stored: None for resource in self.catalogue.resources() if resource.stored.namespaced}:
+    def delete_within(self, subject: ApiObject) -> None:
+        """Delete what goes with an object: all that is in a namespace, all custom resources of a definition."""
+        if isinstance(subject, Namespace):
+            kinds = {each.stored: None for each in self.catalogue.resources() if each.stored.namespaced}
+            self._empty(kinds, subject.metadata.name)
+        elif isinstance(subject, CustomResourceDefinition):
+            self._empty({each.stored: None for each in defined(subject)}, "")
+
+    def _empty(self, kinds: Iterable[Kind[ApiObject]], namespace: str) -> None:
+        """Delete all objects of these kinds, in a namespace or in all, pods without grace."""
+        for kind in kinds:
             for each in self.cluster.objects(kind.struct, namespace):
-                self.cluster.remove(kind.struct, each.metadata.name, namespace, grace=0)
+                metadata = each.metadata
+                self.cluster.remove(kind.struct, metadata.name, metadata.namespace, grace=0)

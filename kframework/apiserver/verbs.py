@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.apiserver.calls import Call, DeleteOptions, json_body
+from kframework.apiserver.calls import Call, DeleteOptions, object_in
 from kframework.apiserver.documents import Data, Document, Draft
 from kframework.apiserver.forms import Form
 from kframework.apiserver.lists import listed
@@ -14,7 +14,7 @@ from kframework.apiserver.writes import amended, created, of_main, of_status
 from kframework.cluster import refusals
 from kframework.cluster.transport import JSON, Response
 from kframework.errors import ClusterError
-from kframework.objects import Namespace, Pod
+from kframework.objects import Pod
 from kframework.objects.meta import ApiObject
 
 __all__ = ["Verbs"]
@@ -46,13 +46,13 @@ class Verbs:
 
     def create(self) -> Response:
         """Store a new object."""
-        said = json_body(self._call.request)
+        said = object_in(self._call.request)
         draft = created(self._cluster, self._resource, self._call.path.namespace, said)
         return self._answer(self._form.one(self._written(draft)), 201)
 
     def update(self) -> Response:
         """Store an object in place of the one of its name."""
-        return self._change(self._found(), json_body(self._call.request))
+        return self._change(self._found(), object_in(self._call.request))
 
     def patch(self) -> Response:
         """Change an object as a patch says."""
@@ -104,8 +104,7 @@ class Verbs:
 
     def _remove(self, subject: ApiObject, grace: int | None) -> None:
         metadata = subject.metadata
-        if isinstance(subject, Namespace):
-            self._store.empty(metadata.name)
+        self._store.delete_within(subject)
         self._cluster.remove(type(subject), metadata.name, metadata.namespace, uid=metadata.uid, grace=grace)
 
     # -- all -----------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import lru_cache
 
 import msgspec
@@ -49,37 +50,27 @@ class Watch:
 
     async def batches(self) -> AsyncGenerator[list[bytes], None]:
         """Yield events, JSON documents each, as many at once as there are, until the time of the watch is over."""
-        time = asyncio.get_running_loop().time
-        end, next_bookmark = time() + self._seconds, time() + BOOKMARK_EVERY
-        version = self._since or self._collection.version
-        if self._tells_initial:
-            version = self._collection.version
-        if self._tells_initial:
-            for documents in self._initial():
-                yield [_event(b"ADDED", self._form.one(document)) for document in documents]
-            if self._marks_initial_end and self._wants_bookmarks:
-                yield [self._bookmark(version, _INITIAL_EVENTS_END)]
-        while True:
-            try:
-                news = self._collection.since(version)
-            except ClusterError as error:
-                yield [_event(b"ERROR", msgspec.json.encode(status_of(error)))]
-                return
-            if news:
-                version = news[-1].version
+        version = self._collection.version if self._tells_initial else self._since or self._collection.version
+        woken = asyncio.Event()
+        with self._collection.waking(woken), closing(_Alarm(woken, self._seconds)) as alarm:
+            if self._tells_initial:
+                for documents in self._initial():
+                    yield [_event(b"ADDED", self._form.one(document)) for document in documents]
+                if self._marks_initial_end and self._wants_bookmarks:
+                    yield [self._bookmark(version, _INITIAL_EVENTS_END)]
+            while not alarm.is_over:
+                woken.clear()
+                try:
+                    news = self._collection.since(version)
+                except ClusterError as error:
+                    yield [_event(b"ERROR", msgspec.json.encode(status_of(error)))]
+                    return
+                version = news[-1].version if news else self._collection.version
                 if lines := [line for written in news for line in self._told(written)]:
                     yield lines
-                continue
-            version = self._collection.version
-            try:
-                async with asyncio.timeout_at(min(end, next_bookmark)):
-                    await self._collection.written()
-            except TimeoutError:
-                if self._wants_bookmarks:
+                await woken.wait()
+                if alarm.rang() and self._wants_bookmarks:
                     yield [self._bookmark(version)]
-                if time() >= end:
-                    return
-                next_bookmark = time() + BOOKMARK_EVERY
 
     def _initial(self) -> Iterator[Sequence[Document]]:
         """Return what is there, in parts."""
@@ -97,6 +88,39 @@ class Watch:
 
     def _bookmark(self, version: int, metadata: Mapping[str, object] = {}) -> bytes:
         return _event(b"BOOKMARK", self._form.bookmark({"resourceVersion": str(version), **metadata}))
+
+
+class _Alarm:
+    """Wakes a watch whenever a bookmark is due, and when its time is over."""
+
+    def __init__(self, woken: asyncio.Event, seconds: float) -> None:
+        self.is_over = False
+        self._woken = woken
+        self._left = seconds
+        self._rang = False
+        self._set()
+
+    def rang(self) -> bool:
+        """Tell whether it rang since it was last asked."""
+        rang, self._rang = self._rang, False
+        return rang
+
+    def close(self) -> None:
+        """Ring no more."""
+        self._timer.cancel()
+
+    def _set(self) -> None:
+        seconds = min(self._left, BOOKMARK_EVERY)
+        self._left -= seconds
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._ring)
+
+    def _ring(self) -> None:
+        self._rang = True
+        self._woken.set()
+        if self._left > 0:
+            self._set()
+        else:
+            self.is_over = True
 
 
 def _tells_initial(query: Mapping[str, str]) -> bool:
