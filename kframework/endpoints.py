@@ -42,7 +42,10 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Listener:
-    """Where to listen, and the certificate to show: without one it is plain HTTP. Port 0 is any free one."""
+    """Where to listen, and the certificate to show.
+
+    Without a certificate it is plain HTTP. Port 0 is any free one.
+    """
 
     bind_address: str = "127.0.0.1"
     port: int = 10259
