@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Protocol
 
 from msgspec import structs
 
-from kframework import __version__
+from kframework import __version__, fake_api
+from kframework.apiserver.in_process import InProcess
+from kframework.apiserver.published import Publication
 from kframework.clock import Clock
 from kframework.cluster import Cluster
 from kframework.cluster.dry_run import DryRunCluster
@@ -21,66 +26,50 @@ from kframework.config.models import PluginEntry, PluginSet
 from kframework.endpoints import Listener
 from kframework.flow_control import FlowControl
 from kframework.lease import new_identity
-from kframework.objects import Event
+from kframework.objects import ApiObject, Event
 from kframework.process import Connect, Journal, Process
 from kframework.scheduler import Observer
 from kframework.seeds import Seeds
 
-__all__ = ["ApiServer", "dry", "process", "without_binding"]
+__all__ = ["EmbeddedServer", "RealServer", "Server", "dry", "process", "without_binding"]
 
 _log = logging.getLogger(__name__)
 
 _ALL = (PluginEntry(name="*"),)
 
 
-def process(
-    configuration: Configuration,
-    connection: Connection,
-    clock: Clock,
-    *,
-    listener: Listener | None = None,
-    report: Callable[[Event], None] | None = None,
-    observers: Iterable[Observer] = (),
-    tell: Callable[[str], None] = lambda line: None,
-) -> Process:
-    """Make the process that schedules on a real cluster; with `report` it only says what it would do."""
-    identity = new_identity()
-    server = ApiServer(connection, configuration, clock, identity)
-    connect: Connect = server.schedule
-    if report is not None:
-        configuration, connect = without_binding(configuration), dry(connect, clock, report)
-    return Process(
-        configuration,
-        clock,
-        connect,
-        identity=identity,
-        elect=server.elect if configuration.settings.leader_election.leader_elect else None,
-        listener=listener,
-        observers=[*observers, Journal()] if _log.isEnabledFor(logging.INFO) else observers,
-        tell=tell,
-    )
+class Server(Protocol):
+    """An API server, and the ways to it."""
+
+    @property
+    def elect(self) -> Connect | None:
+        """Open the client of the leader election; None if there is nobody to be elected among."""
+        ...
+
+    def schedule(self) -> AbstractAsyncContextManager[Cluster]:
+        """Open the scheduler's client."""
+        ...
 
 
-class ApiServer:
+class RealServer:
     """A real API server; each of its clients has connections of its own."""
 
-    def __init__(self, connection: Connection, configuration: Configuration, clock: Clock, identity: str) -> None:
+    def __init__(self, connection: Connection, configuration: Configuration, clock: Clock) -> None:
         self._connection = connection
         self._client = configuration.settings.client_connection
         self._clock = clock
-        self._random = Seeds(configuration.options.seed).generator(f"clients of {identity}")
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
         """Open the scheduler's client, which asks no faster than `clientConnection` says."""
         async with self._transport("scheduler") as transport:
-            yield KubeCluster(FlowControl(transport, self._client, self._clock), self._clock, random=self._random)
+            yield KubeCluster(FlowControl(transport, self._client, self._clock), self._clock, random=_chance())
 
     @asynccontextmanager
     async def elect(self) -> AsyncIterator[Cluster]:
         """Open the client of the leader election, which nothing may slow down."""
         async with self._transport("leader-election") as transport:
-            yield KubeCluster(transport, self._clock, random=self._random)
+            yield KubeCluster(transport, self._clock, random=_chance())
 
     @asynccontextmanager
     async def _transport(self, user: str) -> AsyncIterator[Transport]:
@@ -90,6 +79,61 @@ class ApiServer:
             yield transport
         finally:
             await transport.close()
+
+
+class EmbeddedServer:
+    """A fake API server in this process; `say_where` is told of the kubeconfig by which others reach it too."""
+
+    elect: Connect | None = None
+
+    def __init__(
+        self,
+        objects: Iterable[ApiObject],
+        clock: Clock,
+        publication: Publication,
+        say_where: Callable[[Path], None],
+    ) -> None:
+        self._objects = objects
+        self._clock = clock
+        self._publication = publication
+        self._say_where = say_where
+
+    @asynccontextmanager
+    async def schedule(self) -> AsyncIterator[Cluster]:
+        """Start the server, and open the scheduler's client."""
+        async with fake_api.running(self._objects, self._clock, self._publication, self._say_where) as server:
+            yield KubeCluster(InProcess(server), self._clock, random=_chance())
+
+
+def _chance() -> Random:
+    """Return a generator that is another in every process: what it spreads must differ from replica to replica."""
+    return Seeds(0).generator(f"client of {new_identity()}")
+
+
+def process(
+    configuration: Configuration,
+    server: Server,
+    clock: Clock,
+    *,
+    listener: Listener | None = None,
+    report: Callable[[Event], None] | None = None,
+    observers: Iterable[Observer] = (),
+    tell: Callable[[str], None] = lambda line: None,
+) -> Process:
+    """Make the process that schedules on a server; with `report` it writes nothing, and reports the Events instead."""
+    connect: Connect = server.schedule
+    if report is not None:
+        configuration, connect = without_binding(configuration), dry(connect, clock, report)
+    return Process(
+        configuration,
+        clock,
+        connect,
+        identity=new_identity(),
+        elect=server.elect if configuration.settings.leader_election.leader_elect else None,
+        listener=listener,
+        observers=[*observers, Journal()] if _log.isEnabledFor(logging.INFO) else observers,
+        tell=tell,
+    )
 
 
 def dry(connect: Connect, clock: Clock, report: Callable[[Event], None]) -> Connect:

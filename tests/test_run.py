@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
 
 import anyio
+import pytest
 
-from kframework.clock import LoopClock, run_virtual
+from kframework import fake_api
+from kframework.apiserver.in_process import InProcess
+from kframework.apiserver.published import Publication
+from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.cluster import Cluster
+from kframework.cluster.kube import Connection
+from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.memory import MemoryCluster
-from kframework.config import parse
-from kframework.objects import Event, Pod
+from kframework.config import default_configuration, parse
+from kframework.decision import Binding, Decision
+from kframework.objects import Event, Lease, Pod
 from kframework.process import Process
 from kframework.registry import Registry
-from kframework.run import dry, without_binding
+from kframework.run import EmbeddedServer, RealServer, dry, process, without_binding
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone, plugin
 
@@ -62,3 +72,74 @@ def test_a_dry_run_has_no_election_and_no_extender_that_binds() -> None:
     (extender,) = settings.extenders
     assert (extender.filter_verb, extender.bind_verb) == ("filter", "")
     assert not settings.leader_election.leader_elect
+
+
+# -- servers -------------------------------------------------------------------------------------------------------
+
+
+class Until:
+    """Stops a process when so many pods are bound."""
+
+    def __init__(self, pods: int) -> None:
+        self.process: Process | None = None
+        self.nodes: dict[str, str] = {}
+        self._pods = pods
+
+    def decided(self, decision: Decision) -> None:
+        """Take no notice."""
+
+    def bound(self, binding: Binding) -> None:
+        """Note where the pod went."""
+        self.nodes[binding.pod] = binding.node
+        if len(self.nodes) == self._pods:
+            assert self.process is not None
+            self.process.stop()
+
+
+def test_an_embedded_server_is_scheduled_on() -> None:
+    until, places = Until(2), list[Path]()
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        server = EmbeddedServer([make_node("a"), make_pod(), make_pod("two")], clock, Publication(), places.append)
+        until.process = process(default_configuration(), server, clock, observers=[until])
+        await until.process.run()
+
+    run_virtual(main)
+    assert until.nodes == {"default/pod": "a", "default/two": "a"}
+    assert len(places) == 1
+
+
+def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None:
+    until, places, told = Until(1), list[Path](), list[str]()
+
+    async def main() -> None:
+        clock, configuration = SystemClock(), default_configuration()
+        async with fake_api.running([make_node("a"), make_pod()], clock, Publication(), places.append) as server:
+            connection = Connection(kubeconfig=str(places[0]))
+            real = RealServer(connection, configuration, clock)
+            until.process = process(configuration, real, clock, observers=[until], tell=told.append)
+            await until.process.run()
+            api = KubeCluster(InProcess(server), clock, random=Random(0))
+            lease = await api.get(Lease, "kube-scheduler", "kube-system")
+            assert lease.spec.holder_identity == ""
+            assert (await api.get(Pod, "pod", "default")).spec.node_name == "a"
+            assert "Scheduled" in [event.reason for event in await api.list(Event)]
+
+    asyncio.run(main())
+    assert until.nodes == {"default/pod": "a"}
+    assert any(line.startswith("leading as ") for line in told)
+
+
+def test_what_happens_is_logged_when_it_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    until = Until(1)
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        server = EmbeddedServer([make_node("a"), make_pod()], clock, Publication(), lambda kubeconfig: None)
+        until.process = process(default_configuration(), server, clock, observers=[until])
+        await until.process.run()
+
+    with caplog.at_level(logging.INFO):
+        run_virtual(main)
+    assert 'Successfully bound pod to node pod="default/pod" node="a"' in caplog.messages

@@ -9,7 +9,19 @@ import typer
 
 from kframework.cli.logs import set_verbosity
 
-__all__ = ["HELP_OPTIONS", "Filenames", "Output", "OutputOption", "Verbosity", "group", "help_alone", "span"]
+__all__ = [
+    "HELP_OPTIONS",
+    "Filenames",
+    "Objects",
+    "Output",
+    "OutputOption",
+    "Port",
+    "Verbosity",
+    "WriteKubeconfig",
+    "group",
+    "help_alone",
+    "span",
+]
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
@@ -31,6 +43,26 @@ Filenames = Annotated[
         metavar="FILE",
         help="Cluster file (YAML or JSON, as kubectl prints it), folder of such files, or - for stdin; repeatable.",
     ),
+]
+
+#: The same where there need not be any.
+Objects = Annotated[
+    list[str],
+    typer.Option(
+        "-f",
+        "--filename",
+        metavar="FILE",
+        default_factory=list,
+        show_default=False,
+        help="Cluster file to begin with, folder of such files, or - for stdin; repeatable.",
+    ),
+]
+
+Port = Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port of the fake API; 0 for any free one.")]
+
+WriteKubeconfig = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Write the kubeconfig of the fake API here, and leave it; else a passing one."),
 ]
 
 OutputOption = Annotated[

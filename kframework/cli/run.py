@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kframework.cli.cluster_files import read_cluster
 from kframework.cli.config import warn
+from kframework.cli.fake_api import say_where
 from kframework.cli.logs import sparing
-from kframework.cli.options import Verbosity, span
+from kframework.cli.options import Objects, Port, Verbosity, WriteKubeconfig, span
 from kframework.cli.printing import say
 
 if TYPE_CHECKING:
+    from kframework.clock import Clock
     from kframework.config import Configuration
     from kframework.endpoints import Listener
     from kframework.objects import Event
+    from kframework.run import Server
     from kframework.scheduler import Observer
 
 __all__ = ["command"]
@@ -29,6 +33,7 @@ _WIDTHS = (16, 8, 17, 24)
 
 def command(
     context: typer.Context,
+    filenames: Objects,
     config: Annotated[
         str | None, typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file; the default one without it.")
     ] = None,
@@ -87,6 +92,11 @@ def command(
     pod_max_in_unschedulable_pods_duration: Annotated[
         float | None, typer.Option(metavar="TIME", parser=span, help="After so long a pod is tried without a reason.")
     ] = None,
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Schedule on a fake API in this process, as kframework fake-api is one.")
+    ] = False,
+    port: Port = 0,
+    write_kubeconfig: WriteKubeconfig = None,
     verbosity: Verbosity = 0,
 ) -> None:
     """Schedule the pods of a cluster.
@@ -95,9 +105,10 @@ def command(
     are known; those that mean nothing here are named and passed over.
     """
     from kframework.clock import SystemClock
-    from kframework.cluster.kube import Connection
     from kframework.run import process
 
+    if not embedded and (filenames or port or write_kubeconfig):
+        raise typer.BadParameter("go with --embedded only", param_hint="'--filename', '--port', '--write-kubeconfig'")
     client: dict[str, object] = {"qps": kube_api_qps, "burst": kube_api_burst}
     if config is not None and any(value is not None for value in client.values()):
         say("notice", "--kube-api-qps and --kube-api-burst are passed over: clientConnection of the --config counts")
@@ -120,22 +131,24 @@ def command(
     if write_config_to is not None:
         _write(configuration, write_config_to)
         return
-    connection = Connection(
-        kubeconfig=kubeconfig or configuration.settings.client_connection.kubeconfig or None, context=kube_context
+    clock = SystemClock()
+    server = (
+        _embedded(filenames, clock, port, write_kubeconfig)
+        if embedded
+        else _real(configuration, clock, kubeconfig, kube_context)
     )
     listener = _listener(bind_address, secure_port, tls_cert_file, tls_private_key_file)
     with sparing(verbosity), _tracing(configuration) as observers:
-        asyncio.run(
-            process(
-                configuration,
-                connection,
-                SystemClock(),
-                listener=listener,
-                report=_reporter() if dry_run else None,
-                observers=observers,
-                tell=lambda line: say("notice", line),
-            ).run()
+        running = process(
+            configuration,
+            server,
+            clock,
+            listener=listener,
+            report=_reporter() if dry_run else None,
+            observers=observers,
+            tell=lambda line: say("notice", line),
         )
+        asyncio.run(running.run())
 
 
 # -- what is to be run ---------------------------------------------------------------------------------------------
@@ -166,6 +179,22 @@ def _write(configuration: Configuration, file: str) -> None:
     Scheduler(configuration, MemoryCluster(clock), clock)
     Path(file).write_text(effective_yaml(configuration), encoding="utf-8")
     say("notice", f"wrote the effective configuration to {file}")
+
+
+def _real(configuration: Configuration, clock: Clock, kubeconfig: str | None, context: str | None) -> Server:
+    from kframework.cluster.kube import Connection
+    from kframework.run import RealServer
+
+    file = kubeconfig or configuration.settings.client_connection.kubeconfig or None
+    return RealServer(Connection(kubeconfig=file, context=context), configuration, clock)
+
+
+def _embedded(filenames: Sequence[str], clock: Clock, port: int, write_kubeconfig: str | None) -> Server:
+    from kframework.apiserver.published import Publication
+    from kframework.run import EmbeddedServer
+
+    publication = Publication(port=port, kubeconfig=write_kubeconfig)
+    return EmbeddedServer(read_cluster(filenames), clock, publication, say_where)
 
 
 def _listener(bind_address: str, port: int, tls_cert_file: str, tls_private_key_file: str) -> Listener | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kframework.cli.cluster_files import read_cluster
 from kframework.cli.config import warn
 from kframework.cli.options import Filenames, Output, OutputOption, Verbosity, span
 from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml, say
@@ -16,7 +17,6 @@ from kframework.cli.printing import NONE, print_json, print_names, print_table, 
 if TYPE_CHECKING:
     from kframework.config import Configuration
     from kframework.decision import Decision
-    from kframework.objects.manifest import PassedOver
     from kframework.simulate import Outcome, Progress, Simulation
     from kframework.tracing import Tracing
 
@@ -58,7 +58,6 @@ def command(
     Prints where every pod went, or why it waits. Give it what `kubectl get nodes,pods -A -o yaml` prints, or files
     that you wrote; all of it happens in memory.
     """
-    from kframework.objects.manifest import read
     from kframework.profiles import load_plugins
     from kframework.registry import Registry
     from kframework.simulate import simulate
@@ -70,13 +69,12 @@ def command(
     configuration = _configuration(config, seed)
     warn(configuration)
     load_plugins(configuration, Registry.installed())  # the files may hold objects of kinds that they declare
-    manifest = read(filenames)
-    _say_passed_over(manifest.passed_over)
+    objects = read_cluster(filenames)
     with ExitStack() as closing:
         tracing = _tracing(trace, configuration, closing)
         on_progress = closing.enter_context(_progress(trace))
         simulation = simulate(
-            manifest.objects,
+            objects,
             configuration,
             duration=duration,
             observers=[] if tracing is None else [tracing],
@@ -99,14 +97,6 @@ def _configuration(file: str | None, seed: int | None) -> Configuration:
     if seed is None:
         return configuration
     return replace(configuration, options=configuration.options.model_copy(update={"seed": seed}))
-
-
-def _say_passed_over(kinds: Sequence[PassedOver]) -> None:
-    if kinds:
-        names = ", ".join(f"{kind.count} {kind.kind} ({kind.api_version})" for kind in kinds)
-        say("notice", f"passed over, as no scheduler reads them: {names}")
-    if any(kind.kind == "KubeSchedulerConfiguration" for kind in kinds):
-        say("notice", "a KubeSchedulerConfiguration is given with --config")
 
 
 def _tracing(trace: str | None, configuration: Configuration, closing: ExitStack) -> Tracing | None:

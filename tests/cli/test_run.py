@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.cli.conftest import Command
+from tests.cli.processes import exported, fake_api, started, until_bound
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -114,3 +117,85 @@ def test_the_configuration_may_name_the_kubeconfig(run: Command, config: Path, t
     missing = "there is no such file; name a kubeconfig with --kubeconfig or KUBECONFIG"
     assert run("run", "--config", config) == (1, "", f"error: {tmp_path / 'none-such'}: {missing}\n")
     assert run("run", "--config", config, "--kubeconfig", "other") == (1, "", f"error: other: {missing}\n")
+
+
+# -- a scheduler at work -------------------------------------------------------------------------------------------
+
+CLUSTER = """
+apiVersion: v1
+kind: Node
+metadata: {name: node-a}
+status: {capacity: {cpu: "4", memory: 8Gi, pods: "110"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: c}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: huge}
+spec: {containers: [{name: c, resources: {requests: {cpu: "8"}}}]}
+"""
+
+HUGE = (
+    "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+    "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.\n"
+)
+WAITING = "notice: waiting for the lease kube-system/kube-scheduler"
+IN_STEP = "notice: in step with the cluster (nodes: 1, pods: 2)"
+EXITING = "notice: Requested to terminate, exiting"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(CLUSTER)
+    return file
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_schedules_a_cluster_and_ends_in_good_order(cluster: Path, number: signal.Signals) -> None:
+    with fake_api("-f", cluster) as (_, kubeconfig):
+        with started("run", "--kubeconfig", kubeconfig, "--secure-port", 0) as scheduler:
+            assert until_bound(kubeconfig, "web") == "node-a"
+            code, out, err = scheduler.end(number)
+        assert (code, out) == (0, [])
+        in_step, leading, waiting = sorted(err[:-1])
+        assert (in_step, waiting, err[-1]) == (IN_STEP, WAITING, EXITING)
+        assert leading.startswith("notice: leading as ")
+
+
+def test_embedded_it_brings_its_own_cluster(cluster: Path) -> None:
+    with started("run", "--embedded", "-f", cluster, "--secure-port", 0) as scheduler:
+        assert until_bound(exported(scheduler), "web") == "node-a"
+        assert scheduler.end() == (0, [], [IN_STEP, EXITING])
+
+
+def test_a_dry_run_reports_what_would_be_done(cluster: Path) -> None:
+    with fake_api("-f", cluster) as (_, kubeconfig):
+        with started("run", "--dry-run", "--kubeconfig", kubeconfig, "--secure-port", 0) as scheduler:
+            header, *lines = (scheduler.out.readline() for _ in range(3))
+            assert scheduler.end() == (0, [], [IN_STEP, EXITING])
+    assert header.split() == ["NAMESPACE", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+    assert sorted(line.split(maxsplit=4) for line in lines) == [
+        ["default", "Normal", "Scheduled", "pod/web", "Successfully assigned default/web to node-a\n"],
+        ["default", "Warning", "FailedScheduling", "pod/huge", HUGE],
+    ]
+
+
+def test_endpoints_are_said_and_a_port_that_is_taken_is_one_line(cluster: Path, run: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = run("run", "--embedded", "--secure-port", port)
+    remedy = "choose another --bind-address or --secure-port, or --secure-port 0 for no endpoints"
+    assert result.code == 1
+    assert result.errors[-1].startswith(f"error: cannot listen on 127.0.0.1:{port}: ")
+    assert result.errors[-1].endswith(remedy)
+
+
+def test_what_belongs_to_the_embedded_api_goes_with_it_only(run: Command, cluster: Path) -> None:
+    for arguments in (["-f", cluster], ["--port", 1], ["--write-kubeconfig", "file"]):
+        result = run("run", *arguments)
+        assert (result.code, result.out) == (2, "")
+        assert result.errors[0].startswith("error: Invalid value for '--filename', '--port', '--write-kubeconfig': go")

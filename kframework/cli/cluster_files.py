@@ -1,0 +1,26 @@
+"""The cluster files that several commands read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kframework.cli.printing import say
+
+if TYPE_CHECKING:
+    from kframework.objects import ApiObject
+
+__all__ = ["read_cluster"]
+
+
+def read_cluster(filenames: Sequence[str]) -> list[ApiObject]:
+    """Read the objects of cluster files, and say what is passed over."""
+    from kframework.objects.manifest import read
+
+    manifest = read(filenames)
+    if manifest.passed_over:
+        names = ", ".join(f"{kind.count} {kind.kind} ({kind.api_version})" for kind in manifest.passed_over)
+        say("notice", f"passed over, as no scheduler reads them: {names}")
+    if any(kind.kind == "KubeSchedulerConfiguration" for kind in manifest.passed_over):
+        say("notice", "a KubeSchedulerConfiguration is given with --config")
+    return manifest.objects

@@ -1,0 +1,41 @@
+"""`kframework fake-api`: a cluster in memory that kubectl and schedulers can talk to."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kframework.cli.cluster_files import read_cluster
+from kframework.cli.options import Objects, Port, Verbosity, WriteKubeconfig
+
+__all__ = ["command", "say_where"]
+
+
+def command(
+    filenames: Objects,
+    port: Port = 0,
+    bind_address: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Who can reach it: this machine alone, or all by 0.0.0.0.")
+    ] = "127.0.0.1",
+    write_kubeconfig: WriteKubeconfig = None,
+    verbosity: Verbosity = 0,
+) -> None:
+    """Serve a cluster in memory as a Kubernetes API.
+
+    Prints the line that makes kubectl use it, and works until it is told to stop (SIGTERM, Ctrl-C). Bound pods run, and
+    claims get volumes. There is no scheduler in it: that is `kframework run`. Whoever reaches the port may do anything.
+    """
+    from kframework.apiserver.published import Publication
+    from kframework.fake_api import serve
+
+    publication = Publication(bind_address=bind_address, port=port, kubeconfig=write_kubeconfig)
+    asyncio.run(serve(read_cluster(filenames), publication, say_where))
+
+
+def say_where(kubeconfig: Path) -> None:
+    """Print the line that leads kubectl to a cluster."""
+    typer.echo(f"export KUBECONFIG={shlex.quote(str(kubeconfig))}")

@@ -1,0 +1,40 @@
+"""A cluster in this process, for whoever has none at hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+
+from kframework.apiserver.local import LocalCluster
+from kframework.apiserver.published import Publication, published
+from kframework.apiserver.server import ApiServer
+from kframework.clock import Clock, SystemClock
+from kframework.objects import ApiObject
+from kframework.process import signals
+
+__all__ = ["running", "serve"]
+
+
+@asynccontextmanager
+async def running(
+    objects: Iterable[ApiObject], clock: Clock, publication: Publication, say_where: Callable[[Path], None]
+) -> AsyncIterator[ApiServer]:
+    """Keep a cluster of these objects going meanwhile, and say where its kubeconfig is; ConfigError if it cannot be."""
+    local = LocalCluster(clock, objects)
+    async with published(local.server, publication) as kubeconfig, anyio.create_task_group() as tasks:
+        tasks.start_soon(local.run)
+        say_where(kubeconfig)
+        yield local.server
+        tasks.cancel_scope.cancel()
+
+
+async def serve(objects: Iterable[ApiObject], publication: Publication, say_where: Callable[[Path], None]) -> None:
+    """Keep a cluster going until SIGTERM or SIGINT."""
+    over = asyncio.Event()
+    with signals(over.set):
+        async with running(objects, SystemClock(), publication, say_where):
+            await over.wait()

@@ -1,0 +1,66 @@
+"""`kframework fake-api`, as a user starts it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.cli.processes import fake_api, server_of
+
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: node-a}
+status: {capacity: {cpu: "4", memory: 8Gi, pods: "110"}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_what_files_hold_until_it_is_told_to_stop(tmp_path: Path, number: signal.Signals) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(NODE)
+    with fake_api("-f", file) as (api, kubeconfig):
+        with urlopen(f"{server_of(kubeconfig)}/api/v1/nodes") as response:
+            assert [item["metadata"]["name"] for item in json.load(response)["items"]] == ["node-a"]
+        passed_over = "notice: passed over, as no scheduler reads them: 1 Deployment (apps/v1)"
+        assert api.end(number) == (0, [], [passed_over])
+        assert not kubeconfig.exists()
+
+
+def test_the_kubeconfig_goes_where_it_is_wanted(tmp_path: Path) -> None:
+    file = tmp_path / "with space"
+    with fake_api("--write-kubeconfig", file) as (api, kubeconfig):
+        assert kubeconfig == file
+        assert api.end() == (0, [], [])
+    assert file.exists()
+
+
+def test_a_port_that_is_taken_is_one_line(run: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        remedy = "choose another --bind-address or --port, or no --port for any free one"
+        line = f"error: cannot listen on 127.0.0.1:{port}: Address already in use; {remedy}\n"
+        assert run("fake-api", "--port", port) == (1, "", line)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (["-f", "none-such"], 1, "error: none-such: No such file or directory"),
+        (["--port", "-1"], 2, "error: Invalid value for '--port': Input should be greater"),
+    ],
+)
+def test_bad_input_is_one_line(run: Command, arguments: list[str], code: int, line: str) -> None:
+    result = run("fake-api", *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert result.errors[0].startswith(line)
