@@ -47,6 +47,9 @@ def command(
     kube_context: Annotated[
         str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig, if not the current one.")
     ] = None,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Address of the API server, in place of the kubeconfig's.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Write nothing, and print what would be bound and preempted, and why not.")
     ] = False,
@@ -135,7 +138,7 @@ def command(
     server = (
         _embedded(filenames, clock, port, write_kubeconfig)
         if embedded
-        else _real(configuration, clock, kubeconfig, kube_context)
+        else _real(configuration, clock, kubeconfig, kube_context, master)
     )
     listener = _listener(bind_address, secure_port, tls_cert_file, tls_private_key_file)
     with sparing(verbosity), _tracing(configuration) as observers:
@@ -181,12 +184,14 @@ def _write(configuration: Configuration, file: str) -> None:
     say("notice", f"wrote the effective configuration to {file}")
 
 
-def _real(configuration: Configuration, clock: Clock, kubeconfig: str | None, context: str | None) -> Server:
+def _real(
+    configuration: Configuration, clock: Clock, kubeconfig: str | None, context: str | None, master: str | None
+) -> Server:
     from kframework.cluster.kube import Connection
     from kframework.run import RealServer
 
     file = kubeconfig or configuration.settings.client_connection.kubeconfig or None
-    return RealServer(Connection(kubeconfig=file, context=context), configuration, clock)
+    return RealServer(Connection(kubeconfig=file, context=context, server=master or None), configuration, clock)
 
 
 def _embedded(filenames: Sequence[str], clock: Clock, port: int, write_kubeconfig: str | None) -> Server:

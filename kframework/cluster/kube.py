@@ -46,11 +46,13 @@ _REASON = 300  # characters of a reason that a message shows
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
     """Which cluster: a kubeconfig file, else KUBECONFIG, else the cluster around this pod, else ~/.kube/config.
 
-    `context` None means the current one; a context that is named is looked for in files only.
+    `context` None means the current one; a context that is named is looked for in files only. `server` is a URL that
+    goes before the one found there, or stands for itself where there is no file: nobody logs in then.
     """
 
     kubeconfig: str | None = None
     context: str | None = None
+    server: str | None = None
     user_agent: str | None = None
 
 
@@ -65,6 +67,10 @@ async def connect(settings: Connection) -> KubeTransport:
 
 
 def _source(settings: Connection, environ: Mapping[str, str]) -> Source:
+    if settings.server is not None:
+        files = settings.kubeconfig or environ.get("KUBECONFIG")
+        credentials = _Files(read_kubeconfig(files, settings.context)) if files else None
+        return _Address(_checked(settings.server), credentials)
     if settings.kubeconfig:
         return _Files(read_kubeconfig(settings.kubeconfig, settings.context))
     if environ.get("KUBECONFIG"):
@@ -93,6 +99,12 @@ class Loader(Protocol):
         ...
 
 
+def _checked(server: str) -> str:
+    if not server.startswith(("http://", "https://")):
+        raise ConfigError(f"the API server's address {server!r} is no URL; write it as https://host:6443")
+    return server
+
+
 class Source(Protocol):
     """Where credentials come from; `name` is for messages."""
 
@@ -115,6 +127,20 @@ class _ServiceAccount:
             client_configuration=configuration, try_refresh_token=False
         )
         return TOKEN_PERIOD
+
+
+class _Address:
+    """A server by its URL, with somebody's credentials or with none."""
+
+    def __init__(self, server: str, credentials: Source | None) -> None:
+        self.name = server if credentials is None else credentials.name
+        self._server = server
+        self._credentials = credentials
+
+    async def load(self, configuration: Configuration) -> float:
+        valid = float("inf") if self._credentials is None else await self._credentials.load(configuration)
+        configuration.host = self._server
+        return valid
 
 
 class _Files:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Command
-from tests.cli.processes import exported, fake_api, started, until_bound
+from tests.cli.processes import exported, fake_api, server_of, started, until_bound
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -27,6 +27,13 @@ STOCK = [
     "--kubeconfig=/etc/kubernetes/scheduler.conf",
     "--leader-elect=true",
 ]
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run as if nothing in the environment led to a cluster."""
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -104,6 +111,7 @@ def test_what_cannot_run_is_not_written(run: Command, tmp_path: Path) -> None:
         (["--secure-port", "70000"], 2, "error: Invalid value for '--secure-port': Input should be"),
         (["--kubecfg", "x"], 2, "error: No such option: --kubecfg"),
         (["stray"], 2, "error: Got unexpected extra argument(s) (stray)"),
+        (["--master", "elsewhere"], 1, "error: the API server's address 'elsewhere' is no URL; write it as https://"),
         (["--kubeconfig", "none-such"], 1, "error: none-such: there is no such file; name a kubeconfig"),
     ],
 )
@@ -164,6 +172,14 @@ def test_it_schedules_a_cluster_and_ends_in_good_order(cluster: Path, number: si
         in_step, leading, waiting = sorted(err[:-1])
         assert (in_step, waiting, err[-1]) == (IN_STEP, WAITING, EXITING)
         assert leading.startswith("notice: leading as ")
+
+
+def test_a_server_may_be_named_by_its_address_alone(cluster: Path) -> None:
+    with fake_api("-f", cluster) as (_, kubeconfig):
+        address = server_of(kubeconfig)
+        with started("run", "--master", address, "--no-leader-elect", "--secure-port", 0) as scheduler:
+            assert until_bound(kubeconfig, "web") == "node-a"
+            assert scheduler.end() == (0, [], [IN_STEP, EXITING])
 
 
 def test_embedded_it_brings_its_own_cluster(cluster: Path) -> None:

@@ -88,6 +88,16 @@ def test_the_first_place_that_names_a_cluster_counts(tmp_path: Path, monkeypatch
     assert hosts(Connection()) == "http://default"
 
 
+def test_a_server_goes_before_the_one_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hosts(Connection(server="http://other")) == "http://other"
+    assert hosts(Connection(server="http://other", kubeconfig=write(tmp_path / "flag"))) == "http://other"
+    monkeypatch.setenv("KUBECONFIG", write(tmp_path / "env"))
+    assert hosts(Connection(server="http://other/")) == "http://other"
+    assert problem(Connection(server="other")) == (
+        "the API server's address 'other' is no URL; write it as https://host:6443"
+    )
+
+
 def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, port: str, authority: str) -> Path:
     """Pretend to run in a pod; return the file of its token."""
     token = tmp_path / "token"
@@ -179,6 +189,13 @@ def test_the_user_agent(tmp_path: Path) -> None:
     door = Door("Bearer s3cret")
     door.visited(lambda url: Connection(kubeconfig=write(tmp_path / "c", server=url), user_agent="me/leader"), once)
     assert door.agents == {"me/leader"}
+
+
+def test_a_server_is_shown_the_credentials_of_the_file(tmp_path: Path) -> None:
+    door = Door("Bearer s3cret")
+    kubeconfig = write(tmp_path / "config", server="http://elsewhere")
+    door.visited(lambda url: Connection(kubeconfig=kubeconfig, server=url), once)
+    assert door.shown == ["Bearer s3cret"]
 
 
 def test_a_token_file_is_read_again(tmp_path: Path) -> None:
