@@ -17,14 +17,19 @@ _CORE_NAMES = {
 _NAMES = {core: name for name, core in _CORE_NAMES.items()}
 
 
+#: What core/v1 shows of an event that is without; `kubectl get events --sort-by` fails for a field that no event has.
+_SHOWN_EMPTY: dict[str, object] = {"firstTimestamp": None, "lastTimestamp": None, "source": {}}
+
+
 def to_core(event: dict[str, object]) -> dict[str, object]:
     """Write an event of events.k8s.io/v1 as one of core/v1."""
-    return {**_renamed(event, _CORE_NAMES), "apiVersion": "v1"}
+    return {**_SHOWN_EMPTY, **_renamed(event, _CORE_NAMES), "apiVersion": "v1"}
 
 
 def from_core(event: dict[str, object]) -> dict[str, object]:
     """Write an event of core/v1 as one of events.k8s.io/v1."""
-    return {**_renamed(event, _NAMES), "apiVersion": "events.k8s.io/v1"}
+    given = {field: value for field, value in event.items() if value or field not in _SHOWN_EMPTY}
+    return {**_renamed(given, _NAMES), "apiVersion": "events.k8s.io/v1"}
 
 
 def _renamed(event: dict[str, object], names: dict[str, str]) -> dict[str, object]:

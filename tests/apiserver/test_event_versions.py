@@ -50,4 +50,11 @@ def test_an_event_is_written_under_the_names_of_either_api() -> None:
 
 
 def test_what_is_not_known_stays() -> None:
-    assert to_core({"note": "x", "ours": 1}) == {"apiVersion": "v1", "message": "x", "ours": 1}
+    event: dict[str, object] = {"apiVersion": "events.k8s.io/v1", "note": "x", "ours": 1}
+    assert from_core(to_core(event)) == event
+    assert to_core(event)["ours"] == 1
+
+
+def test_core_shows_the_times_that_it_expects_even_if_there_are_none() -> None:
+    event = to_core({"apiVersion": "events.k8s.io/v1", "kind": "Event"})
+    assert event == {"apiVersion": "v1", "kind": "Event", "firstTimestamp": None, "lastTimestamp": None, "source": {}}
