@@ -45,9 +45,9 @@ _log = logging.getLogger(__name__)
 #: How long the loop works before it lets others run, in seconds.
 SLICE = 0.002
 
-#: How long a scheduler that stops lets binding cycles and evictions end, and then what waits be written, in seconds.
-#: Together half of what Kubernetes gives a pod to end.
-FINISHING, WRITING = 10.0, 5.0
+#: How long a scheduler that stops lets binding cycles and evictions end, then what waits be written, then plugins be
+#: closed, in seconds; all of it is less than Kubernetes gives a pod to end.
+FINISHING, WRITING, CLOSING = 10.0, 5.0, 5.0
 
 
 class Observer(Protocol):
@@ -175,8 +175,10 @@ class Scheduler:
                 tasks.cancel_scope.cancel()
                 self.engine.catch_up()  # undoes what was broken off; nobody is left to write about it
             finally:
-                with anyio.CancelScope(shield=True):
+                with anyio.move_on_after(CLOSING, shield=True) as closing:
                     await self._close()
+                if closing.cancelled_caught:
+                    _log.warning("a plugin or an extender was not closed within %g s", CLOSING)
 
     async def _close(self) -> None:
         """Close the plugins, then the extenders; all of them, even if one raises."""

@@ -168,3 +168,16 @@ def test_nothing_is_lost_when_all_are_busy(limit: int) -> None:
             await asyncio.sleep(0)
 
     assert len(writing(work, limit).ended) == 100
+
+
+def test_what_is_put_while_the_writers_are_being_cancelled_waits() -> None:
+    async def main() -> None:
+        rig = Writing(2)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(rig.lane.run)
+            await asyncio.sleep(1)
+            tasks.cancel_scope.cancel()
+            rig.put(("a", 1), ("b", 1))
+        assert (rig.begun, len(rig.lane)) == ([], 2)
+
+    run_virtual(main)

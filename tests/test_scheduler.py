@@ -20,7 +20,7 @@ from kframework.extenders import Extenders
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
 from kframework.plugin import Watch
 from kframework.registry import Registry
-from kframework.scheduler import FINISHING, WRITING, Scheduler
+from kframework.scheduler import CLOSING, FINISHING, WRITING, Scheduler
 from kframework.state.pods import Interned
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
@@ -302,6 +302,16 @@ def test_a_pod_that_waits_on_permit_does_not_keep_others_from_being_bound() -> N
 def test_writing_is_bounded_too() -> None:
     stopped = Stopped(plugin("A", pre_bind=sleeping(4.0)), fault=Fault(delay=1e6))
     assert (stopped.seconds, stopped.nodes) == (3.0 + WRITING, {"pod": "a"})
+
+
+def test_closing_is_bounded_too(caplog: pytest.LogCaptureFixture) -> None:
+    async def close(self: Plugin) -> None:
+        await asyncio.sleep(1e6)
+
+    hanging = plugin("A", filter=None)
+    hanging.close = close  # type: ignore[method-assign]  # made here
+    assert Stopped(hanging).seconds == CLOSING
+    assert "was not closed within 5 s" in caplog.text
 
 
 def test_a_preemption_ends_before_the_scheduler_does() -> None:
