@@ -130,7 +130,7 @@ class Collection:
         key = _key(change)
         old = self._current.get(key)
         new = self._shown(old, change.new) if change.new is not None else None
-        if len(self._history) == HISTORY:
+        if len(self._history) == self._history.maxlen:
             self._forgotten = self._history[0].version
         self._history.append(Written(change.version, key, old, new))
         if new is None:

@@ -114,7 +114,7 @@ def _value(shown: object, old: object, new: object) -> object:
         return followed(shown, old, new)
     if isinstance(new, tuple) and isinstance(old, tuple) and isinstance(shown, list) and len(old) == len(shown):
         return _elements(shown, old, new)
-    return msgspec.to_builtins(new)
+    return _plain(new)
 
 
 def _elements(shown: list[object], old: tuple[object, ...], new: tuple[object, ...]) -> list[object]:
@@ -124,12 +124,17 @@ def _elements(shown: list[object], old: tuple[object, ...], new: tuple[object, .
     for element in new:
         place = places.get(_identity(element))
         if place is None:
-            elements.append(msgspec.to_builtins(element))
+            elements.append(_plain(element))
         elif element == old[place]:
             elements.append(shown[place])
         else:
             elements.append(_value(shown[place], old[place], element))
     return elements
+
+
+def _plain(value: object) -> object:
+    """Return a value as plain data, with lists where structs have tuples."""
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _identity(element: object) -> object:

@@ -1,0 +1,102 @@
+"""Kinds that users define."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.apiserver.custom import CustomResourceDefinition, accepted, defined
+from kframework.clock import VirtualTimeLoop
+from kframework.objects import kind_of
+from kframework.objects.codec import convert
+from tests.apiserver.serving import MERGE, Json, Served
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def definition(**changes: object) -> Json:
+    names = {"kind": "Widget", "plural": "widgets", "singular": "widget", "shortNames": ["wd"]}
+    versions = [
+        {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}, "schema": {}},
+        {"name": "v1beta1", "served": True, "storage": False},
+        {"name": "v1alpha1", "served": False, "storage": False},
+    ]
+    spec = {"group": "example.dev", "names": names, "scope": "Namespaced", "versions": versions} | changes
+    metadata = {"name": "widgets.example.dev"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def read(document: Json) -> CustomResourceDefinition:
+    return convert(document, kind_of(CustomResourceDefinition))
+
+
+def test_what_a_definition_serves() -> None:
+    newer, older = defined(read(definition()))
+    assert (newer.kind.api_version, newer.kind.name, newer.kind.plural) == ("example.dev/v1", "Widget", "widgets")
+    assert (newer.singular, newer.short_names, newer.has_status) == ("widget", ("wd",), True)
+    assert newer.stored is newer.kind is older.stored
+    assert not older.has_status
+    assert older.shown({"apiVersion": "example.dev/v1", "a": 1}) == {"apiVersion": "example.dev/v1beta1", "a": 1}
+    assert older.read({"apiVersion": "example.dev/v1beta1"}) == {"apiVersion": "example.dev/v1"}
+    (again, _) = defined(read(definition()))
+    assert again.stored is newer.stored
+
+
+def test_a_definition_without_versions_serves_nothing() -> None:
+    assert list(defined(read(definition(versions=[])))) == []
+
+
+def test_the_status_says_that_it_is_served() -> None:
+    status = accepted(definition(), "now")["status"]
+    assert isinstance(status, dict)
+    assert [(each["type"], each["status"]) for each in status["conditions"]] == [
+        ("NamesAccepted", "True"),
+        ("Established", "True"),
+    ]
+    assert status["storedVersions"] == ["v1"]
+
+
+async def test_a_posted_definition_makes_its_kind_a_served_one() -> None:
+    served = Served()
+    widgets = "/apis/example.dev/v1/namespaces/default/widgets"
+    assert (await served.refused("GET", widgets))[0] == 404
+    created = await served.ask("POST", DEFINITIONS, definition())
+    assert created["status"]["conditions"][1]["type"] == "Established"
+    widget = {"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}}
+    await served.ask("POST", widgets, widget | {"status": {"ready": False}})
+    patched = await served.ask("PATCH", f"{widgets}/w/status", {"status": {"ready": True}}, content_type=MERGE)
+    assert (patched["spec"], patched["status"]) == ({"size": 1}, {"ready": True})
+    (older,) = (await served.ask("GET", "/apis/example.dev/v1beta1/widgets"))["items"]
+    assert older == patched | {"apiVersion": "example.dev/v1beta1"}
+    assert (await served.refused("GET", "/apis/example.dev/v1alpha1/widgets"))[0] == 404
+
+
+async def test_custom_resources_go_with_their_definition() -> None:
+    served = Served()
+    await served.ask("POST", DEFINITIONS, definition(scope="Cluster"))
+    widgets = "/apis/example.dev/v1/widgets"
+    await served.ask("POST", widgets, {"kind": "Widget", "metadata": {"name": "w"}})
+    await served.ask("DELETE", f"{DEFINITIONS}/widgets.example.dev")
+    assert (await served.refused("GET", widgets))[0] == 404
+    await served.ask("POST", DEFINITIONS, definition(scope="Cluster"))
+    assert (await served.ask("GET", widgets))["items"] == []
+
+
+async def test_a_changed_definition_serves_what_it_says_now() -> None:
+    served = Served()
+    await served.ask("POST", DEFINITIONS, definition())
+    only = {"spec": {"versions": [{"name": "v1", "served": True, "storage": True}]}}
+    patched = await served.ask("PATCH", f"{DEFINITIONS}/widgets.example.dev", only, content_type=MERGE)
+    assert patched["status"]["conditions"][1]["type"] == "Established"
+    assert (await served.ask("GET", "/apis/example.dev/v1/widgets"))["items"] == []
+    assert (await served.refused("GET", "/apis/example.dev/v1beta1/widgets"))[0] == 404

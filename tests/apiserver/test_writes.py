@@ -1,0 +1,155 @@
+"""What a client may say of an object, and what it may not."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.apiserver.writes import of_main, of_status
+from kframework.clock import VirtualTimeLoop
+from tests.apiserver.serving import MERGE, NODES, PODS, Json, Served, node, pod
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+def test_parts_of_an_object() -> None:
+    old: Json = {"metadata": {"v": 1}, "spec": {"a": 1}, "status": {"s": 1}}
+    new: Json = {"metadata": {"v": 2}, "spec": {"a": 2}, "more": 1}
+    assert of_main(old, new) == {"metadata": {"v": 2}, "spec": {"a": 2}, "more": 1, "status": {"s": 1}}
+    assert of_main({}, {"status": 1}) == {}
+    assert of_status(old, new) == {"metadata": {"v": 2}, "spec": {"a": 1}}
+    assert of_status(old, {"metadata": {}, "status": 5}) == {"metadata": {}, "spec": {"a": 1}, "status": 5}
+
+
+async def test_what_a_client_cannot_say_of_a_new_object() -> None:
+    served = Served()
+    metadata = {
+        "name": "web",
+        "uid": "mine",
+        "generation": 7,
+        "creationTimestamp": "2020-01-01T00:00:00Z",
+        "deletionTimestamp": "2020-01-01T00:00:00Z",
+        "managedFields": [{"manager": "me"}],
+        "selfLink": "/me",
+    }
+    created = await served.ask(
+        "POST", PODS, pod() | {"metadata": metadata, "status": {"phase": "Running", "podIP": "x"}}
+    )
+    assert created["status"] == {"phase": "Pending"}
+    told = created["metadata"]
+    assert told["uid"] != "mine"
+    assert (told["generation"], told["creationTimestamp"]) == (1, "2026-01-01T00:00:00Z")
+    assert not {"managedFields", "selfLink", "deletionTimestamp"} & told.keys()
+
+
+async def test_a_node_is_created_with_its_status() -> None:
+    created = await Served().ask("POST", NODES, node())
+    assert created["status"]["capacity"] == created["status"]["allocatable"] == {"cpu": "4"}
+    assert created["status"]["nodeInfo"] == {"kubeletVersion": "v1.36.0"}
+
+
+async def test_what_cannot_change() -> None:
+    served = Served()
+    stored = await served.ask("POST", PODS, pod())
+    patch = {"metadata": {"creationTimestamp": None, "generation": 9, "deletionTimestamp": "2020-01-01T00:00:00Z"}}
+    assert await served.ask("PATCH", f"{PODS}/web", patch, content_type=MERGE) == stored
+    status, reason, message = await served.refused(
+        "PATCH", f"{PODS}/web", {"spec": {"nodeName": "n1"}}, content_type=MERGE
+    )
+    assert (status, reason) == (422, "Invalid")
+    assert message == 'Pod "web" is invalid: spec.nodeName: Forbidden: only a binding may set it'
+
+
+async def test_a_changed_spec_is_another_generation() -> None:
+    served = Served()
+    await served.ask("POST", PODS, pod())
+    changed = await served.ask("PATCH", f"{PODS}/web", {"spec": {"activeDeadlineSeconds": 5}}, content_type=MERGE)
+    labelled = await served.ask("PATCH", f"{PODS}/web", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
+    assert (changed["metadata"]["generation"], labelled["metadata"]["generation"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason", "message"),
+    [
+        (
+            {"metadata": {}},
+            422,
+            "Invalid",
+            'Pod "" is invalid: metadata.name: Required value: name or generateName is required',
+        ),
+        (
+            pod("Web_1"),
+            422,
+            "Invalid",
+            'Pod "Web_1" is invalid: metadata.name: Invalid value: "Web_1": a lowercase RFC 1123',
+        ),
+        (pod("a/b"), 422, "Invalid", 'Pod "a/b" is invalid: metadata.name: Invalid value: "a/b"'),
+        (pod("there"), 409, "AlreadyExists", 'pods "there" already exists'),
+        (
+            pod() | {"metadata": {"name": "web", "namespace": "other"}},
+            400,
+            "BadRequest",
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ),
+        (
+            pod() | {"metadata": {"name": "web", "resourceVersion": "1"}},
+            400,
+            "BadRequest",
+            "resourceVersion should not be set on objects to be created",
+        ),
+        (pod() | {"metadata": []}, 400, "BadRequest", "metadata: expected an object"),
+        (
+            node("web"),
+            400,
+            "BadRequest",
+            "the kind in the data (Node) does not match the expected kind (Pod)",
+        ),
+        (
+            pod() | {"apiVersion": "v2"},
+            400,
+            "BadRequest",
+            "the apiVersion in the data (v2) does not match the expected apiVersion (v1)",
+        ),
+        (
+            pod(containers="many"),
+            400,
+            "BadRequest",
+            'Pod in version "v1" cannot be handled as a Pod: Pod: spec.containers: expected a list, got a string',
+        ),
+        (
+            pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "lots"}}}]),
+            422,
+            "Invalid",
+            'Pod "web" is invalid: spec.containers[0].resources.requests.cpu: ',
+        ),
+        (
+            pod(priorityClassName="nope"),
+            403,
+            "Forbidden",
+            'pods "web" is forbidden: no PriorityClass with name nope was found',
+        ),
+    ],
+)
+async def test_what_is_refused(body: Json, status: int, reason: str, message: str) -> None:
+    served = Served()
+    await served.ask("POST", PODS, pod("there"))
+    version = served.cluster.version
+    refused = await served.refused("POST", PODS, body)
+    assert refused[:2] == (status, reason)
+    assert refused[2].startswith(message)
+    assert served.cluster.version == version
+
+
+async def test_a_namespace_must_be_there() -> None:
+    refused = await Served().refused("POST", "/api/v1/namespaces/nowhere/pods", pod())
+    assert refused == (404, "NotFound", 'namespaces "nowhere" not found')
+
+
+async def test_an_update_is_of_the_object_that_it_names() -> None:
+    served = Served()
+    await served.ask("POST", PODS, pod())
+    refused = await served.refused("PUT", f"{PODS}/web", pod("other"))
+    assert refused == (400, "BadRequest", "the name of the object (other) does not match the name on the URL (web)")
+    assert (await served.refused("PUT", f"{PODS}/other", pod("other")))[:2] == (404, "NotFound")
