@@ -1,0 +1,183 @@
+"""kubectl drives a fake cluster that `kframework run` schedules, all of them as processes of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.processes import Kubectl, kframework, until
+
+pytestmark = [pytest.mark.tool("kubectl"), pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path) -> Iterator[Kubectl]:
+    """Start a fake cluster and a scheduler for it."""
+    kubeconfig = tmp_path / "kubeconfig"
+    with kframework("fake-api", "--port", "0", "--write-kubeconfig", str(kubeconfig)) as fake_api:
+        fake_api.says(f"export KUBECONFIG={kubeconfig}")
+        with kframework("run", "--kubeconfig", str(kubeconfig), "--leader-elect=false", "--secure-port=0") as scheduler:
+            yield Kubectl(kubeconfig)
+            assert scheduler.stop() == 0
+        assert fake_api.stop() == 0
+
+
+Document = dict[str, object]
+
+
+def node(name: str, cpu: str = "2") -> Document:
+    room = {"cpu": cpu, "memory": "4Gi", "pods": "10"}
+    status = {"allocatable": room, "capacity": room, "conditions": [{"type": "Ready", "status": "True"}]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+
+
+def pod(name: str, cpu: str = "1", labels: dict[str, str] | None = None, **spec: object) -> Document:
+    container = {"name": "main", "image": "registry.example/app:1", "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"name": name, "labels": labels or {}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def given(kubectl: Kubectl, verb: str, *objects: Document) -> list[str]:
+    """Create or apply objects; return what kubectl says of each."""
+    manifest = {"apiVersion": "v1", "kind": "List", "items": objects}
+    return kubectl(verb, "-f", "-", stdin=json.dumps(manifest)).splitlines()
+
+
+def scheduled_to(kubectl: Kubectl, name: str) -> str:
+    """Wait until a pod is scheduled, and say where."""
+    kubectl("wait", "--for=condition=PodScheduled", f"pod/{name}", "--timeout=40s")
+    return kubectl("get", "pod", name, "-o", "jsonpath={.spec.nodeName}")
+
+
+def waits_because(kubectl: Kubectl, name: str, reason: str) -> None:
+    """Wait until the pod's condition gives a reason why it is not scheduled."""
+    path = 'jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}'
+    until(lambda: reason in kubectl("get", "pod", name, "-o", path))
+
+
+def test_pods_are_scheduled_and_described(kubectl: Kubectl) -> None:
+    assert given(kubectl, "create", node("n1"), pod("web")) == ["node/n1 created", "pod/web created"]
+    assert scheduled_to(kubectl, "web") == "n1"
+    given(kubectl, "create", pod("big", cpu="3"))
+    reason = (
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    )
+    waits_because(kubectl, "big", reason)
+
+    header, *rows = kubectl("get", "pods", "-o", "wide").splitlines()
+    assert header.split() == "NAME READY STATUS RESTARTS AGE IP NODE NOMINATED NODE READINESS GATES".split()
+    assert {row.split()[0]: row.split()[-3] for row in rows} == {"web": "n1", "big": "<none>"}
+    header, row = kubectl("get", "nodes").splitlines()
+    assert (header.split(), row.split()[:3]) == (
+        ["NAME", "STATUS", "ROLES", "AGE", "VERSION"],
+        ["n1", "Ready", "<none>"],
+    )
+
+    described = until(lambda: events_of(kubectl, "web"))
+    assert described == [["Normal", "Scheduled", "default-scheduler", "Successfully assigned default/web to n1"]]
+    assert until(lambda: events_of(kubectl, "big")) == [["Warning", "FailedScheduling", "default-scheduler", reason]]
+    assert ["PodScheduled", "False"] in [line.split() for line in kubectl("describe", "pod", "big").splitlines()]
+    listed = kubectl("get", "events", "--field-selector", "involvedObject.name=web,reason=Scheduled")
+    assert "pod/web" in listed and "Successfully assigned default/web to n1" in listed
+    on_node = kubectl("describe", "node", "n1")
+    assert "default" in on_node and "web" in on_node and "big" not in on_node
+
+
+def events_of(kubectl: Kubectl, name: str) -> list[list[str]]:
+    """Read type, reason, source and message of each event from a pod's description."""
+    _, _, events = kubectl("describe", "pod", name).partition("\nEvents:")
+    rows = [line.split(maxsplit=2) for line in events.splitlines() if line.lstrip().startswith(("Normal", "Warning"))]
+    return [[kind, reason, *source_and_message(rest)] for kind, reason, rest in rows]
+
+
+def source_and_message(rest: str) -> tuple[str, str]:
+    """Leave the age out, which may have several words."""
+    _, source, message = rest.partition("default-scheduler")
+    return source, message.strip()
+
+
+def test_labels_taints_and_cordons_count_at_once(kubectl: Kubectl) -> None:
+    given(kubectl, "create", node("n1"))
+    given(kubectl, "create", pod("picky", cpu="100m", nodeSelector={"disk": "ssd"}))
+    waits_because(kubectl, "picky", "1 node(s) didn't match Pod's node affinity/selector")
+    assert kubectl("label", "node", "n1", "disk=ssd") == "node/n1 labeled\n"
+    assert scheduled_to(kubectl, "picky") == "n1"
+
+    assert kubectl("taint", "node", "n1", "team=red:NoSchedule") == "node/n1 tainted\n"
+    given(kubectl, "create", pod("untolerant", cpu="100m"))
+    waits_because(kubectl, "untolerant", "1 node(s) had untolerated taint(s)")
+    assert kubectl("taint", "node", "n1", "team-") == "node/n1 untainted\n"
+    assert scheduled_to(kubectl, "untolerant") == "n1"
+
+    assert kubectl("cordon", "n1") == "node/n1 cordoned\n"
+    assert "SchedulingDisabled" in kubectl("get", "nodes")
+    given(kubectl, "create", pod("late", cpu="100m"))
+    waits_because(kubectl, "late", "1 node(s) were unschedulable")
+    assert kubectl("uncordon", "n1") == "node/n1 uncordoned\n"
+    assert scheduled_to(kubectl, "late") == "n1"
+
+
+def test_what_is_deleted_makes_room(kubectl: Kubectl) -> None:
+    given(kubectl, "create", node("n1", cpu="1"), pod("first"))
+    assert scheduled_to(kubectl, "first") == "n1"
+    given(kubectl, "create", pod("second"))
+    waits_because(kubectl, "second", "1 Insufficient cpu")
+    assert kubectl("delete", "pod", "first", "--grace-period=1").startswith('pod "first" deleted')
+    assert scheduled_to(kubectl, "second") == "n1"
+    assert kubectl("delete", "node", "n1").startswith('node "n1" deleted')
+    assert kubectl("get", "nodes", "-o", "name") == ""
+    missing = kubectl.run("get", "node", "n1")
+    assert (missing.returncode, missing.stderr) == (1, 'Error from server (NotFound): nodes "n1" not found\n')
+
+
+def test_an_applied_change_keeps_what_others_wrote(kubectl: Kubectl) -> None:
+    assert given(kubectl, "apply", node("n1"), pod("web")) == ["node/n1 created", "pod/web created"]
+    assert scheduled_to(kubectl, "web") == "n1"
+    kubectl("annotate", "pod", "web", "note=mine")
+    assert given(kubectl, "apply", pod("web")) == ["pod/web unchanged"]
+    assert given(kubectl, "apply", pod("web", labels={"app": "web"})) == ["pod/web configured"]
+    assert kubectl("get", "pods", "-l", "app=web", "-o", "name") == "pod/web\n"
+    kept = kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.annotations.note} {.spec.nodeName}")
+    assert kept == "mine n1"
+
+
+def test_a_watch_shows_what_becomes_of_a_pod(kubectl: Kubectl) -> None:
+    with kubectl.start("get", "pods", "--watch", "-o", "wide") as watch:
+        given(kubectl, "create", pod("web"))
+        assert watch.says("Pending").split()[0] == "web"
+        given(kubectl, "create", node("n1"))
+        assert watch.says("Running").split()[-3] == "n1"
+        kubectl("delete", "pod", "web", "--grace-period=1")
+        assert watch.says("Terminating").split()[0] == "web"
+
+
+def test_whoever_matters_more_gets_the_room(kubectl: Kubectl) -> None:
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    given(kubectl, "create", node("n1", cpu="1"), high, pod("low", terminationGracePeriodSeconds=1))
+    assert scheduled_to(kubectl, "low") == "n1"
+    uid = kubectl(
+        "create", "-f", "-", "-o", "jsonpath={.metadata.uid}", stdin=json.dumps(pod("vip", priorityClassName="high"))
+    )
+    assert scheduled_to(kubectl, "vip") == "n1"
+    assert kubectl("get", "pods", "-o", "name") == "pod/vip\n"
+    reason = until(lambda: kubectl("get", "events", "--field-selector", "reason=Preempted", "--no-headers"))
+    assert f"Preempted by pod {uid} on node n1" in reason
+    assert ["Normal", "Scheduled", "default-scheduler", "Successfully assigned default/vip to n1"] in events_of(
+        kubectl, "vip"
+    )
+
+
+def test_a_node_is_drained_and_a_namespace_deleted(kubectl: Kubectl) -> None:
+    assert kubectl("create", "namespace", "team") == "namespace/team created\n"
+    given(kubectl, "create", node("n1"), pod("web", terminationGracePeriodSeconds=1))
+    kubectl("run", "mine", "--image=registry.example/app:1", "-n", "team")
+    assert scheduled_to(kubectl, "web") == "n1"
+    kubectl("wait", "--for=condition=PodScheduled", "pod/mine", "-n", "team", "--timeout=40s")
+    assert kubectl("delete", "namespace", "team") == 'namespace "team" deleted\n'
+    assert kubectl("get", "pods", "-A", "-o", "name") == "pod/web\n"
+    assert "pod/web evicted" in kubectl("drain", "n1", "--ignore-daemonsets", "--force")
+    assert kubectl("get", "pods", "-A", "-o", "name") == ""
