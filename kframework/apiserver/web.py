@@ -31,8 +31,9 @@ _log = logging.getLogger(__name__)
 @asynccontextmanager
 async def serve(server: ApiServer, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
     """Serve over HTTP while in the context, and yield the port, a free one for 0; OSError if it is taken."""
-    front = _Front(server)
-    runner = web.ServerRunner(web.Server(front.handle, access_log=None), shutdown_timeout=_AT_THE_END)
+    # The watch of a client that is gone is cancelled at once, not at the next event that it would have been told.
+    web_server = web.Server(_Front(server).handle, handler_cancellation=True, access_log=None)
+    runner = web.ServerRunner(web_server, shutdown_timeout=_AT_THE_END)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()

@@ -32,17 +32,17 @@ class Served:
         self.cluster = MemoryCluster(clock, objects)
         self.server = ApiServer(self.cluster, clock)
 
-    async def send(self, method: str, path: str, body: object = None, **query: object) -> Response:
+    async def send(self, method: str, path: str, body: object = None, **query: Any) -> Response:
         return await self.server.answer(request(method, path, body, **query))
 
-    async def ask(self, method: str, path: str, body: object = None, **query: object) -> Json:
+    async def ask(self, method: str, path: str, body: object = None, **query: Any) -> Json:
         """Return what was answered, which must be a success."""
         response = await self.send(method, path, body, **query)
         answer = read(response.body)
         assert response.status < 300, answer
         return answer
 
-    async def refused(self, method: str, path: str, body: object = None, **query: object) -> tuple[int, str, str]:
+    async def refused(self, method: str, path: str, body: object = None, **query: Any) -> tuple[int, str, str]:
         """Return status, reason and message of an answer that must be a failure."""
         response = await self.send(method, path, body, **query)
         answer = read(response.body)
@@ -51,7 +51,7 @@ class Served:
         return response.status, answer["reason"], answer["message"]
 
     @asynccontextmanager
-    async def watching(self, path: str, **query: object) -> AsyncIterator[Events]:
+    async def watching(self, path: str, **query: Any) -> AsyncIterator[Events]:
         """Follow a collection; query as for `ask`."""
         async with self.server.follow(request("GET", path, watch="true", **query)) as stream:
             assert stream.status == 200
@@ -81,7 +81,7 @@ def short(event: Json) -> str:
 
 
 def request(
-    method: str, path: str, body: object = None, *, content_type: str = JSON, accept: str = JSON, **query: object
+    method: str, path: str, body: object = None, *, content_type: str = JSON, accept: str = JSON, **query: Any
 ) -> Request:
     encoded = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
     pairs = tuple((name.rstrip("_"), str(value)) for name, value in query.items())

@@ -138,7 +138,7 @@ def test_unknown_fields_outlive_a_change_elsewhere(pod: Pod) -> None:
     metadata = told.pop("metadata")
     was = data.pop("metadata", {})
     assert told == data
-    assert metadata == {**was, "resourceVersion": "7"}  # type: ignore[dict-item]
+    assert metadata == {**was, "resourceVersion": "7"}
 
 
 def test_documents() -> None:

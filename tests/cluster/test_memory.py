@@ -512,3 +512,23 @@ def resumed(pods: dict[str, Pod], changes: list[Change]) -> dict[str, Pod]:
         if isinstance(change.new, Pod):
             pods[change.new.metadata.name] = change.new
     return pods
+
+
+async def test_what_would_be_stored_is_told_before_it_is() -> None:
+    memory = cluster(pod("there"))
+    version = memory.version
+    admitted = memory.admit(pod("web"))
+    assert (admitted.status.phase, admitted.metadata.resource_version) == ("Pending", "")
+    there = memory.read(Pod, "there", "default")
+    labelled = replace(there, metadata=replace(there.metadata, labels={"a": "b"}))
+    amended = memory.amend(labelled)
+    with pytest.raises(ClusterError, match='pods "there" already exists'):
+        memory.admit(pod("there"))
+    with pytest.raises(ClusterError, match='pods "nobody" not found'):
+        memory.amend(pod("nobody"))
+    assert memory.version == version
+    assert memory.find(Pod, "web", "default") is None
+    assert memory.write(admitted) == memory.read(Pod, "web", "default")
+    assert memory.write(amended).metadata.labels == {"a": "b"}
+    again = memory.write(memory.read(Pod, "there", "default"))
+    assert again.metadata.resource_version == str(memory.version) == str(version + 3)

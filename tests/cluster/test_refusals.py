@@ -59,3 +59,7 @@ from kframework.objects import Pod, PodDisruptionBudget
 )
 def test_the_words(error: ClusterError, status: int, reason: str, message: str) -> None:
     assert (error.status, error.reason, str(error)) == (status, reason, message)
+
+
+def test_names_of_kinds() -> None:
+    assert (refusals.resource(Pod), refusals.resource(PodDisruptionBudget)) == ("pods", "poddisruptionbudgets.policy")

@@ -1,0 +1,89 @@
+"""Which request is answered how."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.clock import VirtualTimeLoop
+from tests.apiserver.serving import NODES, PODS, Served, node, pod, request
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+UNKNOWN = (404, "NotFound", "the server could not find the requested resource")
+NOT_ALLOWED = (405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz/ping"])
+async def test_health(path: str) -> None:
+    assert (await Served().send("GET", path)).body == b"ok"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/nonsense"),
+        ("GET", "/api/v1/nonsense"),
+        ("GET", "/api/v1/namespaces/default/nodes"),
+        ("GET", "/api/v1/pods/web"),
+        ("GET", f"{PODS}/web/log"),
+        ("POST", f"{NODES}/n1/binding"),
+        ("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l/status"),
+    ],
+)
+async def test_what_there_is_not(method: str, path: str) -> None:
+    assert await Served().refused(method, path) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/version"),
+        ("POST", "/api/v1/pods"),
+        ("POST", f"{PODS}/web"),
+        ("PUT", PODS),
+        ("PATCH", NODES),
+        ("DELETE", f"{NODES}/n1/status"),
+        ("PUT", f"{PODS}/web/binding"),
+        ("OPTIONS", PODS),
+    ],
+)
+async def test_what_cannot_be_done(method: str, path: str) -> None:
+    assert await Served().refused(method, path, {}) == NOT_ALLOWED
+
+
+async def test_every_kind_of_path() -> None:
+    served = Served()
+    await served.ask("POST", NODES, node())
+    await served.ask("POST", PODS, pod())
+    assert (await served.ask("GET", f"{NODES}/n1"))["kind"] == "Node"
+    assert (await served.ask("GET", f"{NODES}/n1/status"))["kind"] == "Node"
+    assert (await served.ask("GET", NODES))["kind"] == "NodeList"
+    assert [each["metadata"]["name"] for each in (await served.ask("GET", "/api/v1/pods"))["items"]] == ["web"]
+    assert (await served.ask("GET", "/api/v1/namespaces/default/status"))["kind"] == "Namespace"
+
+
+async def test_a_failure_names_what_it_is_about() -> None:
+    response = await Served().send("GET", "/apis/apps/v1/namespaces/default/replicasets/r")
+    assert b'"details":{"group":"apps","kind":"replicasets","name":"r"}' in response.body
+
+
+async def test_a_form_that_there_is_not_is_refused() -> None:
+    refused = await Served().refused("GET", PODS, accept="application/vnd.kubernetes.protobuf")
+    assert refused[:2] == (406, "NotAcceptable")
+
+
+async def test_a_watch_is_no_answer() -> None:
+    assert (await Served().refused("GET", PODS, watch="true"))[:2] == (400, "BadRequest")
+
+
+async def test_following_what_is_no_watch() -> None:
+    served = Served()
+    async with served.server.follow(request("GET", "/version")) as stream:
+        lines = [line async for line in stream.lines]
+    assert stream.status == 200
+    assert lines == [(await served.send("GET", "/version")).body]
