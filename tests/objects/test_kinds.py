@@ -11,7 +11,7 @@ from kframework.errors import ConfigError
 from kframework.objects import __all__ as exported
 from kframework.objects import kinds
 from kframework.objects.event import CoreEvent, Event
-from kframework.objects.kinds import KINDS, Kind, all_kinds, kind, kind_named, kind_of, reference
+from kframework.objects.kinds import KINDS, Kind, all_kinds, foreign_kind, kind, kind_named, kind_of, reference
 from kframework.objects.meta import ApiObject, ObjectMeta
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
@@ -126,3 +126,19 @@ def test_a_module_that_is_loaded_again_declares_its_kinds_anew() -> None:
     assert kind_named("example.com/v1", "Gang") is kind_of(after)
     assert kind_of(before).struct is before
     assert len(all_kinds()) == len(KINDS) + 1
+
+
+def test_a_kind_that_nobody_reads() -> None:
+    made = foreign_kind("example.dev/v1", "Unread", "unreads", namespaced=False)
+    assert foreign_kind("example.dev/v1", "Unread", "unreads", namespaced=False) is made
+    assert kind_of(made.struct) is made
+    assert made.struct(metadata=ObjectMeta(name="u")).metadata.name == "u"
+    assert made.struct.__name__ == "Unread"
+    assert kind_named("example.dev/v1", "Unread") is None
+    assert made not in all_kinds()
+
+    @kind("example.dev/v1", "unreads")
+    class Unread(ApiObject, frozen=True, kw_only=True):
+        pass
+
+    assert kind_of(Unread) is not made
