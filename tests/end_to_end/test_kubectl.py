@@ -150,7 +150,8 @@ def test_a_watch_shows_what_becomes_of_a_pod(kubectl: Kubectl) -> None:
         given(kubectl, "create", pod("web"))
         assert watch.says("Pending").split()[0] == "web"
         given(kubectl, "create", node("n1"))
-        assert watch.says("Running").split()[-3] == "n1"
+        running = watch.says("Running").split()
+        assert (running[1], running[-3]) == ("1/1", "n1")
         kubectl("delete", "pod", "web", "--grace-period=1")
         assert watch.says("Terminating").split()[0] == "web"
 
