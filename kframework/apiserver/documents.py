@@ -29,8 +29,8 @@ class Document:
     __slots__ = ("body", "subject")
 
     def __init__(self, subject: ApiObject, body: bytes) -> None:
-        self.subject = subject
-        self.body = body
+        self.subject: ApiObject = subject
+        self.body: bytes = body
 
     @classmethod
     def of(cls, subject: ApiObject) -> Document:
