@@ -20,8 +20,8 @@ class LocalCluster:
     """What a fake API needs to look alive: bound pods run and end, claims get volumes; `run` keeps it going."""
 
     def __init__(self, clock: Clock, objects: Iterable[ApiObject] = ()) -> None:
-        self.memory = MemoryCluster(clock, objects)
-        self.server = ApiServer(self.memory, clock)
+        self.memory: MemoryCluster = MemoryCluster(clock, objects)
+        self.server: ApiServer = ApiServer(self.memory, clock)
         self._kubelet = Kubelet(self.memory, clock)
         self._volumes = VolumeController(self.memory)
 
