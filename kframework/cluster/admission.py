@@ -166,14 +166,14 @@ def _metadata(subject: ApiObject, version: int, now: str) -> ObjectMeta:
     return replace(
         metadata,
         namespace=namespace,
-        uid=metadata.uid or _uid(f"{kind.plural}/{namespace}/{metadata.name}/{version}"),
+        uid=metadata.uid or _uid(f"{kind.plural}/{namespace}/{metadata.name}/{version}/{now}"),
         creation_timestamp=metadata.creation_timestamp or now,
         generation=metadata.generation or (1 if isinstance(subject, Pod) else 0),
     )
 
 
 def _uid(seed: str) -> str:
-    """Derive a uid, so that two runs agree on it."""
+    """Derive a uid, so that two runs agree on it that begin at the same time; later ones must not, as in life."""
     digits = hashlib.md5(seed.encode(), usedforsecurity=False).hexdigest()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 

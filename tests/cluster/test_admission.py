@@ -66,7 +66,8 @@ def test_uids_repeat_from_run_to_run_and_differ_from_object_to_object() -> None:
     objects = [Pod(metadata=NAMED), Pod(metadata=ObjectMeta(name="other")), Lease(metadata=NAMED), Node(metadata=NAMED)]
     uids = [admit(each).metadata.uid for each in objects]
     assert uids == [admit(each).metadata.uid for each in objects]
-    assert len({*uids, admitted(objects[0], 8, NOW, ()).metadata.uid}) == 5
+    others = [admitted(objects[0], 8, NOW, ()), admitted(objects[0], 7, "2027-01-01T00:00:00Z", ())]
+    assert len({*uids, *(other.metadata.uid for other in others)}) == 6
 
 
 def test_only_namespaced_kinds_have_a_namespace() -> None:
