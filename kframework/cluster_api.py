@@ -42,31 +42,41 @@ class ClusterApi:
     async def bind(self, pod: PendingPod, node_name: str) -> None:
         """Bind the pod; its uid is a precondition."""
         await self._outbox.make_way(pod.uid)
-        pauses, in_doubt = iter(PAUSES), False
+        pauses, unanswered = iter(PAUSES), False
         while True:
             self._outbox.check()
             try:
                 return await self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
             except ClusterError as error:
-                in_doubt = in_doubt or error.status == 0 or error.status >= 500
-                if in_doubt and await self._is_on(pod, node_name):
+                unanswered = unanswered or error.status in UNANSWERED
+                if not unanswered and error.status < 500:
+                    raise
+                place = await self._read_back(pod)
+                if place == node_name:
                     return None
-                pause = next(pauses, None) if error.status in UNANSWERED else None
+                # While the pod is on no node, whatever a later bind is told, one without an answer may still be done.
+                pause = next(pauses, None) if unanswered and place == "" else None
                 if pause is None:
                     raise
             await asyncio.sleep(pause)
 
-    async def _is_on(self, pod: PendingPod, node_name: str) -> bool:
-        """Read back whether the pod is on this node; where reading is refused, believe that it is not."""
+    async def _read_back(self, pod: PendingPod) -> str | None:
+        """Return the node that the pod is on, "" while there is none, None if it cannot be bound any more.
+
+        Where reading is refused, it is believed to be on none.
+        """
         pause = FIRST_PAUSE
         while True:
             self._outbox.check()
             try:
                 found = await self._cluster.get(Pod, pod.name, pod.namespace)
-                return (found.metadata.uid, found.spec.node_name) == (pod.uid, node_name)
             except ClusterError as error:
+                if error.status == 404:
+                    return None
                 if 0 < error.status < 500 and error.status != 429:
-                    return False
+                    return ""
+            else:
+                return _place(found, pod.uid)
             await asyncio.sleep(pause)
             pause = min(5 * pause, LAST_PAUSE)
 
@@ -88,3 +98,10 @@ class ClusterApi:
         """Delete the object."""
         self._outbox.check()
         await self._cluster.delete(kind, name, namespace)
+
+
+def _place(found: Pod, uid: str) -> str | None:
+    """Return the node of the pod of this uid, "" while there is none, None if it is gone or will not get one."""
+    if found.metadata.uid != uid:
+        return None
+    return found.spec.node_name or (None if found.metadata.deletion_timestamp is not None else "")

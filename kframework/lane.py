@@ -69,17 +69,9 @@ class Lane(Generic[W]):
                 key = self._turns.popleft()
                 if key in self._waiting and key not in self._in_flight:
                     await self._make(key, self._waiting.pop(key))
-            await self._rest()
-
-    async def _rest(self) -> None:
-        woken = asyncio.get_running_loop().create_future()
-        self._resting.append(woken)
-        try:
+            woken = asyncio.get_running_loop().create_future()
+            self._resting.append(woken)
             await woken
-        except asyncio.CancelledError:
-            if woken in self._resting:
-                self._resting.remove(woken)
-            raise
 
     def _wake(self) -> None:
         """Wake a writer, if one rests that was not cancelled a moment ago."""

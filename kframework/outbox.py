@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from random import Random
 
 import anyio
@@ -39,6 +39,9 @@ WORTH_ANOTHER_TRY = frozenset({409, 500, 503, 0})
 
 #: The same of an event; only one that got no answer is worth another try.
 EVENT_TRIES, EVENT_PAUSE, EVENT_JITTER = 12, 10.0, 0.25
+
+#: The reason of the ClusterError that whoever writes gets once the scheduler has stopped.
+STOPPED = "Stopped"
 
 #: Tells when something has been written: what went wrong, None if nothing did.
 Written = asyncio.Future[ClusterError | None]
@@ -143,7 +146,7 @@ class Outbox:
         """Raise ClusterError once nothing may be written any more."""
         if self._stopped:
             message = "this scheduler has stopped, or lost its lease, and writes nothing any more"
-            raise ClusterError(message, status=403, reason="Stopped")
+            raise ClusterError(message, status=403, reason=STOPPED)
 
     @property
     def empty(self) -> bool:
@@ -167,7 +170,10 @@ class Outbox:
     async def _write_status(self, status: _Status) -> None:
         error: ClusterError | None = None
         try:
-            error = await self._made(self._patched(status))
+            await self._patched(status)
+        except ClusterError as refusal:
+            error = refusal
+            self._refused(refusal)
         finally:
             status.end(error)
 
@@ -195,15 +201,15 @@ class Outbox:
 
     async def _write_event(self, telling: _Telling) -> None:
         telling.tries += 1
-        error = await self._made(self._tell(telling.event))
-        if error is not None and _may_be_told_later(telling, error):
-            self._resting += 1
-            assert self._tasks is not None
-            self._tasks.start_soon(self._tell_again, telling)
-
-    async def _tell(self, event: Event) -> None:
-        self.check()
-        await self._cluster.record_event(event)
+        try:
+            self.check()
+            await self._cluster.record_event(telling.event)
+        except ClusterError as error:
+            self._refused(error)
+            if _may_be_told_later(telling, error):
+                self._resting += 1
+                assert self._tasks is not None
+                self._tasks.start_soon(self._tell_again, telling)
 
     async def _tell_again(self, telling: _Telling) -> None:
         """Let an event rest and try it again, unless more is to be told of it by now."""
@@ -213,14 +219,10 @@ class Outbox:
             self._events.put(telling.key, telling)
         self._look()
 
-    async def _made(self, write: Awaitable[None]) -> ClusterError | None:
-        try:
-            await write
-        except ClusterError as error:
-            if error.status != 404 and error.reason != "AlreadyExists" and not self._stopped:
-                _log.warning("a write was refused: %s", error)
-            return error
-        return None
+    def _refused(self, error: ClusterError) -> None:
+        """Log a refusal, unless it says that there is nothing to write about, or that this is written."""
+        if error.status != 404 and error.reason not in ("AlreadyExists", STOPPED):
+            _log.warning("a write was refused: %s", error)
 
     def __repr__(self) -> str:
         return f"<Outbox {len(self._statuses)} statuses, {len(self._events)} events waiting>"
