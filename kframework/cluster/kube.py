@@ -6,6 +6,7 @@ The only module that knows kubernetes-asyncio, whose import takes as long as all
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -154,6 +155,8 @@ class _Files:
     async def load(self, configuration: Configuration) -> float:
         from kubernetes_asyncio.config import load_kube_config
 
+        # It logs what it raises as well, quoting the file with its secrets.
+        logging.getLogger("kubernetes_asyncio.config.kube_config").disabled = True
         if self._loader is None:
             self._loader = await load_kube_config(
                 self._file.paths, self._file.context, client_configuration=configuration, persist_config=False

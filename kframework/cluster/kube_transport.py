@@ -24,9 +24,10 @@ _log = logging.getLogger(__name__)
 #: Seconds until a connection must be there.
 CONNECT_TIMEOUT = 10.0
 
-#: The most bytes that one line of a stream, and one whole answer, may have: an object has 1.5 MiB at most.
+#: The most bytes that one line of a stream, and one whole answer, may have: an object has 1.5 MiB at most, a list of
+#: all pods of a large cluster some hundred.
 LONGEST_LINE = 4 << 20
-LARGEST_ANSWER = 256 << 20
+LARGEST_ANSWER = 1 << 30
 
 _CHUNK = 1 << 18
 _AUTHORIZATION = "Authorization"

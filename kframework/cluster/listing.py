@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
-from kframework.cluster.rest import ANSWER_TIMEOUT, ask, path_of
+from kframework.cluster.rest import ask, path_of
 from kframework.cluster.transport import Request, Transport
 from kframework.cluster.wire import Page, read_page
 from kframework.objects import Kind
@@ -14,6 +14,9 @@ from kframework.objects.meta import ApiObject
 __all__ = ["pages"]
 
 T = TypeVar("T", bound=ApiObject)
+
+#: How long an answer may take, in seconds: longer than this an API server works on none.
+LIST_TIMEOUT = 60.0
 
 Query = tuple[tuple[str, str], ...]
 
@@ -33,7 +36,7 @@ async def pages(
         if following:
             query = (*query, ("continue", following))
         page = read_page(
-            await ask(transport, Request(method="GET", path=path, query=query, timeout=ANSWER_TIMEOUT)), kind
+            await ask(transport, Request(method="GET", path=path, query=query, timeout=LIST_TIMEOUT)), kind
         )
         yield page
         following = page.following

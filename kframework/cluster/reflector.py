@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from random import Random
 from typing import Generic, NoReturn, TypeVar
@@ -216,6 +217,8 @@ class Reflector(Generic[T]):
             return
         last = None if isinstance(subject, Pod) else subject
         if known is None:
+            # Every object brings a string of its own for the namespace that it shares with many others.
+            key = (sys.intern(metadata.namespace), metadata.name)
             self._known[key] = _Known(metadata.uid, metadata.resource_version, last)
         elif known.version == metadata.resource_version:
             return

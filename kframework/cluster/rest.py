@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -32,13 +33,18 @@ _SHOWN = 200
 
 def path_of(kind: Kind[T], namespace: str = "", name: str = "", subresource: str = "") -> str:
     """Return the path of an object, or without a name that of the objects of a kind in a namespace or in all."""
-    path = f"/apis/{kind.api_version}" if "/" in kind.api_version else f"/api/{kind.api_version}"
-    if kind.namespaced and (namespace or name):
-        path += f"/namespaces/{quote(namespace or 'default', safe='')}"
-    path += f"/{kind.plural}"
-    if name:
-        path += f"/{quote(name, safe=':')}"
+    if not name:
+        return _collection(kind, namespace)
+    path = f"{_collection(kind, namespace or 'default')}/{quote(name, safe=':')}"
     return f"{path}/{subresource}" if subresource else path
+
+
+@lru_cache(maxsize=1024)  # requests mostly go to the same few namespaces
+def _collection(kind: Kind[T], namespace: str) -> str:
+    path = f"/apis/{kind.api_version}" if "/" in kind.api_version else f"/api/{kind.api_version}"
+    if kind.namespaced and namespace:
+        path += f"/namespaces/{quote(namespace, safe='')}"
+    return f"{path}/{kind.plural}"
 
 
 async def ask(transport: Transport, request: Request) -> bytes:

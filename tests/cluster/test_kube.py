@@ -255,22 +255,23 @@ def test_a_plugin_is_asked_again_when_its_token_is_refused(tmp_path: Path, secon
     [
         ({"token": "a"}, float("inf")),
         ({"tokenFile": "token"}, 60),
-        (credential("a"), float("inf")),
-        (credential("a", 3600), 3300),
-        (credential("a", 30), 10),
+        (None, float("inf")),
+        (3600, 3300),
+        (30, 10),
     ],
 )
-def test_when_credentials_are_renewed(tmp_path: Path, user: dict[str, Any], period: float) -> None:
+def test_when_credentials_are_renewed(tmp_path: Path, user: dict[str, Any] | float | None, period: float) -> None:
+    """A number or None is a plugin whose token is valid for so many seconds, or does not say."""
     (tmp_path / "token").write_text("a")
-    if "status" in user:
-        user = plugin(tmp_path, user)
+    if not isinstance(user, dict):
+        user = plugin(tmp_path, credential("a", user))
 
     async def main() -> float:
         transport = await connect(Connection(kubeconfig=write(tmp_path / "config", user)))
         await transport.close()
         return transport._credentials.due - asyncio.get_running_loop().time()
 
-    assert asyncio.run(main()) == pytest.approx(period, abs=5)
+    assert asyncio.run(main()) == pytest.approx(period, abs=8)
 
 
 def exec_(*command: str) -> dict[str, object]:
@@ -287,15 +288,23 @@ def oidc(config: dict[str, str]) -> dict[str, object]:
         (exec_("no-such-plugin"), "there is no no-such-plugin; install this plugin, or put it on the PATH"),
         (exec_("echo", "s3cret"), "exec: failed to decode process output: Expecting value: line 1 column 1 (char 0)"),
         ({"exec": {"apiVersion": "v1", "token": "s3cret"}}, "exec: malformed request. missing key 'command'"),
+        (
+            {"exec": {"apiVersion": "v1", "command": None}, "token": "s3cret"},
+            "Invalid kube-config file. Expected key command",
+        ),
         ({"exec": "s3cret"}, "exec: malformed request. missing key 'command'"),
         ({"tokenFile": "/none/such"}, "there is no /none/such"),
         (oidc({"id-token": "s3cret"}), "something in it has another form than expected (ValueError)"),
         (oidc({"refresh-token": "s3cret"}), "Invalid kube-config file. Expected key client-id in "),
     ],
 )
-def test_a_login_that_fails(tmp_path: Path, user: dict[str, Any], text: str) -> None:
+def test_a_login_that_fails(
+    tmp_path: Path, user: dict[str, Any], text: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
     file = write(tmp_path / "config", user)
     assert problem(Connection(kubeconfig=file)).startswith(f"{file}: cannot log in: {text}")
+    assert not caplog.records
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_plugin_that_fails(tmp_path: Path) -> None:

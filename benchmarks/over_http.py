@@ -1,0 +1,200 @@
+"""What a bound pod costs the client of a cluster, over HTTP, beside two bare aiohttp POSTs.
+
+Run with `python -m benchmarks.over_http`. The fake API runs in another process and is not counted. Per pod the client
+learns of it, binds it, writes an Event, and sees it bound and running: two POSTs and three lines of a watch. The bare
+POSTs carry the same bodies to the same server in the same run; both figures are the processor time of this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from random import Random
+from time import process_time
+
+from benchmarks.timing import show
+from kframework.clock import SystemClock
+from kframework.cluster.kube import Connection, connect
+from kframework.cluster.kube_cluster import KubeCluster
+from kframework.cluster.kubelet import Kubelet
+from kframework.cluster.memory import MemoryCluster
+from kframework.objects import Container, Event, Node, ObjectMeta, ObjectReference, Pod, PodSpec
+from kframework.objects.codec import encode
+from kframework.state.inbox import Changed, Message
+
+PODS = 2_000
+ROUNDS = 3
+#: How many pods are being bound at the same time, and how many come every TICK seconds.
+AT_ONCE = 20
+ARRIVING = 20
+TICK = 0.04
+
+
+def _pod(name: str) -> Pod:
+    spec = PodSpec(containers=(Container(name="main", image="registry.example/team/app:v1"),))
+    labels = {"app": "web", "pod-template-hash": "6d4cf56db6"}
+    return Pod(metadata=ObjectMeta(name=name, namespace="default", labels=labels), spec=spec)
+
+
+def _event(pod: str, uid: str) -> Event:
+    return Event(
+        metadata=ObjectMeta(name=f"{pod}.17f0c0ffee", namespace="default"),
+        event_time="2026-01-01T00:00:00.000000Z",
+        reporting_controller="default-scheduler",
+        reporting_instance="default-scheduler-host",
+        action="Binding",
+        reason="Scheduled",
+        regarding=ObjectReference(api_version="v1", kind="Pod", name=pod, namespace="default", uid=uid),
+        note=f"Successfully assigned default/{pod} to node-1",
+        type="Normal",
+    )
+
+
+# --- the server's process ---------------------------------------------------------------------------------------------
+
+
+def _serve(pipe: Pipe) -> None:
+    """Serve until the pipe closes; create as many pods as it says, under the prefix it says."""
+    asyncio.run(_serving(pipe))
+
+
+async def _serving(pipe: Pipe) -> None:
+    from kframework.apiserver.server import ApiServer
+    from kframework.apiserver.web import serve
+
+    clock = SystemClock()
+    cluster = MemoryCluster(clock, [Node(metadata=ObjectMeta(name="node-1"))])
+    async with serve(ApiServer(cluster, clock)) as port, asyncio.TaskGroup() as tasks:
+        tasks.create_task(Kubelet(cluster, clock).run())
+        pipe.send(port)
+        while True:
+            prefix = await asyncio.to_thread(pipe.recv)
+            for number in range(PODS):
+                cluster.add(_pod(f"{prefix}-{number}"))
+                if number % ARRIVING == 0:
+                    await asyncio.sleep(TICK)
+            uids = {pod.metadata.name: pod.metadata.uid for pod in cluster.objects(Pod)}
+            await asyncio.to_thread(pipe.send, {name: uid for name, uid in uids.items() if name.startswith(prefix)})
+
+
+@contextmanager
+def _server() -> Iterator[tuple[int, Pipe]]:
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
+    process.start()
+    try:
+        yield ours.recv(), ours
+    finally:
+        process.kill()
+        process.join()
+
+
+# --- this process -----------------------------------------------------------------------------------------------------
+
+
+async def _bare(port: int, pipe: Pipe, prefix: str) -> float:
+    """Bind the pods with two POSTs each and nothing else; return the microseconds per pod."""
+    import aiohttp
+
+    pipe.send(prefix)
+    uids = await asyncio.to_thread(pipe.recv)
+    core, group = (f"http://127.0.0.1:{port}/{api}/namespaces/default" for api in ("api/v1", "apis/events.k8s.io/v1"))
+    requests = [
+        ((f"{core}/pods/{pod}/binding", _binding(pod, uid)), (f"{group}/events", encode(_event(pod, uid))))
+        for pod, uid in uids.items()
+    ]
+    async with aiohttp.ClientSession(headers={"Content-Type": "application/json"}) as session:
+
+        async def post(url: str, body: bytes) -> None:
+            async with session.post(url, data=body) as response:
+                await response.read()
+                assert response.status == 201, await response.text()
+
+        async def work() -> None:
+            while requests:
+                for url, body in requests.pop():
+                    await post(url, body)
+
+        began = process_time()
+        await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+        return (process_time() - began) / PODS * 1e6
+
+
+def _binding(pod: str, uid: str) -> bytes:
+    return (
+        b'{"metadata":{"namespace":"default","name":"%b","uid":"%b"},"target":{"name":"node-1","kind":"Node",'
+        b'"apiVersion":"v1"},"kind":"Binding","apiVersion":"v1"}' % (pod.encode(), uid.encode())
+    )
+
+
+async def _client(kubeconfig: str, pipe: Pipe, prefix: str) -> float:
+    """Follow the pods and bind them as they come; return the microseconds per pod."""
+    transport = await connect(Connection(kubeconfig=kubeconfig))
+    cluster = KubeCluster(transport, SystemClock(), random=Random(0))
+    arrived: asyncio.Queue[Pod] = asyncio.Queue()
+    synced, done, running = asyncio.Event(), asyncio.Event(), 0
+
+    def offer(message: Message) -> None:
+        nonlocal running
+        if isinstance(message, Changed) and isinstance(message.obj, Pod):
+            pod = message.obj
+            if not pod.spec.node_name:
+                arrived.put_nowait(pod)
+            elif pod.status.phase == "Running" and pod.metadata.name.startswith(prefix):
+                running += 1
+                if running == PODS:
+                    done.set()
+        else:
+            synced.set()
+
+    async def work() -> None:
+        while True:
+            metadata = (await arrived.get()).metadata
+            await cluster.bind("default", metadata.name, metadata.uid, "node-1")
+            await cluster.record_event(_event(metadata.name, metadata.uid))
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(cluster.watch([Pod], offer)), *(group.create_task(work()) for _ in range(AT_ONCE))]
+        await synced.wait()
+        began = process_time()
+        pipe.send(prefix)
+        await done.wait()
+        took = process_time() - began
+        await asyncio.to_thread(pipe.recv)
+        for task in tasks:
+            task.cancel()
+    await transport.close()
+    return took / PODS * 1e6
+
+
+def main() -> None:
+    """Measure both in turn and show the best of each."""
+    bare, client = [], []
+    with _server() as (port, pipe), tempfile.TemporaryDirectory() as folder:
+        kubeconfig = str(Path(folder) / "config")
+        Path(kubeconfig).write_text(_KUBECONFIG.format(port=port))
+        for number in range(ROUNDS):
+            bare.append(asyncio.run(_bare(port, pipe, f"bare{number}")))
+            client.append(asyncio.run(_client(kubeconfig, pipe, f"pod{number}")))
+    rows = [
+        ("two bare aiohttp POSTs", min(bare), 1.0),
+        ("KubeCluster: bind, event, three lines of a watch", min(client), min(client) / min(bare)),
+    ]
+    show(("us of processor time per pod", "best", "ratio"), rows)
+    print(f"\nload average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; budget: ratio 1.6")
+
+
+_KUBECONFIG = """\
+current-context: bench
+contexts: [{{name: bench, context: {{cluster: bench}}}}]
+clusters: [{{name: bench, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
+"""
+
+if __name__ == "__main__":
+    main()
