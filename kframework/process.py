@@ -77,7 +77,7 @@ class Process:
         """Schedule; raises LeadershipLost, and ConfigError for what cannot be used."""
         async with AsyncExitStack() as stack:
             cluster = await stack.enter_async_context(self._connect())
-            self.scheduler = Scheduler(
+            self.scheduler: Scheduler = Scheduler(
                 self.configuration, cluster, self.clock, registry=self._registry, observers=self._observers
             )
             self._collector = Collector(self.clock, self.scheduler)

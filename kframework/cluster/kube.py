@@ -189,7 +189,7 @@ class Login:
         self._certificate = b""
         self.authorization: str | None = None
         #: When these credentials should be renewed, on the loop's clock.
-        self.due = 0.0
+        self.due: float = 0.0
 
     async def renew(self) -> bool:
         """Log in, again if need be, and tell whether we show another certificate from now on.
