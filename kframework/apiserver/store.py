@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from kframework.apiserver.catalogue import Catalogue
 from kframework.apiserver.collection import Collection
 from kframework.apiserver.custom import CustomResourceDefinition, defined
 from kframework.clock import Clock
 from kframework.cluster.memory import MemoryCluster
-from kframework.objects import Kind, Namespace
+from kframework.objects import Kind
 from kframework.objects.meta import ApiObject
 
 __all__ = ["Store"]
@@ -19,9 +17,9 @@ class Store:
     """A cluster as its API server sees it."""
 
     def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
-        self.cluster = cluster
-        self.clock = clock
-        self.catalogue = Catalogue(cluster)
+        self.cluster: MemoryCluster = cluster
+        self.clock: Clock = clock
+        self.catalogue: Catalogue = Catalogue(cluster)
         self._collections: dict[type[ApiObject], Collection] = {}
 
     def collection(self, kind: Kind[ApiObject]) -> Collection:
@@ -32,16 +30,8 @@ class Store:
         return found
 
     def delete_within(self, subject: ApiObject) -> None:
-        """Delete what goes with an object: all that is in a namespace, all custom resources of a definition."""
-        if isinstance(subject, Namespace):
-            kinds = {each.stored: None for each in self.catalogue.resources() if each.stored.namespaced}
-            self._empty(kinds, subject.metadata.name)
-        elif isinstance(subject, CustomResourceDefinition):
-            self._empty({each.stored: None for each in defined(subject)}, "")
-
-    def _empty(self, kinds: Iterable[Kind[ApiObject]], namespace: str) -> None:
-        """Delete all objects of these kinds, in a namespace or in all, pods without grace."""
-        for kind in kinds:
-            for each in self.cluster.objects(kind.struct, namespace):
-                metadata = each.metadata
-                self.cluster.remove(kind.struct, metadata.name, metadata.namespace, grace=0)
+        """Delete what goes with an object: all custom resources of a definition."""
+        if isinstance(subject, CustomResourceDefinition):
+            for kind in {each.stored.struct for each in defined(subject)}:
+                for each in self.cluster.objects(kind):
+                    self.cluster.remove(kind, each.metadata.name, each.metadata.namespace)

@@ -10,14 +10,17 @@ from kframework.apiserver.patches import apply_patch
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.statuses import success
 from kframework.apiserver.store import Store
-from kframework.apiserver.writes import amended, created, of_main, of_status
+from kframework.apiserver.writes import amended, check_uid, created, of_main, of_status
 from kframework.cluster import refusals
 from kframework.cluster.transport import JSON, Response
 from kframework.errors import ClusterError
-from kframework.objects import Pod
+from kframework.objects import Pod, kind_of
 from kframework.objects.meta import ApiObject
 
 __all__ = ["Verbs"]
+
+#: Such a patch may make an object, and knows who owns which field; neither is kept here.
+SERVER_SIDE_APPLY = "application/apply-patch"
 
 
 class Verbs:
@@ -56,8 +59,13 @@ class Verbs:
 
     def patch(self) -> Response:
         """Change an object as a patch says."""
+        if self._call.request.content_type.startswith(SERVER_SIDE_APPLY):
+            message = "server-side apply is not served by a fake API: apply without --server-side"
+            raise ClusterError(message, status=415, reason="UnsupportedMediaType")
         old, request = self._found(), self._call.request
-        return self._change(old, apply_patch(self._resource.data(old), request.body, request.content_type))
+        new = apply_patch(self._resource.data(old), request.body, request.content_type)
+        check_uid(old, new)
+        return self._change(old, new)
 
     def _change(self, old: Document, new: Data) -> Response:
         """Store the part that the path is about: the status, or all but that."""
@@ -81,7 +89,7 @@ class Verbs:
         old, options = self._found(), DeleteOptions.of(self._call)
         subject, wanted = old.subject, options.preconditions
         if wanted.uid not in ("", subject.metadata.uid):
-            raise refusals.other_uid(type(subject), subject.metadata.name, wanted.uid, subject.metadata.uid)
+            raise refusals.recreated(type(subject), subject.metadata.name, wanted.uid, subject.metadata.uid)
         if wanted.resource_version not in ("", subject.metadata.resource_version):
             raise _other_version(subject, wanted.resource_version)
         if self._call.is_dry_run or "All" in options.dry_run:
@@ -121,5 +129,8 @@ class Verbs:
 
 def _other_version(subject: ApiObject, wanted: str) -> ClusterError:
     name, version = subject.metadata.name, subject.metadata.resource_version
-    why = f"Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {version}"
-    return refusals.conflict(refusals.resource(type(subject)), name, why)
+    why = (
+        f"the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). "
+        "The object might have been modified"
+    )
+    return refusals.conflict(kind_of(subject).name, name, why)

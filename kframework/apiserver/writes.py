@@ -5,23 +5,21 @@ Status is a resource of its own: who writes an object does not touch its status,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from kframework.apiserver.custom import CustomResourceDefinition, accepted
 from kframework.apiserver.documents import Data, Document, Draft, followed
 from kframework.apiserver.served import Resource
 from kframework.cluster import refusals
-from kframework.cluster.admission import as_request
+from kframework.cluster.admission import as_request, check_version, named
 from kframework.cluster.memory import MemoryCluster
 from kframework.errors import InputError
 from kframework.objects import Namespace, Node
 from kframework.objects.codec import convert
 from kframework.objects.meta import ApiObject
 
-__all__ = ["amended", "created", "of_main", "of_status"]
+__all__ = ["amended", "check_uid", "created", "of_main", "of_status"]
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _NOT_KEPT = ("managedFields", "selfLink")
 
 
@@ -29,33 +27,19 @@ _NOT_KEPT = ("managedFields", "selfLink")
 
 
 def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Data) -> Draft:
-    """Return what creating an object would store; ClusterError 400, 403, 404, 409 or 422 as an API server."""
+    """Return what creating an object would store; ClusterError 400, 403, 404, 409, 422 or 500 as an API server."""
     data = _stored(resource, said, namespace)
     if resource.has_status and resource.kind.struct is not Node:  # a node is created with its status, as by a kubelet
         data.pop("status", None)
-    if resource.kind.struct is CustomResourceDefinition:
-        data = accepted(data, cluster.timestamp())
     subject = _read(resource, data)
-    if subject.metadata.resource_version:
-        raise refusals.bad_request("resourceVersion should not be set on objects to be created")
-    if not subject.metadata.name and not subject.metadata.generate_name:
-        why = "Required value: name or generateName is required"
-        raise refusals.invalid(type(subject), "", "metadata.name", why)
     if namespace:
         cluster.read(Namespace, namespace)
-    admitted = cluster.admit(as_request(subject))
-    _check_name(admitted)
-    return Draft(admitted, followed(data, subject, admitted))
-
-
-def _check_name(subject: ApiObject) -> None:
-    name = subject.metadata.name
-    if not _NAME.fullmatch(name):
-        why = (
-            f'Invalid value: "{name:.253}": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric '
-            "characters, '-' or '.', and must start and end with an alphanumeric character"
-        )
-        raise refusals.invalid(type(subject), name, "metadata.name", why)
+    admitted = named(cluster.admit(as_request(subject)))
+    data = followed(data, subject, admitted)
+    if isinstance(admitted, CustomResourceDefinition):
+        data = accepted(data, cluster.timestamp())
+        admitted = _read(resource, data)
+    return Draft(admitted, data)
 
 
 # -- change --------------------------------------------------------------------------------------------------------
@@ -69,8 +53,17 @@ def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Dat
     if subject.metadata.name != name:
         why = f"the name of the object ({subject.metadata.name:.253}) does not match the name on the URL ({name})"
         raise refusals.bad_request(why)
+    check_version(subject)
     new = cluster.amend(subject)
     return Draft(new, followed(data, subject, new))
+
+
+def check_uid(old: Document, patched: Data) -> None:
+    """Raise ClusterError 422 if a patch says that the object is another one; to who updates that is a conflict."""
+    metadata, subject = patched.get("metadata"), old.subject
+    uid = metadata.get("uid") if isinstance(metadata, Mapping) else None
+    if uid not in (None, "", subject.metadata.uid):
+        raise refusals.other_than_patched(type(subject), subject.metadata.name, str(uid))
 
 
 def of_main(old: Data, new: Data) -> Data:
@@ -107,7 +100,7 @@ def _stored(resource: Resource, said: Data, namespace: str) -> Data:
     if namespace and metadata.get("namespace", namespace) != namespace:
         why = "the namespace of the provided object does not match the namespace sent on the request"
         raise refusals.bad_request(why)
-    kept = {field: value for field, value in metadata.items() if field not in _NOT_KEPT}
+    kept = {field: value for field, value in metadata.items() if field not in _NOT_KEPT and value not in ({}, [])}
     data["metadata"] = kept | {"namespace": namespace} if namespace else kept
     data = resource.read(data)
     return {**data, "apiVersion": resource.stored.api_version}

@@ -42,11 +42,14 @@ class Cluster(Protocol):
         condition: PodCondition | None = None,
         nominated_node_name: str | None = None,
     ) -> None:
-        """Set a condition of a pod, its nominated node, or both, in one write; None leaves as it is."""
+        """Set a condition of a pod, its nominated node, or both, in one write; None leaves as it is.
+
+        The uid is a precondition (status 409). What the pod says already is not written.
+        """
         ...
 
     async def record_event(self, event: Event) -> None:
-        """Write an Event, or the growth of its series."""
+        """Write an Event, or the growth of its series; one that has been written already is no error."""
         ...
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
@@ -58,15 +61,21 @@ class Cluster(Protocol):
         ...
 
     async def create(self, obj: T) -> T:
-        """Create the object and return it as stored; status 409 if it exists."""
+        """Create the object and return it as stored; status 409 if it exists, 404 if its namespace does not.
+
+        403 and 422 say what is wrong with it. Its status is left out, unless it is a node.
+        """
         ...
 
     async def update(self, obj: T) -> T:
-        """Replace the object and return it as stored; its resource version, if set, is a precondition."""
+        """Replace the object, all but its status, and return it as stored.
+
+        Its resource version, if set, is a precondition; some kinds, among them leases, must have one (status 422).
+        """
         ...
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        """Merge-patch the object and return it as stored."""
+        """Merge-patch the object, all but its status, and return it as stored."""
         ...
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:

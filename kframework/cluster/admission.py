@@ -7,19 +7,25 @@ controllers and kubelets would add: no taints for a node's conditions, no hostna
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import TypeVar, cast
 
-from msgspec.structs import replace
+from msgspec import NODEFAULT
+from msgspec.structs import fields, replace
 
 from kframework.cluster import refusals
 from kframework.cluster.transitions import with_condition
 from kframework.objects import (
+    KINDS,
     Affinity,
     Container,
     CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     LabelSelector,
     LabelSelectorRequirement,
+    Lease,
     Namespace,
     Node,
     NodeStatus,
@@ -30,6 +36,7 @@ from kframework.objects import (
     PodAffinityTerm,
     PodAntiAffinity,
     PodCondition,
+    PodDisruptionBudget,
     PodSpec,
     PodStatus,
     PriorityClass,
@@ -38,6 +45,7 @@ from kframework.objects import (
     StorageClass,
     Toleration,
     TopologySpreadConstraint,
+    VolumeAttachment,
     kind_of,
 )
 from kframework.objects.codec import spelled
@@ -45,7 +53,7 @@ from kframework.objects.complaints import first_complaint
 from kframework.objects.meta import ApiObject
 from kframework.objects.requests import fit_requests
 
-__all__ = ["admitted", "as_request", "generated_name", "updated"]
+__all__ = ["admitted", "as_request", "check_identity", "check_version", "generated_name", "named", "of_main", "updated"]
 
 T = TypeVar("T", bound=ApiObject)
 Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
@@ -60,6 +68,11 @@ _TOLERATED_FOR_A_WHILE = tuple(
     Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=300)
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 )
+#: Kinds whose objects are updated only by those who name their last version; so are all that plugins declare.
+_NEED_VERSION = (CSIDriver, CSINode, CSIStorageCapacity, Lease, PodDisruptionBudget, VolumeAttachment)
+_BUILT_IN = frozenset(kind.struct for kind in KINDS)
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 
@@ -68,19 +81,42 @@ _SUFFIX_LENGTH = 5
 
 
 def as_request(subject: T) -> T:
-    """Drop what a client cannot say when it creates an object: uid, times and, of a pod, its status."""
+    """Drop what a client cannot say when it creates an object: uid, times, and a status unless it is a node's.
+
+    ClusterError 500 if it names a version. A node comes with its status because a kubelet creates it.
+    """
+    if subject.metadata.resource_version:
+        raise refusals.versioned()
     metadata = replace(
         subject.metadata,
         uid="",
-        resource_version="",
         generation=0,
         creation_timestamp=None,
         deletion_timestamp=None,
         deletion_grace_period_seconds=None,
     )
-    if isinstance(subject, Pod):
-        return replace(subject, metadata=metadata, status=PodStatus())
-    return replace(subject, metadata=metadata)
+    subject = replace(subject, metadata=metadata)
+    return subject if isinstance(subject, Node) else _without_status(subject)
+
+
+def _without_status(subject: T) -> T:
+    for field in fields(subject):
+        if field.encode_name == "status":
+            said_nothing = field.default if field.default_factory is NODEFAULT else field.default_factory()
+            return replace(subject, status=said_nothing)
+    return subject
+
+
+def named(subject: T) -> T:
+    """Return the object; ClusterError 422 if its name is none."""
+    name = subject.metadata.name
+    if _NAME.fullmatch(name):
+        return subject
+    why = (
+        f'Invalid value: "{name:.253}": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric '
+        "characters, '-' or '.', and must start and end with an alphanumeric character"
+    )
+    raise refusals.invalid(type(subject), name, "metadata.name", why)
 
 
 def generated_name(prefix: str, number: int) -> str:
@@ -141,6 +177,33 @@ def updated(old: T, new: T) -> T:
         _check_spec(old, new)
         metadata = replace(metadata, generation=metadata.generation + 1)
     return replace(new, metadata=metadata)
+
+
+def check_version(subject: ApiObject) -> None:
+    """Raise ClusterError 422 if a client must say which version it updates, and does not."""
+    kind, metadata = type(subject), subject.metadata
+    if not metadata.resource_version and (kind in _NEED_VERSION or kind not in _BUILT_IN):
+        raise refusals.unversioned(kind, metadata.name)
+
+
+def check_identity(old: T, new: T) -> None:
+    """Raise ClusterError 400 or 422 if a patch makes another object of the one it is about."""
+    was, said = old.metadata, new.metadata
+    for field, here, there in (("name", was.name, said.name), ("namespace", was.namespace, said.namespace)):
+        if there not in (here, ""):
+            why = f"the {field} of the object ({there:.253}) does not match the {field} on the URL ({here})"
+            raise refusals.bad_request(why)
+    if said.uid not in (was.uid, ""):
+        raise refusals.other_than_patched(type(old), was.name, said.uid)
+
+
+def of_main(old: T, new: T) -> T:
+    """Take all from the new but the status, which only its own requests change."""
+    return replace(new, status=old.status) if _has_status(old) else new  # type: ignore[attr-defined]  # it has one
+
+
+def _has_status(subject: ApiObject) -> bool:
+    return "status" in subject.__struct_fields__
 
 
 def _check(subject: ApiObject) -> None:

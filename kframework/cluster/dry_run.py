@@ -97,7 +97,7 @@ class DryRunCluster:
         """Show a pod as gone at once; ClusterError 404, or 409 if it is not the one of this uid."""
         found = await self._cluster.get(kind, name, namespace)
         if uid not in ("", found.metadata.uid):
-            raise refusals.other_uid(kind, name, uid, found.metadata.uid)
+            raise refusals.recreated(kind, name, uid, found.metadata.uid)
         if isinstance(found, Pod) and found.metadata.uid not in self._deleted:
             self._deleted.add(found.metadata.uid)
             self._waiting.pop(found.metadata.uid, None)

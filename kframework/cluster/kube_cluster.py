@@ -20,6 +20,7 @@ from kframework.cluster import refusals
 from kframework.cluster.listing import pages
 from kframework.cluster.reflector import Reflector
 from kframework.cluster.rest import ANSWER_TIMEOUT, ask, path_of
+from kframework.cluster.transitions import says_the_same
 from kframework.cluster.transport import JSON, Request, Transport
 from kframework.cluster.wire import Misfit, Page, read_object
 from kframework.errors import ClusterError
@@ -34,6 +35,9 @@ T = TypeVar("T", bound=ApiObject)
 
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+
+#: What an API server says when a patch names another uid.
+_UID_REFUSED = "metadata.uid: Invalid value"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -123,7 +127,13 @@ class KubeCluster:
             status["nominatedNodeName"] = nominated_node_name or None
         if status:
             patch = _encode({"metadata": {"uid": uid}, "status": status})
-            await self._ask("PATCH", path_of(_PODS, namespace, name, "status"), patch, _STRATEGIC_MERGE_PATCH)
+            try:
+                await self._ask("PATCH", path_of(_PODS, namespace, name, "status"), patch, _STRATEGIC_MERGE_PATCH)
+            except ClusterError as error:
+                if error.status == 422 and _UID_REFUSED in str(error):
+                    # What is a conflict to any other request counts as invalid in a patch.
+                    raise refusals.conflict("pods", name, str(error)) from error
+                raise
 
     async def _changed(self, namespace: str, name: str, uid: str, condition: PodCondition) -> PodCondition | None:
         """Return the condition with the time of its status, None if the pod has it already."""
@@ -131,7 +141,7 @@ class KubeCluster:
         if pod.metadata.uid != uid:
             raise refusals.other_uid(Pod, name, uid, pod.metadata.uid)
         old = next((each for each in pod.status.conditions if each.type == condition.type), None)
-        if old is not None and _told(old) == _told(condition):
+        if old is not None and says_the_same(old, condition):
             return None
         same = old is not None and old.status == condition.status
         since = old.last_transition_time if old is not None and same else rfc3339(self._clock.now())
@@ -141,7 +151,7 @@ class KubeCluster:
         """Write an Event, or the growth of its series; one that has been written already is no error."""
         try:
             if event.series is None:
-                await self.create(event)
+                await self._write_event(event)
             else:
                 await self._patch_series(event, event.series)
         except ClusterError as error:
@@ -155,7 +165,10 @@ class KubeCluster:
         except ClusterError as error:
             if error.status != 404:
                 raise
-            await self.create(event)  # the server has forgotten it meanwhile
+            await self._write_event(event)  # the server has forgotten it meanwhile
+
+    async def _write_event(self, event: Event) -> None:
+        await self._ask("POST", path_of(_EVENTS, event.metadata.namespace or "default"), encode(event))
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         """Read one object; status 404 if there is none."""
@@ -220,11 +233,6 @@ def _whole(condition: PodCondition) -> dict[str, object]:
     if condition.observed_generation:
         written["observedGeneration"] = condition.observed_generation
     return written
-
-
-def _told(condition: PodCondition) -> tuple[str, str, str, str | None]:
-    """Return what makes a condition another one, for kube-scheduler; the times and the generation follow from it."""
-    return condition.status, condition.reason, condition.message, condition.last_probe_time
 
 
 async def _collected(found: AsyncIterator[Page[T]], kind: Kind[T]) -> list[T]:

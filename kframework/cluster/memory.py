@@ -2,8 +2,7 @@
 
 Its core is synchronous and belongs to the cluster's own side: loading, the kubelet, a simulation's script. The async
 methods are `Cluster`, what a client sees, and only they are subject to faults. There are no controllers and hence no
-finalizers: an object with finalizers goes as if it had none. Status is no subresource: an update replaces the whole
-object.
+finalizers: an object with finalizers goes as if it had none.
 """
 
 from __future__ import annotations
@@ -43,6 +42,7 @@ T = TypeVar("T", bound=ApiObject)
 A = TypeVar("A")
 
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_IMMORTAL_NAMESPACES = ("default", "kube-public", "kube-system")
 #: The order in which kinds are listed; those that plugins declare come after, as they are asked for.
 _PLACES = {kind.struct: place for place, kind in enumerate(KINDS)}
 #: What other objects need at their own creation.
@@ -91,8 +91,9 @@ class MemoryCluster:
             self.add(subject)
 
     def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
-        """Return an object, or None."""
-        return self._shelf(kind).objects.get((namespace, name))
+        """Return an object, or None; no namespace means `default`."""
+        shelf = self._shelf(kind)
+        return shelf.objects.get(shelf.place(namespace, name))
 
     def read(self, kind: type[T], name: str, namespace: str = "", *, uid: str = "") -> T:
         """Return an object; ClusterError 404 if there is none, 409 if it is not the one of this uid."""
@@ -118,7 +119,9 @@ class MemoryCluster:
     def admit(self, subject: T) -> T:
         """Return what `add` would store; raises as it does."""
         kind, shelf = type(subject), self._shelf(type(subject))
-        if not subject.metadata.name and subject.metadata.generate_name:
+        if not subject.metadata.name:
+            if not subject.metadata.generate_name:
+                raise refusals.unnamed(kind)
             subject = structs.replace(subject, metadata=self._named(shelf, subject.metadata))
         classes = self.objects(PriorityClass)
         subject = admission.admitted(subject, self._version + 1, self.timestamp(), classes)
@@ -154,18 +157,31 @@ class MemoryCluster:
     def remove(
         self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "", grace: int | None = None
     ) -> None:
-        """Delete an object; ClusterError 404, or 409 if it is not the one of this uid.
+        """Delete an object; ClusterError 403, 404, or 409 if it is not the one of this uid.
 
         A pod on a node gets `grace` seconds, None meaning what its spec says; it goes when a kubelet deletes it with 0.
+        With a namespace goes all that is in it.
         """
         shelf = self._shelf(kind)
-        old = self.read(kind, name, namespace, uid=uid)
+        old = self.read(kind, name, namespace)
+        if uid not in ("", old.metadata.uid):
+            raise refusals.recreated(kind, name, uid, old.metadata.uid)
+        if kind is Namespace:
+            self._empty(name)
         rest = transitions.deleting(old, grace, self._clock.now()) if isinstance(old, Pod) else None
         if rest is None:
             self._version += 1
-            shelf.write((namespace, name), None, self._version)
+            shelf.write(shelf.place(namespace, name), None, self._version)
         elif rest is not old:
             self._write(shelf, rest)
+
+    def _empty(self, namespace: str) -> None:
+        """Delete all that is in a namespace, pods without grace; ClusterError 403 for one that must stay."""
+        if namespace in _IMMORTAL_NAMESPACES:
+            raise refusals.forbidden(Namespace, namespace, "this namespace may not be deleted")
+        for kind in [kind for kind, shelf in self._shelves.items() if shelf.kind.namespaced]:
+            for each in self.objects(kind, namespace):
+                self.remove(kind, each.metadata.name, namespace, grace=0)
 
     def assign(self, namespace: str, name: str, uid: str, node_name: str) -> Pod:
         """Bind a pod to a node; ClusterError 404, or 409 if it is another, bound, gated or being deleted."""
@@ -234,11 +250,9 @@ class MemoryCluster:
         def patch() -> None:
             pod = self.read(Pod, name, namespace, uid=uid)
             status = pod.status
-            if condition is not None:
-                now = self.timestamp()
-                status = structs.replace(
-                    status, conditions=transitions.with_condition(status.conditions, condition, now)
-                )
+            if condition is not None and not _says(status, condition):
+                conditions = transitions.with_condition(status.conditions, condition, self.timestamp())
+                status = structs.replace(status, conditions=conditions)
             if nominated_node_name is not None:
                 status = structs.replace(status, nominated_node_name=nominated_node_name)
             self.set_status(pod, status)
@@ -246,9 +260,17 @@ class MemoryCluster:
         await self._call("patch_pod_status", Pod, namespace, name, patch)
 
     async def record_event(self, event: Event) -> None:
-        """Write an Event, or the growth of its series."""
+        """Write an Event, or the growth of its series; one that has been written already is no error."""
         metadata = event.metadata
-        await self._call("record_event", Event, metadata.namespace, metadata.name, lambda: self.put(event))
+
+        def record() -> None:
+            found = self.find(Event, metadata.name, metadata.namespace)
+            if found is None:
+                self._create(event)
+            elif event.series is not None:
+                self.replace(structs.replace(found, series=event.series))
+
+        await self._call("record_event", Event, metadata.namespace, metadata.name, record)
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         """Read one object; status 404 if there is none."""
@@ -260,29 +282,31 @@ class MemoryCluster:
 
     async def create(self, obj: T) -> T:
         """Create the object and return it as stored; status 409 if it exists, 404 if its namespace does not."""
-
-        def create() -> T:
-            namespace, _ = self._shelf(type(obj)).key(obj.metadata)
-            if namespace:
-                self.read(Namespace, namespace)
-            return self.add(admission.as_request(obj))
-
-        return await self._call("create", type(obj), obj.metadata.namespace, obj.metadata.name, create)
+        metadata = obj.metadata
+        return await self._call("create", type(obj), metadata.namespace, metadata.name, lambda: self._create(obj))
 
     async def update(self, obj: T) -> T:
         """Replace the object and return it as stored; its resource version, if set, is a precondition."""
-        metadata = obj.metadata
-        return await self._call("update", type(obj), metadata.namespace, metadata.name, lambda: self.replace(obj))
+
+        def update() -> T:
+            namespace, name = self._shelf(type(obj)).key(obj.metadata)
+            old = self.read(type(obj), name, namespace)
+            admission.check_version(obj)
+            return self.replace(admission.of_main(old, obj))
+
+        return await self._call("update", type(obj), obj.metadata.namespace, obj.metadata.name, update)
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
         """Merge-patch the object and return it as stored."""
 
         def apply() -> T:
-            merged = _merged(msgspec.to_builtins(self.read(kind, name, namespace)), patch)
+            old = self.read(kind, name, namespace)
             try:
-                return self.replace(convert(merged, kind_of(kind)))
+                new = convert(_merged(msgspec.to_builtins(old), patch), kind_of(kind))
             except InputError as error:
                 raise refusals.bad_request(str(error)) from error
+            admission.check_identity(old, new)
+            return self.replace(admission.of_main(old, new))
 
         return await self._call("patch", kind, namespace, name, apply)
 
@@ -303,6 +327,12 @@ class MemoryCluster:
         if fault.done:
             work()
         raise fault.error
+
+    def _create(self, obj: T) -> T:
+        namespace, _ = self._shelf(type(obj)).key(obj.metadata)
+        if namespace:
+            self.read(Namespace, namespace)
+        return self.write(admission.named(self.admit(admission.as_request(obj))))
 
     # --- storing ------------------------------------------------------------------------------------------------------
 
@@ -348,6 +378,10 @@ def _new_shelf(kind: type[ApiObject]) -> Shelf[ApiObject]:
 @lru_cache(maxsize=16)  # many writes fall into one second, and writing it down costs as much as the write
 def _written(second: int) -> str:
     return rfc3339(second)
+
+
+def _says(status: PodStatus, condition: PodCondition) -> bool:
+    return any(old.type == condition.type and transitions.says_the_same(old, condition) for old in status.conditions)
 
 
 def _is_shown(subject: ApiObject | None) -> TypeGuard[ApiObject]:

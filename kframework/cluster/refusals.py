@@ -15,9 +15,14 @@ __all__ = [
     "invalid",
     "modified",
     "not_found",
+    "other_than_patched",
     "other_uid",
+    "recreated",
     "resource",
     "unknown_kind",
+    "unnamed",
+    "unversioned",
+    "versioned",
 ]
 
 
@@ -54,6 +59,20 @@ def other_uid(kind: type[ApiObject], name: str, wanted: str, actual: str) -> Clu
     return conflict(resource(kind), name, why)
 
 
+def recreated(kind: type[ApiObject], name: str, wanted: str, actual: str) -> ClusterError:
+    """Say that what is to be deleted is another object by now."""
+    why = (
+        f"the UID in the precondition ({wanted}) does not match the UID in record ({actual}). "
+        "The object might have been deleted and then recreated"
+    )
+    return conflict(kind_of(kind).name, name, why)
+
+
+def other_than_patched(kind: type[ApiObject], name: str, wanted: str) -> ClusterError:
+    """Say that a patch is about another object; to an update that would be a conflict."""
+    return invalid(kind, name, "metadata.uid", f'Invalid value: "{wanted:.253}": field is immutable')
+
+
 def forbidden(kind: type[ApiObject], name: str, why: str) -> ClusterError:
     """Say that an admission plugin is against it."""
     return ClusterError(f'{resource(kind)} "{name}" is forbidden: {why}', status=403, reason="Forbidden")
@@ -63,6 +82,22 @@ def invalid(kind: type[ApiObject], name: str, path: str, why: str) -> ClusterErr
     """Say that a field has a value it cannot have."""
     message = f'{kind_of(kind).name}{_group(kind)} "{name}" is invalid: {path}: {why}'
     return ClusterError(message, status=422, reason="Invalid")
+
+
+def unnamed(kind: type[ApiObject]) -> ClusterError:
+    """Say that a new object has no name, nor the beginning of one."""
+    return invalid(kind, "", "metadata.name", "Required value: name or generateName is required")
+
+
+def versioned() -> ClusterError:
+    """Say that a new object cannot have a resource version yet; API servers give no reason."""
+    return ClusterError("resourceVersion should not be set on objects to be created", status=500)
+
+
+def unversioned(kind: type[ApiObject], name: str) -> ClusterError:
+    """Say that objects of this kind are updated only by those who name the version that they have seen."""
+    why = "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
+    return ClusterError(f'{resource(kind)} "{name}" is invalid: {why}', status=422, reason="Invalid")
 
 
 def bad_request(why: str) -> ClusterError:

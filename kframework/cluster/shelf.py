@@ -43,8 +43,12 @@ class Shelf(Generic[T]):
         self._subscribers: tuple[Receive, ...] = ()
 
     def key(self, metadata: ObjectMeta) -> tuple[str, str]:
-        """Return where an object with this metadata belongs; no namespace means `default`."""
-        return (metadata.namespace or "default") if self.kind.namespaced else "", metadata.name
+        """Return where an object with this metadata belongs."""
+        return self.place(metadata.namespace, metadata.name)
+
+    def place(self, namespace: str, name: str) -> tuple[str, str]:
+        """Return where an object belongs; no namespace means `default`, unless the kind has none."""
+        return (namespace or "default") if self.kind.namespaced else "", name
 
     def write(self, key: tuple[str, str], new: T | None, version: int) -> None:
         """Put an object in place of the one of this key, or take that away (None), and tell the subscribers."""

@@ -9,7 +9,7 @@ from kframework.cluster import refusals
 from kframework.errors import ClusterError
 from kframework.objects import Node, Pod, PodCondition
 
-__all__ = ["bound", "deleting", "has_ended", "with_condition"]
+__all__ = ["bound", "deleting", "has_ended", "says_the_same", "with_condition"]
 
 _TOPOLOGY_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
@@ -68,6 +68,16 @@ def deleting(pod: Pod, grace: int | None, now: float) -> Pod | None:
         generation=generation,
     )
     return replace(pod, metadata=metadata)
+
+
+def says_the_same(old: PodCondition, new: PodCondition) -> bool:
+    """Tell whether a condition would be nothing new, to kube-scheduler: when, and of which generation, do not count."""
+    return (old.status, old.reason, old.message, old.last_probe_time) == (
+        new.status,
+        new.reason,
+        new.message,
+        new.last_probe_time,
+    )
 
 
 def with_condition(conditions: tuple[PodCondition, ...], condition: PodCondition, now: str) -> tuple[PodCondition, ...]:

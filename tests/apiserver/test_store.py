@@ -6,7 +6,7 @@ from kframework.apiserver.custom import CustomResourceDefinition
 from kframework.apiserver.store import Store
 from kframework.clock import SystemClock
 from kframework.cluster.memory import MemoryCluster
-from kframework.objects import Event, Lease, Namespace, Node, ObjectMeta, Pod, PodSpec, kind_of
+from kframework.objects import Node, ObjectMeta, Pod, kind_of
 from kframework.objects.codec import convert
 
 
@@ -18,19 +18,6 @@ def test_a_collection_is_kept() -> None:
     kept = store()
     assert kept.collection(kind_of(Pod)) is kept.collection(kind_of(Pod))
     assert kept.collection(kind_of(Node)) is not kept.collection(kind_of(Pod))
-
-
-def test_what_goes_with_a_namespace() -> None:
-    kept = store()
-    for namespace in ("a", "b"):
-        metadata = ObjectMeta(name="x", namespace=namespace)
-        kept.cluster.load([Lease(metadata=metadata), Event(metadata=metadata)])
-        kept.cluster.add(Pod(metadata=metadata, spec=PodSpec(node_name="n")))
-    kept.cluster.add(Node(metadata=ObjectMeta(name="a")))
-    kept.delete_within(kept.cluster.read(Namespace, "a"))
-    left = [each.metadata.namespace for kind in (Lease, Event, Pod) for each in kept.cluster.objects(kind)]
-    assert left == ["b", "b", "b"]
-    assert len(kept.cluster.objects(Node)) == 1
 
 
 def test_what_goes_with_a_definition() -> None:

@@ -76,7 +76,9 @@ async def test_a_lease_is_renewed_by_whoever_saw_it_last() -> None:
         "please apply your changes to the latest version and try again"
     )
     unconditional = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "c"}}
-    assert (await served.ask("PUT", f"{leases}/l", unconditional))["spec"] == {"holderIdentity": "c"}
+    status, reason, message = await served.refused("PUT", f"{leases}/l", unconditional)
+    assert (status, reason) == (422, "Invalid")
+    assert message.endswith("metadata.resourceVersion: Invalid value: 0x0: must be specified for an update")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +102,12 @@ async def test_patches(content_type: str, patch: object) -> None:
     assert patched["metadata"]["labels"] == {"a": "b"}
     assert patched["spec"]["containers"][0]["command"] == ["nginx"]
     assert served.cluster.read(Pod, "web", "default").metadata.labels == {"a": "b"}
+
+
+async def test_server_side_apply_is_refused_with_a_remedy() -> None:
+    refused = await Served().refused("PATCH", f"{PODS}/web", pod(), content_type="application/apply-patch+yaml")
+    assert refused[:2] == (415, "UnsupportedMediaType")
+    assert refused[2].endswith("apply without --server-side")
 
 
 async def test_a_status_is_patched_alone() -> None:
@@ -137,11 +145,14 @@ async def test_a_change_that_no_struct_knows_is_a_write() -> None:
 async def test_preconditions_of_an_update() -> None:
     served = Served()
     stored = await served.ask("POST", PODS, pod())
-    other = {"metadata": {"uid": "other"}}
-    status, reason, message = await served.refused("PATCH", f"{PODS}/web", other, content_type=MERGE)
+    other = {"metadata": {"name": "web", "uid": "other"}}
+    status, reason, message = await served.refused("PUT", f"{PODS}/web", stored | other)
     uid = stored["metadata"]["uid"]
     assert (status, reason) == (409, "Conflict")
     assert message.endswith(f"Precondition failed: UID in precondition: other, UID in object meta: {uid}")
+    status, reason, message = await served.refused("PATCH", f"{PODS}/web", other, content_type=MERGE)
+    assert (status, reason) == (422, "Invalid")
+    assert message == 'Pod "web" is invalid: metadata.uid: Invalid value: "other": field is immutable'
     old = {"metadata": {"resourceVersion": "1"}}
     assert (await served.refused("PATCH", f"{PODS}/web", old, content_type=MERGE))[:2] == (409, "Conflict")
 
@@ -177,11 +188,11 @@ async def test_preconditions_of_a_deletion() -> None:
     served = Served()
     stored = await served.ask("POST", PODS, pod())
     metadata = stored["metadata"]
-    for field, value, words in (("uid", "other", "UID"), ("resourceVersion", "1", "ResourceVersion")):
+    for field, value, word in (("uid", "other", "UID"), ("resourceVersion", "1", "ResourceVersion")):
         status, reason, message = await served.refused("DELETE", f"{PODS}/web", {"preconditions": {field: value}})
         assert (status, reason) == (409, "Conflict")
-        expected = f"{words} in precondition: {value}, {words} in object meta: {metadata[field]}"
-        assert message == f'Operation cannot be fulfilled on pods "web": Precondition failed: {expected}'
+        expected = f"the {word} in the precondition ({value}) does not match the {word} in record ({metadata[field]})"
+        assert message.startswith(f'Operation cannot be fulfilled on Pod "web": {expected}. The object might have been')
     right = {"preconditions": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}}
     await served.ask("DELETE", f"{PODS}/web", right)
 

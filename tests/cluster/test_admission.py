@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import nullcontext
 from typing import TypeVar
 
 import pytest
+from msgspec.structs import replace
 
-from kframework.cluster.admission import admitted, as_request, generated_name, updated
+from kframework.cluster.admission import (
+    admitted,
+    as_request,
+    check_identity,
+    check_version,
+    generated_name,
+    named,
+    of_main,
+    updated,
+)
 from kframework.errors import ClusterError
 from kframework.objects import (
     Affinity,
@@ -15,14 +26,17 @@ from kframework.objects import (
     Container,
     ContainerPort,
     CSIDriver,
+    CSINode,
     LabelSelector,
     LabelSelectorRequirement,
     Lease,
     Namespace,
     Node,
+    NodeSpec,
     NodeStatus,
     ObjectMeta,
     PersistentVolumeClaim,
+    PersistentVolumeClaimStatus,
     Pod,
     PodAffinity,
     PodAffinityTerm,
@@ -39,6 +53,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
+from tests.declared import Team
 
 NOW = "2026-01-01T00:00:00Z"
 NAMED = ObjectMeta(name="web")
@@ -108,11 +123,61 @@ def test_a_running_pod_stays_where_it_is() -> None:
 
 
 def test_a_request_cannot_say_what_only_a_server_knows() -> None:
-    metadata = ObjectMeta(name="web", uid="u", resource_version="3", deletion_timestamp=NOW, labels={"a": "b"})
+    metadata = ObjectMeta(name="web", uid="u", deletion_timestamp=NOW, labels={"a": "b"})
     pod = Pod(metadata=metadata, status=PodStatus(phase="Running"))
     assert as_request(pod) == Pod(metadata=ObjectMeta(name="web", labels={"a": "b"}))
     node = Node(metadata=metadata, status=NodeStatus(capacity={"cpu": "1"}))
     assert as_request(node).status == node.status
+    status = PersistentVolumeClaimStatus(phase="Bound")
+    claim = PersistentVolumeClaim(metadata=metadata, status=status)
+    assert as_request(claim).status == PersistentVolumeClaimStatus()
+    assert as_request(StorageClass(metadata=metadata)).metadata == ObjectMeta(name="web", labels={"a": "b"})
+
+
+def test_what_is_new_has_no_version() -> None:
+    with pytest.raises(ClusterError) as caught:
+        as_request(Pod(metadata=ObjectMeta(name="web", resource_version="3")))
+    assert (caught.value.status, caught.value.reason) == (500, "")
+
+
+@pytest.mark.parametrize("name", ["a", "web-1", "system.node-1", "x" * 253, "0"])
+def test_names(name: str) -> None:
+    pod = Pod(metadata=ObjectMeta(name=name))
+    assert named(pod) is pod
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a-", "a_b", "A", "a/b", "x" * 254, "ü"])
+def test_what_is_no_name(name: str) -> None:
+    with pytest.raises(ClusterError, match=r"metadata\.name: Invalid value") as caught:
+        named(Pod(metadata=ObjectMeta(name=name)))
+    assert (caught.value.status, caught.value.reason) == (422, "Invalid")
+
+
+@pytest.mark.parametrize(
+    ("kind", "needed"),
+    [(Pod, False), (Node, False), (StorageClass, False), (Lease, True), (CSINode, True), (Team, True)],
+)
+def test_who_must_say_which_version_they_update(kind: type[ApiObject], needed: bool) -> None:
+    check_version(kind(metadata=ObjectMeta(name="x", resource_version="7")))
+    with pytest.raises(ClusterError, match="must be specified for an update") if needed else nullcontext():
+        check_version(kind(metadata=ObjectMeta(name="x")))
+
+
+def test_a_patch_leaves_an_object_the_one_it_is() -> None:
+    old = Pod(metadata=ObjectMeta(name="web", namespace="default", uid="u"))
+    check_identity(old, old)
+    check_identity(old, Pod(metadata=ObjectMeta(labels={"a": "b"})))
+    for said, status in (("name", 400), ("namespace", 400), ("uid", 422)):
+        with pytest.raises(ClusterError, match="other") as caught:
+            check_identity(old, replace(old, metadata=replace(old.metadata, **{said: "other"})))
+        assert caught.value.status == status
+
+
+def test_the_status_stays_with_who_keeps_it() -> None:
+    old, new = Node(status=NodeStatus(capacity={"cpu": "1"})), Node(spec=NodeSpec(unschedulable=True))
+    assert of_main(old, new) == Node(spec=new.spec, status=old.status)
+    lease = Lease(metadata=ObjectMeta(name="new"))
+    assert of_main(Lease(), lease) is lease
 
 
 # --- pods -------------------------------------------------------------------------------------------------------------

@@ -201,6 +201,16 @@ async def test_the_status_of_another_pod_of_this_name_is_left_alone() -> None:
     assert (error.status, error.reason) == (409, "Conflict")
 
 
+async def test_another_uid_is_a_conflict_to_the_caller_though_an_invalid_patch_to_the_server() -> None:
+    why = 'Pod "web" is invalid: metadata.uid: Invalid value: "web-uid": field is immutable'
+    error = await refusal(patch(nominated_node_name="n1"), refused(422, "Invalid", why))
+    assert (error.status, error.reason) == (409, "Conflict")
+    assert why in str(error)
+    why = 'Pod "web" is invalid: status.nominatedNodeName: Invalid value: "n1"'
+    error = await refusal(patch(nominated_node_name="n1"), refused(422, "Invalid", why))
+    assert (error.status, str(error)) == (422, why)
+
+
 # --- events -----------------------------------------------------------------------------------------------------------
 
 EVENT = Event(metadata=ObjectMeta(name="web.17", namespace="shop"), reason="Scheduled", note="Successfully assigned")

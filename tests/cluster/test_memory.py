@@ -196,7 +196,6 @@ async def test_refusals(
     [
         lambda memory: memory.bind("default", "a", "other", "n1"),
         lambda memory: memory.patch_pod_status("default", "a", "other", nominated_node_name="n1"),
-        lambda memory: memory.delete(Pod, "a", "default", uid="other"),
         lambda memory: memory.update(Pod(metadata=ObjectMeta(name="a", namespace="default", uid="other"))),
     ],
 )
@@ -204,6 +203,21 @@ async def test_a_uid_is_a_precondition(call: Callable[[MemoryCluster], Coroutine
     error = await refusal(call(cluster(pod("a"))))
     assert (error.status, error.reason) == (409, "Conflict")
     assert "UID in precondition: other" in str(error)
+
+
+async def test_a_deletion_may_name_a_uid() -> None:
+    error = await refusal(cluster(pod("a")).delete(Pod, "a", "default", uid="other"))
+    assert (error.status, error.reason) == (409, "Conflict")
+    assert "the UID in the precondition (other) does not match the UID in record" in str(error)
+
+
+@pytest.mark.parametrize("name", ["default", "kube-public", "kube-system"])
+async def test_some_namespaces_stay(name: str) -> None:
+    memory = cluster(pod("a"))
+    error = await refusal(memory.delete(Namespace, name))
+    assert (error.status, error.reason) == (403, "Forbidden")
+    assert str(error) == f'namespaces "{name}" is forbidden: this namespace may not be deleted'
+    assert memory.find(Pod, "a", "default") is not None
 
 
 # --- update and patch -------------------------------------------------------------------------------------------------

@@ -45,6 +45,37 @@ from kframework.objects import Pod, PodDisruptionBudget
                 "Precondition failed: UID in precondition: a, UID in object meta: b"
             ),
         ),
+        (
+            refusals.recreated(Pod, "web", "a", "b"),
+            409,
+            "Conflict",
+            (
+                'Operation cannot be fulfilled on Pod "web": the UID in the precondition (a) does not match '
+                "the UID in record (b). The object might have been deleted and then recreated"
+            ),
+        ),
+        (
+            refusals.other_than_patched(Pod, "web", "a"),
+            422,
+            "Invalid",
+            'Pod "web" is invalid: metadata.uid: Invalid value: "a": field is immutable',
+        ),
+        (
+            refusals.unnamed(Pod),
+            422,
+            "Invalid",
+            'Pod "" is invalid: metadata.name: Required value: name or generateName is required',
+        ),
+        (refusals.versioned(), 500, "", "resourceVersion should not be set on objects to be created"),
+        (
+            refusals.unversioned(PodDisruptionBudget, "web"),
+            422,
+            "Invalid",
+            (
+                'poddisruptionbudgets.policy "web" is invalid: '
+                "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
+            ),
+        ),
         (refusals.forbidden(Pod, "web", "no"), 403, "Forbidden", 'pods "web" is forbidden: no'),
         (refusals.invalid(Pod, "web", "spec.x", "bad"), 422, "Invalid", 'Pod "web" is invalid: spec.x: bad'),
         (
