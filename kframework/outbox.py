@@ -43,7 +43,8 @@ EVENT_TRIES, EVENT_PAUSE, EVENT_JITTER = 12, 10.0, 0.25
 #: The reason of the ClusterError that whoever writes gets once the scheduler has stopped.
 STOPPED = "Stopped"
 
-#: Tells when something has been written: what went wrong, None if nothing did.
+#: Tells when something has been written: what went wrong, None if nothing did. Each is its own: several may wait for one
+#: write, and who is cancelled while it waits would else cancel what the others wait for.
 Written = asyncio.Future[ClusterError | None]
 
 
@@ -60,8 +61,7 @@ class _Status:
         self.written: Written = asyncio.get_running_loop().create_future()
 
     def end(self, error: ClusterError | None) -> None:
-        if not self.written.done():  # whoever waited for it may have been cancelled
-            self.written.set_result(error)
+        self.written.set_result(error)
 
 
 class _Telling:
@@ -102,13 +102,13 @@ class Outbox:
         said = isinstance(pod, PendingPod) and _says(pod, condition, nominated_node_name)
         if said and pod.uid not in self._statuses:
             status.end(None)
-            return status.written
+            return asyncio.shield(status.written)
         status.pod = pod
         status.condition = condition or status.condition
         if nominated_node_name is not None:
             status.nominated_node_name = nominated_node_name
         self._statuses.put(pod.uid, status)
-        return status.written
+        return asyncio.shield(status.written)
 
     async def make_way(self, uid: str) -> None:
         """Do not write what waits about this pod's status, and return when nothing is in flight: it is being bound.

@@ -183,14 +183,14 @@ def test_a_status_that_is_refused_once_is_written_all_the_same() -> None:
 def test_whoever_asked_for_a_status_is_told_what_became_of_it() -> None:
     async def work(desk: Desk) -> None:
         assert await desk.patch("p", None, "") is None, "there is nothing to write"
-        first = desk.patch("p", None, "a")
-        assert desk.patch("p") is first, "they are one write"
+        first, second = desk.patch("p", None, "a"), desk.patch("p")
         dropped = desk.patch("q")
         await desk.outbox.make_way(desk.pod("q").uid)
         assert await dropped is None
         desk.faults["patch_pod_status"] = refused(403)
         error = await first
         assert error is not None and error.status == 403
+        assert await second is error, "they are one write"
         given_up = desk.patch("p", None, "b")
         given_up.cancel()
         await desk.written()
@@ -390,6 +390,16 @@ def test_nothing_is_written_once_it_is_stopped(caplog: pytest.LogCaptureFixture)
     with caplog.at_level(logging.WARNING):
         at_a_desk(work)
     assert caplog.messages == ["a write was refused: no"], "what came before"
+
+
+def test_who_is_cancelled_while_it_waits_leaves_the_others_waiting() -> None:
+    async def work(desk: Desk) -> None:
+        waiting = [asyncio.ensure_future(desk.patch("p", FALSE)) for _ in range(2)]
+        waiting[0].cancel()
+        assert await waiting[1] is None
+        assert desk.calls == ["patch_pod_status p"]
+
+    at_a_desk(work)
 
 
 @pytest.mark.parametrize("delay", [0.0, 1.0], ids=["resting", "in flight"])
