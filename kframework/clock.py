@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol, TypeVar
 
 __all__ = [
@@ -148,12 +149,18 @@ def run_virtual(main: Callable[[], Coroutine[object, object, T]]) -> T:
 
 def rfc3339(seconds: float) -> str:
     """Write an instant as Kubernetes does: UTC, whole seconds, e.g. `2026-01-01T00:00:00Z`."""
-    return datetime.fromtimestamp(int(seconds), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{_second(int(seconds))}Z"
 
 
 def rfc3339_micro(seconds: float) -> str:
     """Write an instant with microseconds, as Events and Leases want it: `2026-01-01T00:00:00.000000Z`."""
-    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    second, microseconds = divmod(round(seconds * 1_000_000), 1_000_000)
+    return f"{_second(second)}.{microseconds:06d}Z"
+
+
+@lru_cache(maxsize=16)  # much is written within one second, and to write the second down costs most of it
+def _second(second: int) -> str:
+    return datetime.fromtimestamp(second, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def seconds_of(text: str) -> float:

@@ -14,8 +14,11 @@ from random import Random
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
+from kframework.clock import Clock, rfc3339
 from kframework.cluster import Cluster
+from kframework.cluster.transitions import says_the_same
 from kframework.errors import ClusterError
 from kframework.lane import Lane
 from kframework.objects import Event, PodCondition
@@ -43,8 +46,8 @@ EVENT_TRIES, EVENT_PAUSE, EVENT_JITTER = 12, 10.0, 0.25
 #: The reason of the ClusterError that whoever writes gets once the scheduler has stopped.
 STOPPED = "Stopped"
 
-#: Tells when something has been written: what went wrong, None if nothing did. Each is its own: several may wait for one
-#: write, and who is cancelled while it waits would else cancel what the others wait for.
+#: Tells when something has been written: what went wrong, None if nothing did. Whoever asks gets one of its own: several
+#: may wait for one write, and who is cancelled while it waits would else cancel what the others wait for.
 Written = asyncio.Future[ClusterError | None]
 
 
@@ -84,8 +87,11 @@ class Outbox:
     `dropped` counts the events that were not written because too many waited.
     """
 
-    def __init__(self, cluster: Cluster, random: Random, on_empty: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, cluster: Cluster, clock: Clock, random: Random, on_empty: Callable[[], None] = lambda: None
+    ) -> None:
         self._cluster = cluster
+        self._clock = clock
         self._random = random
         self._on_empty = on_empty
         self._statuses: Lane[_Status] = Lane(self._write_status, STATUSES_AT_ONCE, self._look)
@@ -160,9 +166,10 @@ class Outbox:
             self._tasks.start_soon(self._events.run)
 
     def _look(self) -> None:
-        if self._events.idle:
-            self._full = False
-        if self.empty:
+        if not self._events.idle:
+            return
+        self._full = False
+        if self._statuses.idle and not self._resting:
             self._on_empty()
 
     # -- statuses --------------------------------------------------------------------------------------------------
@@ -192,10 +199,18 @@ class Outbox:
 
     async def _patch(self, status: _Status) -> None:
         self.check()
-        pod, condition, node_name = status.pod, status.condition, status.nominated_node_name
+        pod, condition = status.pod, status.condition
+        if condition is not None and isinstance(pod, PendingPod):
+            condition = self._dated(pod, condition)
         await self._cluster.patch_pod_status(
-            pod.namespace, pod.name, pod.uid, condition=condition, nominated_node_name=node_name
+            pod.namespace, pod.name, pod.uid, condition=condition, nominated_node_name=status.nominated_node_name
         )
+
+    def _dated(self, pod: PendingPod, condition: PodCondition) -> PodCondition:
+        """Say in the condition since when it has its status, so that nobody must read the pod for that."""
+        known = (old for old in pod.status.conditions if (old.type, old.status) == (condition.type, condition.status))
+        since = next((old.last_transition_time for old in known), None)
+        return replace(condition, last_transition_time=since or rfc3339(self._clock.now()))
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -206,7 +221,7 @@ class Outbox:
             await self._cluster.record_event(telling.event)
         except ClusterError as error:
             self._refused(error)
-            if _may_be_told_later(telling, error):
+            if error.status == 0 and telling.tries < EVENT_TRIES:
                 self._resting += 1
                 assert self._tasks is not None
                 self._tasks.start_soon(self._tell_again, telling)
@@ -220,25 +235,18 @@ class Outbox:
         self._look()
 
     def _refused(self, error: ClusterError) -> None:
-        """Log a refusal, unless it says that there is nothing to write about, or that this is written."""
-        if error.status != 404 and error.reason not in ("AlreadyExists", STOPPED):
+        """Log a refusal, unless there is nothing left to write about or the scheduler has stopped."""
+        if error.status != 404 and error.reason != STOPPED:
             _log.warning("a write was refused: %s", error)
 
     def __repr__(self) -> str:
         return f"<Outbox {len(self._statuses)} statuses, {len(self._events)} events waiting>"
 
 
-def _may_be_told_later(telling: _Telling, error: ClusterError) -> bool:
-    """Tell whether to try an event again: it got no answer, or its series came before the late event itself."""
-    late = telling.event.series is not None and error.reason == "AlreadyExists"
-    return (error.status == 0 or late) and telling.tries < EVENT_TRIES
-
-
 def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: str | None) -> bool:
-    """Tell whether the pod's status says so already; the times of a condition do not count."""
-    same = (
-        (old.status, old.reason, old.message) == (condition.status, condition.reason, condition.message)
-        for old in pod.status.conditions
-        if condition is not None and old.type == condition.type
+    """Tell whether the pod's status says so already."""
+    if nominated_node_name not in (None, pod.status.nominated_node_name):
+        return False
+    return condition is None or any(
+        old.type == condition.type and says_the_same(old, condition) for old in pod.status.conditions
     )
-    return nominated_node_name in (None, pod.status.nominated_node_name) and (condition is None or any(same))

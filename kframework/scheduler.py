@@ -123,7 +123,7 @@ class Scheduler:
         self.kinds: list[type[ApiObject]] = watched_kinds(self.profiles)
         self._woken = asyncio.Event()
         # Whoever waits for the scheduler to settle must get to look again once everything is written.
-        self.outbox: Outbox = Outbox(cluster, self.engine.seeds.generator("jitter"), on_empty=self._woken.set)
+        self.outbox: Outbox = Outbox(cluster, clock, self.engine.seeds.generator("jitter"), self._woken.set)
         self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record)
         self.api: ClusterApi = ClusterApi(cluster, self.outbox)
         self.on_idle: Callable[[], None] = lambda: None

@@ -70,7 +70,7 @@ class Desk:
 
     def __init__(self, fates: list[Fate]) -> None:
         self.cluster = Lossy([make_node("a"), make_node("b"), make_pod("p")], {"p": fates})
-        self.outbox = Outbox(self.cluster, Random(0))
+        self.outbox = Outbox(self.cluster, self.cluster._clock, Random(0))
         self.api = ClusterApi(self.cluster, self.outbox)
         self.pod = PendingPod(self.cluster.read(Pod, "p", "default"), Interned())
 

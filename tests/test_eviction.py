@@ -66,7 +66,7 @@ class _Eviction:
             victims=tuple(PodInfo(self.cluster.read(Pod, name, "default"), interned) for name in victims),
             outranked=(PendingPod(self.cluster.read(Pod, "low", "default"), interned),) if outranked else (),
         )
-        self._outbox = Outbox(self.cluster, Random(0))
+        self._outbox = Outbox(self.cluster, LoopClock(self._loop), Random(0))
         self._task = EvictionTask(
             self.eviction, self.cluster, self._outbox, waiting, self.messages.append, self._record
         )

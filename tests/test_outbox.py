@@ -30,14 +30,15 @@ class Desk:
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.cluster = MemoryCluster(LoopClock(self.loop), map(make_pod, ["p", "q", *map(str, range(30))]))
+        clock = LoopClock(self.loop)
+        self.cluster = MemoryCluster(clock, map(make_pod, ["p", "q", *map(str, range(30))]))
         self.calls: list[str] = []
         self.times: list[float] = []
         self.faults: dict[str, Fault | Iterable[Fault | None]] = {}
         self.emptied: list[float] = []
         self.cluster.faults.append(self._called)
         self._empty = asyncio.Event()
-        self.outbox = Outbox(self.cluster, Random(0), self._note_empty)
+        self.outbox = Outbox(self.cluster, clock, Random(0), self._note_empty)
 
     def _note_empty(self) -> None:
         self.emptied.append(self.loop.time())
@@ -68,8 +69,8 @@ def event(name: str, count: int = 0) -> Event:
     return Event(metadata=ObjectMeta(name=name, namespace="default"), event_time=time, series=series)
 
 
-def refused(status: int, reason: str = "") -> Fault:
-    return Fault(error=ClusterError("no", status=status, reason=reason))
+def refused(status: int) -> Fault:
+    return Fault(error=ClusterError("no", status=status))
 
 
 def at_a_desk(work: Callable[[Desk], Coroutine[object, object, None]]) -> None:
@@ -123,6 +124,32 @@ def test_what_the_pod_says_already_is_not_written() -> None:
             await desk.outbox.make_way(pod.uid)
 
     at_a_desk(work)
+
+
+def test_a_condition_says_since_when_it_has_its_status() -> None:
+    """So nobody has to read the pod before it is patched."""
+    said: list[PodCondition | None] = []
+
+    async def work(desk: Desk) -> None:
+        patch = desk.cluster.patch_pod_status
+
+        async def noting(*args: str, condition: PodCondition | None, nominated_node_name: str | None) -> None:
+            said.append(condition)
+            await patch(*args, condition=condition, nominated_node_name=nominated_node_name)
+
+        desk.cluster.patch_pod_status = noting  # type: ignore[assignment, method-assign]  # for this test
+        true = replace(FALSE, status="True")
+        for condition in (FALSE, replace(FALSE, message="newer"), true, EVICTED):
+            await asyncio.sleep(60.0)
+            await desk.patch("p", condition)
+        await desk.patch("p", None, "a")
+        running = PodInfo(make_pod("q", node_name="n"), Interned())
+        await desk.outbox.patch_status(running, EVICTED, None)
+
+    at_a_desk(work)
+    since = [condition and condition.last_transition_time for condition in said]
+    minutes = [time and time.removeprefix("2026-01-01T00:0").removesuffix(":00Z") for time in since]
+    assert minutes == ["1", "1", "3", "4", None, None]
 
 
 def test_statuses_are_written_side_by_side_but_not_too_many_at_a_time() -> None:
@@ -289,23 +316,21 @@ def test_of_one_event_one_write_is_in_flight_at_a_time_and_the_last_one_counts()
 
 
 @pytest.mark.parametrize(
-    ("fault", "counts", "tries", "logged"),
+    ("fault", "count", "tries", "logged"),
     [
-        (refused(0), (0,), EVENT_TRIES, EVENT_TRIES),
-        (refused(500), (0,), 1, 1),
-        (refused(403), (2,), 1, 1),
-        (refused(404), (0,), 1, 0),
-        (refused(409, "AlreadyExists"), (0,), 1, 0),
-        (refused(409, "AlreadyExists"), (2,), EVENT_TRIES, 0),
+        (refused(0), 0, EVENT_TRIES, EVENT_TRIES),
+        (refused(500), 0, 1, 1),
+        (refused(403), 2, 1, 1),
+        (refused(404), 0, 1, 0),
+        (refused(409), 2, 1, 1),
     ],
 )
 def test_an_event_without_an_answer_is_tried_again_and_again_and_any_other_is_not(
-    fault: Fault, counts: tuple[int, ...], tries: int, logged: int, caplog: pytest.LogCaptureFixture
+    fault: Fault, count: int, tries: int, logged: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(desk: Desk) -> None:
         desk.faults["record_event"] = fault
-        for count in counts:
-            desk.outbox.record(event("e", count))
+        desk.outbox.record(event("e", count))
         await desk.written()
         pauses = [after - before for before, after in zip(desk.times, desk.times[1:], strict=False)]
         assert len(desk.calls) == tries
