@@ -28,7 +28,7 @@ FLOORS = {
         """,
         6: "tracing metrics recording replaying",
         7: "cluster apiserver binding endpoints eviction http_line leader_thread lease outbox process run scheduler"
-        " cluster_api event_recorder event_series fake_api flow_control lane",
+        " cluster_api event_recorder event_series fake_api flow_control gate lane",
         ROOF: "plugins simulate rbac explain report web conformance bench testing pytest_plugin engine cli __main__",
     }.items()
     for unit in units.split()

@@ -1,0 +1,68 @@
+"""Whether this process may still write to the cluster: not once it was stopped, nor once its lease is over.
+
+A write passes the gate twice: where it begins, so that whoever asks for it learns early, and right before it leaves the
+process. In between it may wait long for its turn, or with the whole process, and another scheduler leads meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from kframework.cluster.transport import Request, Response, Stream, Transport
+from kframework.errors import ClusterError
+
+__all__ = ["STOPPED", "Gate", "GatedTransport"]
+
+#: The reason of the ClusterError that whoever writes gets when the gate is closed.
+STOPPED = "Stopped"
+
+
+class Gate:
+    """Open until it is closed for good; any thread may use it."""
+
+    def __init__(self) -> None:
+        self._closed = False
+        self._holds: Callable[[], bool] = lambda: True
+
+    def close(self) -> None:
+        """Let nothing be written any more."""
+        self._closed = True
+
+    def only_while(self, holds: Callable[[], bool]) -> None:
+        """Let nothing be written when this does not hold, though nobody has closed the gate yet."""
+        self._holds = holds
+
+    def check(self) -> None:
+        """Raise ClusterError when nothing may be written."""
+        if self._closed or not self._holds():
+            message = "this scheduler has stopped, or lost its lease, and writes nothing any more"
+            raise ClusterError(message, status=403, reason=STOPPED)
+
+    def __repr__(self) -> str:
+        return f"<Gate {'closed' if self._closed or not self._holds() else 'open'}>"
+
+
+class GatedTransport:
+    """A transport that carries what writes only while its gate is open.
+
+    It stands behind all that lets a request wait, or sends it again.
+    """
+
+    def __init__(self, transport: Transport, gate: Gate) -> None:
+        self._transport = transport
+        self._gate = gate
+
+    async def send(self, request: Request) -> Response:
+        """Send a request; ClusterError 403 if it writes and the gate is closed."""
+        if request.method != "GET":
+            self._gate.check()
+        return await self._transport.send(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        """Send a request and return its answer line by line; a watch never writes."""
+        return self._transport.stream(request)
+
+    async def close(self) -> None:
+        """Give up all connections."""
+        await self._transport.close()
