@@ -20,6 +20,7 @@ from kframework.clock import Clock, rfc3339
 from kframework.cluster import Cluster
 from kframework.cluster.transitions import says_the_same
 from kframework.errors import ClusterError
+from kframework.gate import STOPPED, Gate
 from kframework.lane import Lane
 from kframework.objects import Event, PodCondition
 from kframework.state.pods import PendingPod, PodInfo
@@ -43,11 +44,8 @@ WORTH_ANOTHER_TRY = frozenset({409, 500, 503, 0})
 #: The same of an event; only one that got no answer is worth another try.
 EVENT_TRIES, EVENT_PAUSE, EVENT_JITTER = 12, 10.0, 0.25
 
-#: The reason of the ClusterError that whoever writes gets once the scheduler has stopped.
-STOPPED = "Stopped"
-
-#: Tells when something has been written: what went wrong, None if nothing did. Whoever asks gets one of its own: several
-#: may wait for one write, and who is cancelled while it waits would else cancel what the others wait for.
+#: Tells when something has been written: what went wrong, None if nothing did. Whoever asks gets one of its own, since
+#: several may wait for one write, and who is cancelled while it waits would else cancel what the others wait for.
 Written = asyncio.Future[ClusterError | None]
 
 
@@ -84,12 +82,18 @@ class _Telling:
 class Outbox:
     """Writes that wait, and those who make them; it calls `on_empty` when the last one is made.
 
-    `dropped` counts the events that were not written because too many waited.
+    Nothing is written unless `gate` is open. `dropped` counts the events that were not written because too many waited.
     """
 
     def __init__(
-        self, cluster: Cluster, clock: Clock, random: Random, on_empty: Callable[[], None] = lambda: None
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        random: Random,
+        on_empty: Callable[[], None] = lambda: None,
+        gate: Gate | None = None,
     ) -> None:
+        self.gate: Gate = gate or Gate()
         self._cluster = cluster
         self._clock = clock
         self._random = random
@@ -99,7 +103,7 @@ class Outbox:
         #: Events that got no answer and rest before their next try.
         self._resting = 0
         self._tasks: TaskGroup | None = None
-        self._full = self._stopped = False
+        self._full = False
         self.dropped: int = 0
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> Written:
@@ -146,13 +150,11 @@ class Outbox:
 
     def stop(self) -> None:
         """Write nothing any more, whatever is asked for or waits; any thread may call this."""
-        self._stopped = True
+        self.gate.close()
 
     def check(self) -> None:
         """Raise ClusterError once nothing may be written any more."""
-        if self._stopped:
-            message = "this scheduler has stopped, or lost its lease, and writes nothing any more"
-            raise ClusterError(message, status=403, reason=STOPPED)
+        self.gate.check()
 
     @property
     def empty(self) -> bool:

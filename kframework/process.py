@@ -19,6 +19,7 @@ from kframework.config import Configuration
 from kframework.decision import Binding, Decision, Result
 from kframework.endpoints import Listener, scheduler_routes, serve
 from kframework.errors import KFrameworkError
+from kframework.gate import Gate
 from kframework.leader_thread import LeaderThread
 from kframework.registry import Registry
 from kframework.scheduler import Observer, Scheduler
@@ -45,7 +46,8 @@ class Process:
 
     `connect` opens the scheduler's client, `elect` that of the leader election, in a thread of its own; without one
     there is no election. `identity` is what the lease will name, `listener` where the endpoints are, if there are any.
-    `tell` gets the few lines that its user should see.
+    `gate`, which the scheduler's client may share, is closed when the lease is lost. `tell` gets the few lines that its
+    user should see.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Process:
         listener: Listener | None = None,
         observers: Iterable[Observer] = (),
         registry: Registry | None = None,
+        gate: Gate | None = None,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.configuration = configuration
@@ -69,6 +72,7 @@ class Process:
         self._listener = listener
         self._observers = tuple(observers)
         self._registry = registry
+        self._gate = gate or Gate()
         self._tell = tell
         self._begin = asyncio.Event()
         self._stopping = self._synced = False
@@ -78,7 +82,12 @@ class Process:
         async with AsyncExitStack() as stack:
             cluster = await stack.enter_async_context(self._connect())
             self.scheduler: Scheduler = Scheduler(
-                self.configuration, cluster, self.clock, registry=self._registry, observers=self._observers
+                self.configuration,
+                cluster,
+                self.clock,
+                registry=self._registry,
+                observers=self._observers,
+                gate=self._gate,
             )
             self._collector = Collector(self.clock, self.scheduler)
             self.scheduler.on_idle = self._idle
@@ -134,7 +143,7 @@ class Process:
             identity=self._identity,
             component=self.configuration.profiles[0].scheduler_name,
             random=Seeds(self.configuration.options.seed).generator(f"leader election {self._identity}"),
-            on_lost=self.scheduler.outbox.stop,
+            on_lost=self._gate.close,
         )
 
     async def _lead(self, leader: LeaderThread) -> None:
@@ -153,6 +162,8 @@ class Process:
         election = self.configuration.settings.leader_election
         self._tell(f"waiting for the lease {election.resource_namespace}/{election.resource_name}")
         await leader.won()
+        # A process that stood still for long is told by the clock alone, before the election's thread has a turn.
+        self._gate.only_while(lambda: leader.leading)
         self._tell(f"leading as {leader.identity}")
         self.scheduler.take_over()
         self._begin.set()

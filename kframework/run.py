@@ -25,6 +25,7 @@ from kframework.config import Configuration
 from kframework.config.models import PluginEntry, PluginSet
 from kframework.endpoints import Listener
 from kframework.flow_control import FlowControl
+from kframework.gate import Gate, GatedTransport
 from kframework.lease import new_identity
 from kframework.objects import ApiObject, Event
 from kframework.process import Connect, Journal, Process
@@ -39,7 +40,9 @@ _ALL = (PluginEntry(name="*"),)
 
 
 class Server(Protocol):
-    """An API server, and the ways to it."""
+    """An API server, and the ways to it; what the scheduler's client writes must pass the gate."""
+
+    gate: Gate
 
     @property
     def elect(self) -> Connect | None:
@@ -58,12 +61,14 @@ class RealServer:
         self._connection = connection
         self._client = configuration.settings.client_connection
         self._clock = clock
+        self.gate: Gate = Gate()
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
         """Open the scheduler's client, which asks no faster than `clientConnection` says."""
         async with self._transport("scheduler") as transport:
-            yield KubeCluster(FlowControl(transport, self._client, self._clock), self._clock, random=_chance())
+            gated = GatedTransport(transport, self.gate)
+            yield KubeCluster(FlowControl(gated, self._client, self._clock), self._clock, random=_chance())
 
     @asynccontextmanager
     async def elect(self) -> AsyncIterator[Cluster]:
@@ -97,6 +102,7 @@ class EmbeddedServer:
         self._clock = clock
         self._publication = publication
         self._say_where = say_where
+        self.gate: Gate = Gate()
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
@@ -131,6 +137,7 @@ def process(
         identity=new_identity(),
         elect=server.elect if configuration.settings.leader_election.leader_elect else None,
         listener=listener,
+        gate=server.gate,
         observers=[*observers, Journal()] if _log.isEnabledFor(logging.INFO) else observers,
         tell=tell,
     )

@@ -20,10 +20,12 @@ from kframework.config import Configuration
 from kframework.config import Extender as ExtenderSettings
 from kframework.decision import Binding, Decision
 from kframework.effects import Effects, Eviction, Reservation
+from kframework.errors import ClusterError
 from kframework.event_recorder import EventRecorder
 from kframework.eviction import EvictionTask
 from kframework.extender import Extender
 from kframework.extenders import Extenders
+from kframework.gate import Gate
 from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, PodCondition
 from kframework.outbox import Outbox
@@ -33,7 +35,7 @@ from kframework.profiles import Profiles, compile_profiles
 from kframework.registry import Registry
 from kframework.state.inbox import Message
 from kframework.state.pods import PodInfo
-from kframework.status import Status
+from kframework.status import Code, Status
 from kframework.watched import watched_kinds
 
 __all__ = ["Engine", "Observer", "Scheduler"]
@@ -98,7 +100,7 @@ class Scheduler:
 
     `slice` is how long it works before others run, in seconds; 0 lets them run after every cycle, as virtual time
     wants. `on_idle` is called whenever there is nothing to do but to wait. `extender` makes what the scheduler knows of
-    each extender of the configuration.
+    each extender of the configuration. Nothing is written unless `gate` is open.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class Scheduler:
         slice: float = SLICE,
         extender: Callable[[ExtenderSettings], Extender] = over_http,
         engine: Callable[[Configuration, Clock, Effects, Extenders], PodEngine] = PodEngine.of,
+        gate: Gate | None = None,
     ) -> None:
         self.clock = clock
         self.cluster = cluster
@@ -123,7 +126,8 @@ class Scheduler:
         self.kinds: list[type[ApiObject]] = watched_kinds(self.profiles)
         self._woken = asyncio.Event()
         # Whoever waits for the scheduler to settle must get to look again once everything is written.
-        self.outbox: Outbox = Outbox(cluster, clock, self.engine.seeds.generator("jitter"), self._woken.set)
+        jitter = self.engine.seeds.generator("jitter")
+        self.outbox: Outbox = Outbox(cluster, clock, jitter, self._woken.set, gate)
         self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record)
         self.api: ClusterApi = ClusterApi(cluster, self.outbox)
         self.on_idle: Callable[[], None] = lambda: None
@@ -272,6 +276,10 @@ class Scheduler:
 
     async def _bind_by_extenders(self, reservation: Reservation) -> Status | None:
         await self.outbox.make_way(reservation.pod.uid)
+        try:
+            self.outbox.check()
+        except ClusterError as refusal:
+            return Status(Code.ERROR, (str(refusal),))
         return await self.extenders.bind(reservation.pod, reservation.node_name)
 
     async def _announce(self, reservation: Reservation) -> None:
