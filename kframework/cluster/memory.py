@@ -138,6 +138,10 @@ class MemoryCluster:
         old, new = self._amended(subject)
         return old if new == old else self.write(new)
 
+    def merge(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
+        """Merge changes into an object, its status as well; ClusterError 400 for what does not fit, else as `replace`."""
+        return self.replace(_patched(self.read(kind, name, namespace), patch))
+
     def amend(self, subject: T) -> T:
         """Return what `replace` would store; raises as it does."""
         return self._amended(subject)[1]
@@ -301,10 +305,7 @@ class MemoryCluster:
 
         def apply() -> T:
             old = self.read(kind, name, namespace)
-            try:
-                new = convert(_merged(msgspec.to_builtins(old), patch), kind_of(kind))
-            except InputError as error:
-                raise refusals.bad_request(str(error)) from error
+            new = _patched(old, patch)
             admission.check_identity(old, new)
             return self.replace(admission.of_main(old, new))
 
@@ -393,6 +394,14 @@ def _message(change: Change) -> Message | None:
     if _is_shown(change.new):
         return Changed(change.new)
     return Gone(change.old) if _is_shown(change.old) else None
+
+
+def _patched(subject: T, patch: Mapping[str, object]) -> T:
+    """Return an object with a JSON merge patch applied to it; ClusterError 400 if that is no such object any more."""
+    try:
+        return convert(_merged(msgspec.to_builtins(subject), patch), kind_of(type(subject)))
+    except InputError as error:
+        raise refusals.bad_request(str(error)) from error
 
 
 def _merged(target: object, patch: object) -> object:

@@ -54,9 +54,9 @@ def delete(obj: ApiObject) -> Action:
 
 
 def patch(obj: ApiObject, changes: Mapping[str, object]) -> Action:
-    """Merge changes, spelled as in YAML, into the object of this name; None takes a field away."""
+    """Merge changes, spelled as in YAML, into the object of this name, its status as well; None takes a field away."""
     name, namespace = _name(obj)
-    return lambda cluster: cluster.patch(type(obj), name, changes, namespace)
+    return lambda cluster: cluster.merge(type(obj), name, changes, namespace)
 
 
 def _name(obj: ApiObject) -> tuple[str, str]:

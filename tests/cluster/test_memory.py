@@ -268,6 +268,16 @@ async def test_merge_patches(patch: dict[str, object], labels: dict[str, str]) -
     assert memory.read(Node, "n1") is patched
 
 
+async def test_the_clusters_own_side_merges_a_status_too() -> None:
+    memory = cluster(node("n1"))
+    merged = memory.merge(Node, "n1", {"status": {"allocatable": {"cpu": "2"}}, "spec": {"unschedulable": True}})
+    assert (merged.status.allocatable, merged.status.capacity) == ({"cpu": "2"}, {"cpu": "4"})
+    assert merged.spec.unschedulable
+    assert memory.read(Node, "n1") is merged
+    with pytest.raises(ClusterError, match="spec.unschedulable"):
+        memory.merge(Node, "n1", {"spec": {"unschedulable": "perhaps"}})
+
+
 async def test_a_patch_that_does_not_fit_is_a_bad_request() -> None:
     error = await refusal(cluster(node("n1")).patch(Node, "n1", {"spec": {"unschedulable": "perhaps"}}))
     assert (error.status, error.reason) == (400, "BadRequest")

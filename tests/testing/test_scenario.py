@@ -99,6 +99,13 @@ def test_what_cannot_be_configured_is_said_at_once() -> None:
         Scenario(plugins=[Avoid], args={"Avoid": {"nodeNmae": "a"}}).run()
 
 
+def test_what_a_node_has_can_be_patched() -> None:
+    scenario = Scenario(nodes=[make_node("a", cpu=1)], pods=[make_pod("web", cpu=2)])
+    scenario.at(5.0, patch(make_node("a"), {"status": {"allocatable": {"cpu": "2"}}}))
+    assert scenario.run().node_of("web") == "a"
+
+
+
 def test_things_happen_when_they_are_to() -> None:
     scenario = Scenario(nodes=[make_node("a")], pods=[make_pod("early"), make_pod("other", namespace="team")])
     scenario.at(9.0, create(make_pod("late")))
