@@ -9,14 +9,14 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from kframework import unschedulable
+from kframework import CycleState, NodeInfo, PendingPod, Status, error, unschedulable
 from kframework.clock import LoopClock, run_virtual
 from kframework.event_recorder import EventRecorder
 from kframework.event_series import REFRESH, SILENCE
 from kframework.objects import Event
-from kframework.state.pods import Interned, PendingPod, PodInfo
+from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod
-from tests.extension_points.scripted import plugin, run
+from tests.extension_points.scripted import plugin, run, scenario
 
 
 class Recording:
@@ -173,3 +173,17 @@ def test_pods_that_do_not_wait_are_forgotten() -> None:
         assert "0 events known" in repr(rig.recorder)
 
     recording(work)
+
+
+def test_a_series_keeps_no_run_alive() -> None:
+    """A pod that is tried again and again has a series; when only its end is still to be written, the run is over."""
+
+    def filter(state: CycleState, pod: PendingPod, node: NodeInfo) -> Status:
+        return error("no") if asyncio.get_running_loop().time() < 20 else unschedulable("no")
+
+    result = scenario(plugin("A", filter=filter), pods=("pod",)).run()
+    first, second = result.events
+    assert first.series is None, "then the pod was changed: it got its condition"
+    assert second.series is not None and second.series.count == 2, "not yet as many as came"
+    assert len(result.decisions_on("pod")) > 4
+    assert 20 < result.seconds < 40
