@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from random import Random
 
 import anyio
+import msgspec
 import pytest
 
-from kframework.clock import LoopClock, run_virtual
+from kframework.apiserver.in_process import InProcess
+from kframework.apiserver.server import ApiServer
+from kframework.clock import Clock, LoopClock, VirtualTimeLoop, run_virtual
+from kframework.cluster import Cluster
 from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.transport import Request
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.transport import Request, Response
+from kframework.cluster.volume_controller import VolumeController
+from kframework.config import parse
 from kframework.config.models import ClientConnection
 from kframework.errors import ClusterError
+from kframework.extender import Extender
 from kframework.flow_control import FlowControl
 from kframework.gate import STOPPED, Gate, GatedTransport
-from kframework.objects import Pod
-from kframework.testing import make_pod
+from kframework.objects import ApiObject, Pod
+from kframework.scheduler import Scheduler
+from kframework.testing import make_node, make_pod
 from tests.cluster.scripted import Scripted, listed, ok, refused, some
+from tests.storage import HOSTNAME, claim, mounted, near, storage_class, volume
 
 WORDS = "this scheduler has stopped, or lost its lease, and writes nothing any more"
 
@@ -107,3 +119,187 @@ def test_who_reads_waits_for_nobody() -> None:
         assert (await cluster.get(Pod, "web")).metadata.name == "web"
 
     run_virtual(main)
+
+
+# -- a whole scheduler, whose gate is closed at any turn of its loop ---------------------------------------------------
+
+EXTENDED = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+extenders:
+- urlPrefix: http://extender
+  bindVerb: bind
+  managedResources: [{name: example.com/thing}]
+"""
+
+#: All that a scheduler writes: to the API server, as method and a part of the path, and to the cluster in memory.
+VOLUMES = ("persistentvolumes", "persistentvolumeclaims")
+TO_THE_SERVER = {
+    "POST binding",
+    "PATCH status",
+    "DELETE pods",
+    *(f"PATCH {plural}" for plural in VOLUMES),
+    "POST events",
+    "ask extender to bind",
+}
+TO_THE_CLUSTER = {
+    "bind Pod",
+    "patch_pod_status Pod",
+    "delete Pod",
+    "patch PersistentVolume",
+    "patch PersistentVolumeClaim",
+    "record_event Event",
+    "ask extender to bind",
+}
+
+
+class Turns(VirtualTimeLoop):
+    """A loop that calls back before one of its turns."""
+
+    turns = 0
+
+    def __init__(self, turn: int, act: Callable[[], None]) -> None:
+        super().__init__()
+        self._turn, self._act = turn, act
+
+    def _run_once(self) -> None:
+        self.turns += 1
+        if self.turns == self._turn:
+            self._act()
+        super()._run_once()  # type: ignore[misc]  # nothing else tells one turn from the next
+
+
+class Books:
+    """What was written while the gate was open, and while it was not."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self.written = set[str]()
+        self.too_late = list[str]()
+        self.last_turn = 0
+
+    def note(self, write: str) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, Turns)
+        self.written.add(write)
+        self.last_turn = loop.turns
+        try:
+            self._gate.check()
+        except ClusterError:
+            self.too_late.append(write)
+
+
+class Noted(InProcess):
+    """The way to the server, on which writes are noted."""
+
+    def __init__(self, server: ApiServer, books: Books) -> None:
+        super().__init__(server)
+        self._books = books
+
+    async def send(self, request: Request) -> Response:
+        """Note a write, and have it done."""
+        if request.method != "GET":
+            *_, part, name = request.path.split("/")
+            self._books.note(f"{request.method} {part if request.method == 'DELETE' or part in VOLUMES else name}")
+        return await super().send(request)
+
+
+class NotedLine:
+    """The way to an extender, which binds pods."""
+
+    def __init__(self, books: Books, store: MemoryCluster) -> None:
+        self._books = books
+        self._store = store
+
+    async def start(self) -> None:
+        pass
+
+    async def ask(self, verb: str, question: bytes) -> bytes:
+        self._books.note(f"ask extender to {verb}")
+        asked = msgspec.json.decode(question)
+        self._store.assign(asked["PodNamespace"], asked["PodName"], asked["PodUID"], asked["Node"])
+        return b"{}"
+
+    async def close(self) -> None:
+        pass
+
+
+def world() -> list[ApiObject]:
+    """A cluster in which a scheduler has to write all that it ever writes."""
+    here, there = {HOSTNAME: "a"}, {HOSTNAME: "b"}
+    return [
+        make_node("a", cpu=4),
+        make_node("b", cpu=4),
+        *(make_pod(f"victim-{number}", cpu=2, node_name="a", priority=0) for number in range(2)),
+        make_pod("outranked", cpu=4, node_selector=here, priority=5, nominated_node_name="a"),
+        make_pod("urgent", cpu=4, node_selector=here, priority=10),
+        make_pod("plain", node_selector=there),
+        make_pod("extended", requests={"example.com/thing": 0}, node_selector=there),
+        storage_class(),
+        volume(on=near(HOSTNAME, "b")),
+        claim(),
+        make_pod("disk", volumes=mounted("data")),
+        storage_class("made", "example.com/csi"),
+        claim("new", "made"),
+        make_pod("new", volumes=mounted("new"), node_selector=there),
+    ]
+
+
+def over_its_client(store: MemoryCluster, clock: Clock, gate: Gate, books: Books) -> Cluster:
+    """Reach a cluster as `kframework run` does: requests wait for their turn, then for the gate."""
+    gated = GatedTransport(Noted(ApiServer(store, clock), books), gate)
+    return KubeCluster(FlowControl(gated, ClientConnection(qps=50, burst=2), clock), clock, random=Random(0))
+
+
+def directly(store: MemoryCluster, clock: Clock, gate: Gate, books: Books) -> Cluster:
+    """Reach a cluster without a gate on the way: those who write must ask by themselves."""
+
+    def note(method: str, kind: type[ApiObject], namespace: str, name: str) -> None:
+        if method not in ("get", "list", "watch"):
+            books.note(f"{method} {kind.__name__}")
+
+    store.faults.append(note)
+    return store
+
+
+Way = Callable[[MemoryCluster, Clock, Gate, Books], Cluster]
+
+
+def closed_at(turn: int, way: Way) -> Books:
+    """Schedule for a while, and close the gate before a turn of the loop."""
+    gate = Gate()
+    books = Books(gate)
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        store = MemoryCluster(clock, world())
+        line = NotedLine(books, store)
+        scheduler = Scheduler(
+            parse(EXTENDED),
+            way(store, clock, gate, books),
+            clock,
+            slice=0.0,
+            gate=gate,
+            extender=lambda settings: Extender(settings, line),
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(VolumeController(store).run)
+            tasks.start_soon(scheduler.run)
+            await asyncio.sleep(2.5)
+            tasks.cancel_scope.cancel()
+
+    with asyncio.Runner(loop_factory=lambda: Turns(turn, gate.close)) as runner:
+        runner.run(main())
+    return books
+
+
+@pytest.mark.parametrize(
+    ("way", "everything", "step"),
+    [(directly, TO_THE_CLUSTER, 1), (over_its_client, TO_THE_SERVER, 2)],
+    ids=["asked", "gated"],
+)
+def test_nothing_is_written_from_whichever_turn_on(way: Way, everything: set[str], step: int) -> None:
+    whole = closed_at(0, way)
+    assert whole.written == everything
+    for turn in range(1, whole.last_turn + 2, step):
+        assert closed_at(turn, way).too_late == [], f"the gate was closed before turn {turn}"

@@ -274,7 +274,7 @@ async def test_the_clusters_own_side_merges_a_status_too() -> None:
     assert (merged.status.allocatable, merged.status.capacity) == ({"cpu": "2"}, {"cpu": "4"})
     assert merged.spec.unschedulable
     assert memory.read(Node, "n1") is merged
-    with pytest.raises(ClusterError, match="spec.unschedulable"):
+    with pytest.raises(ClusterError, match=r"spec\.unschedulable"):
         memory.merge(Node, "n1", {"spec": {"unschedulable": "perhaps"}})
 
 
