@@ -9,7 +9,7 @@ from kframework.cluster import refusals
 from kframework.errors import ClusterError
 from kframework.objects import Node, Pod, PodCondition
 
-__all__ = ["bound", "deleting", "has_ended", "says_the_same", "with_condition"]
+__all__ = ["bound", "deleting", "has_ended", "is_ready", "says_the_same", "with_condition"]
 
 _TOPOLOGY_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
@@ -17,6 +17,12 @@ _TOPOLOGY_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zon
 def has_ended(pod: Pod) -> bool:
     """Tell whether a pod has run to its end."""
     return pod.status.phase in ("Succeeded", "Failed")
+
+
+def is_ready(pod: Pod) -> bool:
+    """Tell whether a pod is ready; one that runs and says nothing of that is."""
+    said = (condition.status for condition in pod.status.conditions if condition.type == "Ready")
+    return next(said, "True" if pod.status.phase == "Running" else "") == "True"
 
 
 def bound(pod: Pod, node_name: str, node: Node | None, now: str) -> Pod:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.clock import seconds_of
-from kframework.cluster.transitions import bound, deleting, has_ended, with_condition
+from kframework.cluster.transitions import bound, deleting, has_ended, is_ready, with_condition
 from kframework.errors import ClusterError
 from kframework.objects import Node, ObjectMeta, Pod, PodCondition, PodSchedulingGate, PodSpec, PodStatus
 
@@ -31,6 +31,24 @@ def make_pod(
         ),
         status=PodStatus(phase=phase, nominated_node_name="old"),
     )
+
+
+@pytest.mark.parametrize(
+    ("phase", "said", "ready"),
+    [
+        ("Running", None, True),
+        ("Pending", None, False),
+        ("Succeeded", None, False),
+        ("Running", "False", False),
+        ("Running", "Unknown", False),
+        ("Running", "True", True),
+        ("Pending", "True", True),
+    ],
+)
+def test_a_pod_that_runs_is_ready_unless_it_says_otherwise(phase: str, said: str | None, ready: bool) -> None:
+    other = PodCondition(type="PodScheduled", status="True")
+    conditions = (other,) if said is None else (other, PodCondition(type="Ready", status=said))
+    assert is_ready(Pod(status=PodStatus(phase=phase, conditions=conditions))) is ready
 
 
 def test_binding_says_so_in_spec_and_status() -> None:
