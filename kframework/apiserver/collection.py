@@ -16,7 +16,7 @@ from itertools import takewhile
 
 import msgspec
 
-from kframework.apiserver.documents import Document, Draft
+from kframework.apiserver.documents import Complete, Document, Draft, as_it_is
 from kframework.cluster import refusals
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.shelf import HISTORY, Change
@@ -41,12 +41,17 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Collection:
-    """The documents of a kind, by namespace and name; it follows the cluster from the moment it is made."""
+    """The documents of a kind, by namespace and name; it follows the cluster from the moment it is made.
 
-    def __init__(self, kind: Kind[ApiObject], cluster: MemoryCluster) -> None:
+    `complete` adds to each what the cluster itself does not know of.
+    """
+
+    def __init__(self, kind: Kind[ApiObject], cluster: MemoryCluster, complete: Complete = as_it_is) -> None:
         self.kind = kind
         self._cluster = cluster
-        self._current = {document.key: document for document in map(Document.of, cluster.objects(kind.struct))}
+        self._complete = complete
+        found = (complete(Document.of(subject)) for subject in cluster.objects(kind.struct))
+        self._current = {document.key: document for document in found}
         self._keys = sorted(self._current)
         self._draft: Draft | None = None  # what is being written by a client of the API
         self._history: deque[Written] = deque(maxlen=HISTORY)
@@ -145,7 +150,7 @@ class Collection:
 
     def _shown(self, old: Document | None, new: ApiObject) -> Document:
         draft = self._draft or (Draft(old.subject, old.data) if old is not None else None)
-        return draft.then(new) if draft is not None else Document.of(new)
+        return self._complete(draft.then(new) if draft is not None else Document.of(new))
 
     def __repr__(self) -> str:
         return f"<Collection of {len(self._current)} {self.kind.plural}>"

@@ -17,7 +17,7 @@ from msgspec import structs
 from kframework.objects.codec import encode
 from kframework.objects.meta import ApiObject
 
-__all__ = ["Data", "Document", "Draft", "followed"]
+__all__ = ["Complete", "Data", "Document", "Draft", "as_it_is", "followed"]
 
 #: A JSON object as plain data. It is shared: whoever wants it changed makes another.
 Data = dict[str, object]
@@ -60,6 +60,15 @@ class Document:
 
     def __repr__(self) -> str:
         return f"<Document of {'/'.join(self.key)}>"
+
+
+#: Adds to a document, whenever it has changed, what follows from the rest.
+Complete = Callable[[Document], Document]
+
+
+def as_it_is(document: Document) -> Document:
+    """Add nothing to a document."""
+    return document
 
 
 class Draft(NamedTuple):

@@ -25,8 +25,6 @@ def pod_cells(pod: _Document, now: float) -> tuple[str, ...]:
         counted = [status for status in begun if text(status, "name") in sidecars] + running
         ready += sum(_is_ready(status) for status in running)
         word = _word_of_containers(pod, running, trouble or _word_of_phase(pod))
-        if not running and _condition(pod, "Ready") == "True":
-            ready = total  # a kubelet that keeps no account of containers, as that of a cluster in memory
     return (
         name(pod),
         f"{ready}/{total}",

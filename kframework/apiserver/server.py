@@ -11,6 +11,7 @@ from contextlib import aclosing, asynccontextmanager
 
 from kframework.apiserver import discovery, openapi
 from kframework.apiserver.calls import Call, Path
+from kframework.apiserver.documents import Complete, as_it_is
 from kframework.apiserver.forms import Form, negotiated
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.served import Resource
@@ -30,10 +31,13 @@ __all__ = ["ApiServer"]
 
 
 class ApiServer:
-    """Serves a cluster in memory as an API server would; every answer is a Response, also that something failed."""
+    """Serves a cluster in memory as an API server would; every answer is a Response, also that something failed.
 
-    def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
-        self._store = Store(cluster, clock)
+    `complete` adds to each document what the cluster does not know of.
+    """
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock, complete: Complete = as_it_is) -> None:
+        self._store = Store(cluster, clock, complete)
 
     def begin(self, request: Request) -> Response | Watch:
         """Answer a request as a whole, or begin the watch that it asks for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,6 +64,22 @@ async def test_a_draft_is_shown_as_it_was_written() -> None:
     memory.remove(Lease, "a", "default")
     assert collected.find(("default", "a")) is None
     assert collected.since(memory.version - 1)[0].old is found
+
+
+async def test_every_document_is_completed() -> None:
+    def counted(document: Document) -> Document:
+        seen = document.data.get("seen", 0)
+        assert isinstance(seen, int)
+        return Document(document.subject, msgspec.json.encode(document.data | {"seen": seen + 1}))
+
+    memory = cluster()
+    memory.add(lease("a"))
+    collected = Collection(kind_of(Lease), memory, counted)
+    memory.put(lease("a", holder="b"))
+    memory.add(lease("b"))
+    written = collected.write(Draft(memory.admit(lease("c")), {"unknown": 1}))
+    assert [document.data["seen"] for document in collected.at(memory.version)] == [2, 1, 1]
+    assert (written.data["unknown"], written.data["seen"]) == (1, 1)
 
 
 async def test_a_version_that_is_forgotten_or_of_another_server() -> None:

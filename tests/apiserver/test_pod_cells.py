@@ -53,7 +53,7 @@ def pod(phase: str = "Running", *statuses: Document, init: tuple[Document, ...] 
         (pod("Pending", conditions=[GATED]), "0/2", "SchedulingGated", "0"),
         (pod("Running", container()), "1/2", "Running", "0"),
         (pod("Running"), "0/2", "Running", "0"),
-        (pod("Running", conditions=[READY]), "2/2", "Running", "0"),
+        (pod("Running", conditions=[READY]), "0/2", "Running", "0"),
         (pod("Running", container(), init=(sidecar(),)), "2/2", "Running", "0"),
         (pod("Failed", reason="Evicted"), "0/2", "Evicted", "0"),
         (pod("Pending", container(waits("ImagePullBackOff"))), "0/2", "ImagePullBackOff", "0"),

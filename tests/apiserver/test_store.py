@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kframework.apiserver.custom import CustomResourceDefinition
+from kframework.apiserver.documents import as_it_is
 from kframework.apiserver.store import Store
 from kframework.clock import SystemClock
 from kframework.cluster.memory import MemoryCluster
@@ -11,7 +12,7 @@ from kframework.objects.codec import convert
 
 
 def store() -> Store:
-    return Store(MemoryCluster(SystemClock()), SystemClock())
+    return Store(MemoryCluster(SystemClock()), SystemClock(), as_it_is)
 
 
 def test_a_collection_is_kept() -> None:
