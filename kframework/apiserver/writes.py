@@ -14,7 +14,7 @@ from kframework.cluster import refusals
 from kframework.cluster.admission import as_request, check_version, named
 from kframework.cluster.memory import MemoryCluster
 from kframework.errors import InputError
-from kframework.objects import Namespace, Node
+from kframework.objects import Namespace, Node, Pod
 from kframework.objects.codec import convert
 from kframework.objects.meta import ApiObject
 
@@ -35,6 +35,8 @@ def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Da
     if namespace:
         cluster.read(Namespace, namespace)
     admitted = named(cluster.admit(as_request(subject)))
+    if isinstance(admitted, Pod) and not admitted.spec.containers:
+        raise refusals.invalid(Pod, admitted.metadata.name, "spec.containers", "Required value")
     data = followed(data, subject, admitted)
     if isinstance(admitted, CustomResourceDefinition):
         data = accepted(data, cluster.timestamp())

@@ -44,7 +44,7 @@ async def test_what_is_created_is_admitted_and_else_as_it_was_written() -> None:
 
 async def test_a_name_that_is_generated() -> None:
     served = Served()
-    created = await served.ask("POST", PODS, {"metadata": {"generateName": "web-"}})
+    created = await served.ask("POST", PODS, pod() | {"metadata": {"generateName": "web-"}})
     assert created["metadata"]["name"].startswith("web-")
     assert len(created["metadata"]["name"]) == len("web-") + 5
 

@@ -6,6 +6,7 @@ import pytest
 
 from kframework.apiserver.writes import of_main, of_status
 from kframework.clock import VirtualTimeLoop
+from kframework.objects import ObjectMeta, Pod
 from tests.apiserver.serving import MERGE, NODES, PODS, Json, Served, node, pod
 
 
@@ -42,6 +43,18 @@ async def test_what_a_client_cannot_say_of_a_new_object() -> None:
     assert told["uid"] != "mine"
     assert (told["generation"], told["creationTimestamp"]) == (1, "2026-01-01T00:00:00Z")
     assert not {"managedFields", "selfLink", "deletionTimestamp"} & told.keys()
+
+
+async def test_a_pod_needs_a_container() -> None:
+    served = Served()
+    specs: list[Json] = [{}, {"containers": []}, {"contaners": [{"name": "c"}]}]
+    for spec in specs:
+        assert await served.refused("POST", PODS, pod() | {"spec": spec}) == (
+            422,
+            "Invalid",
+            'Pod "web" is invalid: spec.containers: Required value',
+        )
+    assert served.cluster.add(Pod(metadata=ObjectMeta(name="bare"))).spec.containers == ()
 
 
 async def test_a_node_is_created_with_its_status() -> None:

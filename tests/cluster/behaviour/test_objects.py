@@ -51,7 +51,7 @@ async def test_what_belongs_to_no_namespace(stage: Stage) -> None:
 
 async def test_no_namespace_means_the_default_one(stage: Stage) -> None:
     client = stage.client
-    created = await client.create(Pod(metadata=ObjectMeta(name="web")))
+    created = await client.create(pod(namespace=""))
     assert created.metadata.namespace == "default"
     assert await client.get(Pod, "web") == await client.update(created) == await client.patch(Pod, "web", {}) == created
     await client.delete(Pod, "web")
@@ -67,7 +67,7 @@ async def test_a_list_is_complete_however_many_pages_it_has(stage: Stage) -> Non
 
 
 async def test_a_name_is_generated(stage: Stage) -> None:
-    generating = Pod(metadata=ObjectMeta(generate_name="web-", namespace="default"))
+    generating = replace(pod(), metadata=ObjectMeta(generate_name="web-", namespace="default"))
     created = [await stage.client.create(generating) for _ in range(3)]
     names = {each.metadata.name for each in created}
     assert len(names) == 3
@@ -90,7 +90,7 @@ async def test_a_client_cannot_say_what_is_the_servers_to_say(stage: Stage) -> N
         deletion_timestamp="2001-01-01T00:00:00Z",
         deletion_grace_period_seconds=1,
     )
-    created = await stage.client.create(Pod(metadata=metadata, status=PodStatus(phase="Running")))
+    created = await stage.client.create(replace(pod(), metadata=metadata, status=PodStatus(phase="Running")))
     assert (created.status.phase, created.metadata.generation) == ("Pending", 1)
     assert created.metadata.deletion_timestamp is None and created.metadata.deletion_grace_period_seconds is None
     assert created.metadata.uid != "forged"

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from kframework import __version__
 from kframework.apiserver.in_process import InProcess
@@ -21,7 +22,7 @@ from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import Transport
 from kframework.errors import ClusterError
-from kframework.objects import ApiObject, Lease, LeaseSpec, Node, NodeStatus, ObjectMeta, Pod, PodSpec
+from kframework.objects import ApiObject, Container, Lease, LeaseSpec, Node, NodeStatus, ObjectMeta, Pod, PodSpec
 from kframework.state.inbox import Changed, Gone, Message, Synced
 
 #: How long anything may take that takes milliseconds, in seconds; on virtual time it is over at once.
@@ -131,7 +132,8 @@ WAYS: Mapping[str, Callable[[], AbstractAsyncContextManager[Stage]]] = {
 
 
 def pod(name: str = "web", *, namespace: str = "default", **spec: object) -> Pod:
-    return Pod(metadata=ObjectMeta(name=name, namespace=namespace), spec=PodSpec(**spec))  # type: ignore[arg-type]
+    one_container = PodSpec(containers=(Container(name="main"),))
+    return Pod(metadata=ObjectMeta(name=name, namespace=namespace), spec=replace(one_container, **spec))
 
 
 def node(name: str = "n1", **labels: str) -> Node:
