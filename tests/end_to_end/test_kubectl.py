@@ -36,7 +36,7 @@ def node(name: str, cpu: str = "2") -> Document:
 
 def pod(name: str, cpu: str = "1", labels: dict[str, str] | None = None, **spec: object) -> Document:
     container = {"name": "main", "image": "registry.example/app:1", "resources": {"requests": {"cpu": cpu}}}
-    metadata = {"name": name, "labels": labels or {}}
+    metadata = {"name": name} | ({"labels": labels} if labels else {})
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
 
 
@@ -170,6 +170,29 @@ def test_whoever_matters_more_gets_the_room(kubectl: Kubectl) -> None:
     assert ["Normal", "Scheduled", "default-scheduler", "Successfully assigned default/vip to n1"] in events_of(
         kubectl, "vip"
     )
+
+
+def test_what_kubelets_and_controllers_would_do_is_done(kubectl: Kubectl) -> None:
+    budget = "create poddisruptionbudget web --selector=app=web --max-unavailable=1"
+    kubectl(*budget.split())
+    bare: Document = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "status": {"capacity": {"pods": "10"}},
+    }
+    pods = [pod(name, "0", labels={"app": "web"}, terminationGracePeriodSeconds=1) for name in ("a", "b")]
+    given(kubectl, "create", bare, *pods)
+    kubectl("wait", "--for=condition=Ready", "node/n1", "pod/a", "pod/b", "--timeout=40s")
+    row = kubectl("get", "pod", "a", "--no-headers", "-o", "wide").split()
+    assert (row[1:3], row[5].split(".")[0]) == (["1/1", "Running"], "10")
+    described = [line.split() for line in kubectl("describe", "pod", "a").splitlines()]
+    assert ["State:", "Running"] in described and ["IP:", row[5]] in described
+    until(lambda: kubectl("get", "pdb", "web", "--no-headers").split()[3] == "1")
+    evicted = kubectl("drain", "n1", "--force")
+    assert "pod/a evicted" in evicted and "pod/b evicted" in evicted
+    empty = kubectl.run("create", "-f", "-", stdin=json.dumps(pod("none", containers=[])))
+    assert empty.returncode == 1 and "spec.containers: Required value" in empty.stderr
 
 
 def test_a_node_is_drained_and_a_namespace_deleted(kubectl: Kubectl) -> None:
