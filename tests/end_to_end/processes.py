@@ -62,6 +62,11 @@ class Running:
         assert line, f"{self} did not say {words!r}, but {self._lines}"
         return line
 
+    def said(self, words: str) -> bool:
+        """Tell whether there was a line with these words in it."""
+        with self._grown:
+            return bool(self._line(words))
+
     def stop(self) -> int:
         """Ask it to end, as an operator would, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)

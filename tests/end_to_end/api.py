@@ -1,0 +1,137 @@
+"""The API of a fake cluster over plain HTTP, as a test asks it, follows it, and listens in on those who write to it."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from tests.end_to_end.processes import DEADLINE
+
+__all__ = ["Api", "Followed", "Tapped", "tapped"]
+
+#: A JSON document of the API.
+Json = dict[str, Any]
+
+_LINE = re.compile(rb"(GET|POST|PUT|PATCH|DELETE) (\S+) HTTP/1\.1\r\n")
+
+
+class Api:
+    """The API server that a kubeconfig names."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        server = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        self.address: str = urlsplit(server).netloc
+
+    def create(self, path: str, *objects: Json) -> None:
+        """Create objects."""
+        connection = HTTPConnection(self.address, timeout=DEADLINE)
+        for each in objects:
+            connection.request("POST", path, json.dumps(each), {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            answer = response.read()
+            assert response.status == 201, answer
+        connection.close()
+
+    def follow(self, path: str) -> Followed:
+        """Follow a collection."""
+        return Followed(self.address, path)
+
+
+class Followed:
+    """Every version of the objects of a collection, in order, as a watch from the start tells them."""
+
+    def __init__(self, address: str, path: str) -> None:
+        self.versions: list[Json] = []
+        self._grown = threading.Condition()
+        self._connection = HTTPConnection(address, timeout=None)
+        self._connection.request("GET", f"{path}?watch=true")
+        self._reader = threading.Thread(target=self._read)
+
+    def __enter__(self) -> Followed:
+        self._reader.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._connection.sock is not None
+        with suppress(OSError):  # the server has gone before
+            self._connection.sock.shutdown(socket.SHUT_RDWR)
+        self._reader.join()
+        self._connection.close()
+
+    def until(self, happened: Callable[[list[Json]], object]) -> None:
+        """Wait until the versions so far say that something has happened."""
+        with self._grown:
+            assert self._grown.wait_for(lambda: happened(self.versions), DEADLINE), self.versions[-3:]
+
+    def _read(self) -> None:
+        with self._connection.getresponse() as lines:
+            for line in lines:
+                with self._grown:
+                    self.versions.append(json.loads(line)["object"])
+                    self._grown.notify_all()
+
+
+class Tapped:
+    """A way to an API server on which all requests are noted, as method and path."""
+
+    def __init__(self, address: str, listener: socket.socket) -> None:
+        self.requests: list[tuple[str, str]] = []
+        self.address: str = "{}:{}".format(*listener.getsockname())
+        host, _, port = address.partition(":")
+        self._server = host, int(port)
+        self._listener = listener
+
+    def serve(self) -> None:
+        """Pass everything on, both ways, until the listener is closed."""
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._server)
+                threading.Thread(target=self._pass_on, args=(client, server, self._note), daemon=True).start()
+                threading.Thread(target=self._pass_on, args=(server, client, lambda piece: None), daemon=True).start()
+
+    def writes(self) -> list[str]:
+        """List the requests so far that bind or change pods."""
+        return [f"{method} {path}" for method, path in self.requests if method != "GET" and "/pods/" in path]
+
+    def _note(self, piece: bytes) -> None:
+        self.requests += [(method.decode(), path.decode()) for method, path in _LINE.findall(piece)]
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, note: Callable[[bytes], None]) -> None:
+        with suppress(OSError):
+            while piece := source.recv(1 << 16):
+                note(piece)
+                target.sendall(piece)
+        for each in (source, target):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+
+@contextmanager
+def tapped(kubeconfig: Path, copy: Path) -> Iterator[Tapped]:
+    """Tap the way to the API server of a kubeconfig; the copy leads over the tap."""
+    address = Api(kubeconfig).address
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        tap = Tapped(address, listener)
+        copy.write_text(kubeconfig.read_text().replace(address, tap.address))
+        server = threading.Thread(target=tap.serve)
+        server.start()
+        try:
+            yield tap
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            server.join()
