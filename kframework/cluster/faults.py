@@ -66,8 +66,8 @@ class FaultyTransport:
         self._clock = clock
         self._restarts = 0
         self._back_at = -math.inf
-        #: What waits for the next line of each watch.
-        self._waiting: set[asyncio.Timeout] = set()
+        #: What waits for the next line of each watch, in order: a set of them would have none.
+        self._waiting: dict[asyncio.Timeout, None] = {}
 
     def restart(self, seconds: float) -> None:
         """Restart the server: all connections break now, and for so many seconds there are no new ones."""
@@ -164,7 +164,7 @@ class FaultyTransport:
         """Return the next line, None if there is none."""
         try:
             async with asyncio.timeout(None) as limit:
-                self._waiting.add(limit)
+                self._waiting[limit] = None
                 return await anext(lines, None)
         except TimeoutError:
             if not limit.expired():
@@ -172,7 +172,7 @@ class FaultyTransport:
             self.counts["connection closed"] += 1
             raise _broken("the connection was closed") from None
         finally:
-            self._waiting.discard(limit)
+            self._waiting.pop(limit, None)
 
     # -- chance ----------------------------------------------------------------------------------------------------
 

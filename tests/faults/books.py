@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
+from kframework.cluster import Cluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.shelf import Change
 from kframework.cluster.transitions import has_ended
@@ -137,17 +138,20 @@ def leftovers(scheduler: Scheduler, books: EngineBooks) -> Iterator[str]:
         yield f"{len(engine.cluster.statements)} statements are open"
 
 
-def untruths(scheduler: Scheduler, cluster: MemoryCluster) -> Iterator[str]:
+async def untruths(scheduler: Scheduler, cluster: Cluster) -> list[str]:
     """Compare every table of the scheduler with what the API says; name what differs."""
-    pods = [pod for pod in cluster.objects(Pod) if not has_ended(pod)]
-    yield from _of_nodes(scheduler.engine.cluster, cluster.objects(Node), [pod for pod in pods if pod.spec.node_name])
-    yield from _of_pending(scheduler.engine, {pod.metadata.uid: pod for pod in pods if not pod.spec.node_name})
+    pods = [pod for pod in await cluster.list(Pod) if not has_ended(pod)]
+    found = [
+        *_of_nodes(scheduler.engine.cluster, await cluster.list(Node), [pod for pod in pods if pod.spec.node_name]),
+        *_of_pending(scheduler.engine, {pod.metadata.uid: pod for pod in pods if not pod.spec.node_name}),
+    ]
     for kind in scheduler.kinds:
         if kind not in (Pod, Node):
-            stored = {(each.metadata.namespace, each.metadata.name): each for each in cluster.objects(kind)}
+            stored = {(each.metadata.namespace, each.metadata.name): each for each in await cluster.list(kind)}
             store = scheduler.engine.cluster.objects(kind)
             known = {(each.metadata.namespace, each.metadata.name): each for each in store}
-            yield from _differences(kind.__name__, known, stored)
+            found += _differences(kind.__name__, known, stored)
+    return found
 
 
 def _of_nodes(state: ClusterState, nodes: list[Node], assigned: list[Pod]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 
@@ -47,24 +48,26 @@ def made_nodes(count: int) -> list[Node]:
 class World:
     """Makes so many pods, and lets a hundred other things happen meanwhile."""
 
-    def __init__(self, cluster: MemoryCluster, clock: Clock, random: Random, nodes: int, pods: int) -> None:
+    def __init__(
+        self, cluster: MemoryCluster, clock: Clock, random: Random, nodes: int, pods: int, pause: float
+    ) -> None:
         self._cluster = cluster
         self._clock = clock
         self._random = random
         self._nodes = made_nodes(nodes)
         self._pods = pods
+        self._pause = pause / nodes
         self._made = 0
-        self.deleted_pods = self.deleted_nodes = 0
+        self.deleted: Counter[str] = Counter()
         for node in self._nodes:
             cluster.add(node)
         cluster.add(storage_class("made", "example.com/csi"))
 
     async def run(self) -> None:
-        """Let things happen until all pods are made; about one pod a second per three nodes."""
-        pause = 3.0 / len(self._nodes)
+        """Let things happen until all pods are made."""
         swept = self._clock.now()
         while self._made < self._pods:
-            await asyncio.sleep(self._random.expovariate(1 / pause))
+            await asyncio.sleep(self._random.expovariate(1 / self._pause))
             self._happen()
             if self._clock.now() - swept > 30.0:
                 swept = self._clock.now()
@@ -75,10 +78,10 @@ class World:
     def _happen(self) -> None:
         happenings: list[tuple[Callable[[], None], float]] = [
             (self._make_pod, 1.0),
-            (self._make_burst, 0.01),
+            (self._make_burst, 0.006),
             (self._delete_pod, 0.08),
-            (self._delete_node, 0.002),
-            (self._restore_node, 0.003),
+            (self._delete_node, 0.005),
+            (self._restore_node, 0.008),
             (self._change_node, 0.02),
             (self._change_pod, 0.03),
         ]
@@ -101,7 +104,9 @@ class World:
             cpu=random.choice(["250m", "500m", "1", "1", "2", "3"]),
             labels={"app": app},
             priority=random.choice([0, 0, 0, 0, 10, 100]),
-            annotations={RUN_SECONDS: str(random.randint(1, 45))} if random.random() < 0.97 else {},
+            annotations={
+                RUN_SECONDS: str(random.randint(60, 200) if random.random() < 0.08 else random.randint(1, 30))
+            },
             volumes=mounted(f"claim-{self._made}") if shape < 0.05 else (),
             topology_spread=[_spread(app)] if 0.05 < shape < 0.1 else (),
             affinity=_apart(app) if 0.1 < shape < 0.13 else None,
@@ -118,7 +123,7 @@ class World:
             metadata = self._random.choice(pods).metadata
             grace = self._random.choice([0, 0, 1, None])
             self._cluster.remove(Pod, metadata.name, metadata.namespace, grace=grace)
-            self.deleted_pods += 1
+            self.deleted["pods"] += 1
 
     def _change_pod(self) -> None:
         pods = [pod for pod in self._cluster.objects(Pod) if not has_ended(pod)]
@@ -134,7 +139,7 @@ class World:
         if len(nodes) > 1:
             name = self._random.choice(nodes).metadata.name
             self._cluster.remove(Node, name)
-            self.deleted_nodes += 1
+            self.deleted["nodes"] += 1
             asyncio.get_running_loop().call_later(self._random.uniform(0.0, COLLECTED), self._collect, name)
 
     def _collect(self, name: str) -> None:

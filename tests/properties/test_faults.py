@@ -1,0 +1,89 @@
+"""Whole runs over an API that faults befall: what must hold in the end does, and a run in which it does not replays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kframework.cluster.faults import Rates
+from kframework.cluster.reflector import Reflector
+from kframework.effects import Reservation
+from kframework.pod_engine import PodEngine
+from kframework.queue import SchedulingQueue
+from kframework.replaying import replay
+from kframework.state.cluster import ClusterState
+from tests.faults.run import PLUGINS, Report, Shape, run
+
+RUNS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) // 5, 1)
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_what_holds_whatever_befalls_the_api(seed: int, tmp_path: Path) -> None:
+    report = run(seed, Shape(), tmp_path)
+    assert not report.complaints, str(report)
+    assert report.faults.total() > 10 and report.bindings > 40
+
+
+def test_without_faults_there_are_none(tmp_path: Path) -> None:
+    report = run(0, Shape(rates=Rates()), tmp_path)
+    assert not report.complaints, str(report)
+    assert not report.faults
+
+
+# -- planted faults are found ------------------------------------------------------------------------------------------
+
+
+def hasty(self: PodEngine, reservation: Reservation) -> None:
+    launch(self, reservation)
+    self.cluster.forget(reservation.pod.uid)
+
+
+launch = PodEngine.launch
+
+
+def deaf(self: Reflector, key: tuple[str, str], last: object = None) -> None:  # type: ignore[type-arg]  # of any kind
+    self._known.pop(key, None)
+
+
+def never_forgotten(self: ClusterState, uid: str) -> None:
+    return None
+
+
+def never_done(self: SchedulingQueue, uid: str) -> bool:
+    return False
+
+
+def never_put_back(self: PodEngine, queued: object, status: object, nominated: object) -> None:
+    self.queue.done(queued.pod.uid)  # type: ignore[attr-defined]  # a QueuedPod
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "planted", "complaint"),
+    [
+        (PodEngine, "launch", hasty, "is overcommitted by"),
+        (Reflector, "_drop", deaf, "is not there, but the scheduler has"),
+        (ClusterState, "forget", never_forgotten, "is assumed and neither confirmed nor forgotten"),
+        (SchedulingQueue, "done", never_done, "was popped and is not done"),
+        (PodEngine, "failed", never_put_back, "pod in the queue"),
+    ],
+)
+def test_a_planted_fault_is_found_and_its_run_replays(
+    owner: type,
+    name: str,
+    planted: Callable[..., object],
+    complaint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(owner, name, planted)
+    report = next((report for report in runs(tmp_path) if complaint in str(report)), None)
+    assert report is not None, "nobody noticed"
+    assert f"seed {report.seed} fails; its inbox is in {report.recording}" in str(report)
+    assert replay(report.recording, PLUGINS).difference is None
+
+
+def runs(folder: Path) -> Iterator[Report]:
+    return (run(seed, Shape(pause=3.0), folder) for seed in range(5))
