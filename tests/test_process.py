@@ -26,6 +26,8 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.config import Configuration, default_configuration, parse
 from kframework.decision import Binding, Decision, Result
 from kframework.endpoints import Listener
+from kframework.errors import ClusterError
+from kframework.gate import Gate
 from kframework.objects import ApiObject, Event, Lease, Pod
 from kframework.process import COLLECTING, COLLECTING_ALL, Collector, Journal, LeadershipLost, Process, signals
 from kframework.scheduler import Scheduler
@@ -213,11 +215,11 @@ delayCacheUntilActive: %s
 """
 
 
-def elected(work: Callable[[Stage], Awaitable[None]], *, held: bool, delay: bool = False) -> Stage:
+def elected(work: Callable[[Stage], Awaitable[None]], *, held: bool, delay: bool = False, **parts: Any) -> Stage:
     """Do the work beside a process that needs a lease, which another one holds at first or nobody."""
 
     async def main() -> Stage:
-        stage = Stage(parse(SWIFT % str(delay).lower()))
+        stage = Stage(parse(SWIFT % str(delay).lower()), **parts)
         stage.process._elect = stage.elect
         if held:
             hold(stage)
@@ -244,9 +246,13 @@ def holder(stage: Stage) -> str | None:
 def test_a_leader_schedules_and_gives_the_lease_up_when_it_ends() -> None:
     async def work(stage: Stage) -> None:
         await stage.until(lambda: stage.node)
+        gate.check()
         stage.process.stop()
 
-    stage = elected(work, held=False)
+    gate = Gate()
+    stage = elected(work, held=False, gate=gate)
+    with pytest.raises(ClusterError, match="writes nothing any more"):
+        gate.check()
     assert set(stage.lines[:-1]) == {"waiting for the lease kube-system/kube-scheduler", "leading as me", IN_STEP}
     assert stage.lines[-1] == EXITING
     assert holder(stage) == ""

@@ -22,7 +22,8 @@ from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.config import default_configuration, parse
 from kframework.decision import Binding, Decision
-from kframework.objects import Event, Lease, Pod
+from kframework.errors import ClusterError
+from kframework.objects import Event, Lease, ObjectMeta, Pod
 from kframework.process import Process
 from kframework.registry import Registry
 from kframework.run import EmbeddedServer, RealServer, dry, process, without_binding
@@ -129,6 +130,24 @@ def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None
     asyncio.run(main())
     assert until.nodes == {"default/pod": "a"}
     assert any(line.startswith("leading as ") for line in told)
+
+
+def test_what_a_scheduler_writes_must_pass_the_gate_but_not_what_its_election_does() -> None:
+    places = list[Path]()
+
+    async def main() -> None:
+        clock, configuration = SystemClock(), default_configuration()
+        async with fake_api.running([make_node("a"), make_pod()], clock, Publication(), places.append):
+            real = RealServer(Connection(kubeconfig=str(places[0])), configuration, clock)
+            async with real.schedule() as scheduling, real.elect() as electing:
+                real.gate.close()
+                pod = await scheduling.get(Pod, "pod", "default")
+                with pytest.raises(ClusterError, match="writes nothing any more"):
+                    await scheduling.bind("default", "pod", pod.metadata.uid, "a")
+                await electing.create(Lease(metadata=ObjectMeta(name="mine", namespace="kube-system")))
+                assert await scheduling.get(Pod, "pod", "default") == pod
+
+    asyncio.run(main())
 
 
 def test_what_happens_is_logged_when_it_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""The in-memory cluster is a sibling of the real one: the Protocol says the same about both."""
+"""The siblings of a real cluster are asked as it is: the Protocol says the same about all."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import inspect
 import pytest
 
 from kframework.cluster import Cluster
+from kframework.cluster.dry_run import DryRunCluster
+from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.memory import MemoryCluster
 
 VERBS = [name for name, member in vars(Cluster).items() if inspect.iscoroutinefunction(member)]
 
 
-@pytest.mark.parametrize("sibling", [MemoryCluster])
+@pytest.mark.parametrize("sibling", [MemoryCluster, KubeCluster, DryRunCluster])
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_sibling_takes_the_same_arguments(sibling: type, verb: str) -> None:
     asked, given = (inspect.signature(getattr(owner, verb)).parameters for owner in (Cluster, sibling))
