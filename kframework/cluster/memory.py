@@ -139,7 +139,7 @@ class MemoryCluster:
         return old if new == old else self.write(new)
 
     def merge(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        """Merge changes into an object, its status as well; ClusterError 400 for what does not fit, else as `replace`."""
+        """Merge changes into an object, its status too; ClusterError 400 for what does not fit, else as `replace`."""
         return self.replace(_patched(self.read(kind, name, namespace), patch))
 
     def amend(self, subject: T) -> T:

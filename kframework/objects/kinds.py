@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import msgspec
 
@@ -101,7 +101,7 @@ def foreign_kind(api_version: str, name: str, plural: str, *, namespaced: bool) 
 
     `kind_of` finds it, `kind_named` does not: a plugin that reads more may still declare it.
     """
-    struct = msgspec.defstruct(name, [], bases=(ApiObject,), frozen=True, kw_only=True)
+    struct = cast("type[ApiObject]", msgspec.defstruct(name, [], bases=(ApiObject,), frozen=True, kw_only=True))
     made: Kind[ApiObject] = Kind(name, api_version, plural, namespaced, struct)
     _BY_STRUCT[struct] = made
     return made

@@ -105,7 +105,6 @@ def test_what_a_node_has_can_be_patched() -> None:
     assert scenario.run().node_of("web") == "a"
 
 
-
 def test_things_happen_when_they_are_to() -> None:
     scenario = Scenario(nodes=[make_node("a")], pods=[make_pod("early"), make_pod("other", namespace="team")])
     scenario.at(9.0, create(make_pod("late")))
