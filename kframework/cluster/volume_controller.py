@@ -58,7 +58,7 @@ __all__ = ["VolumeController"]
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _HOSTNAME = "kubernetes.io/hostname"
-_KINDS = (Pod, PersistentVolume, PersistentVolumeClaim, StorageClass)
+_KINDS = (Pod, Node, PersistentVolume, PersistentVolumeClaim, StorageClass)
 
 #: Namespace and name.
 Key = tuple[str, str]
@@ -80,7 +80,7 @@ class VolumeController:
         self._pods: dict[str, Pod] = {}
         self._fresh: dict[str, None] = {}
         self._claims: dict[Key, None] = {}
-        self._unserved: dict[Key, None] = {}  # claims that were looked at, and that a volume or a class may help
+        self._unserved: dict[Key, None] = {}  # claims that were looked at, and that a volume, a class or a node may help
         self._free: dict[str, None] = {}  # volumes that are kept for no claim
         self._kept: dict[Key, dict[str, None]] = {}  # volumes by the claim for which they are kept
 
@@ -115,6 +115,8 @@ class VolumeController:
             case PersistentVolumeClaim() as claim:
                 self._claims[_key(claim)] = None
             case StorageClass():
+                self._claims |= self._unserved
+            case Node() if old is None:
                 self._claims |= self._unserved
             case _:
                 return
@@ -179,7 +181,7 @@ class VolumeController:
             self._cluster.replace(replace(volume, status=PersistentVolumeStatus(phase="Available")))
 
     def _serve(self, claim: PersistentVolumeClaim) -> bool:
-        """Bind a claim, or make a volume for it; False if that takes another volume or class."""
+        """Bind a claim, or make a volume for it; False if that takes another volume, class or node."""
         claim = self._with_class(claim)
         storage_class = self._cluster.find(StorageClass, claim_class(claim))
         waits = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER

@@ -183,6 +183,14 @@ async def test_a_volume_is_made_where_the_scheduler_says() -> None:
         assert found is not None and found.spec.node_affinity == affinity(near(HOSTNAME, "n"))
 
 
+async def test_the_node_that_was_selected_may_come_late() -> None:
+    async with running(claim(of="later", selected="n"), LATER) as cluster:
+        assert volume_of(cluster) is None
+        cluster.add(make_node("n"))
+        await asyncio.sleep(0.1)
+        assert volume_of(cluster) is not None
+
+
 async def selected(cluster: MemoryCluster, node: str) -> None:
     patch = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}}
     await cluster.patch(PersistentVolumeClaim, "data", patch, "default")
