@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from kframework.apiserver.local import LocalCluster
 from kframework.apiserver.published import Publication, published
 from kframework.apiserver.server import ApiServer
 from kframework.clock import Clock, SystemClock
-from kframework.objects import ApiObject
+from kframework.objects.manifest import Manifest
 from kframework.process import signals
 
 __all__ = ["running", "serve"]
@@ -21,10 +21,10 @@ __all__ = ["running", "serve"]
 
 @asynccontextmanager
 async def running(
-    objects: Iterable[ApiObject], clock: Clock, publication: Publication, say_where: Callable[[Path], None]
+    manifest: Manifest, clock: Clock, publication: Publication, say_where: Callable[[Path], None]
 ) -> AsyncIterator[ApiServer]:
-    """Keep a cluster of these objects going meanwhile, and say where its kubeconfig is; ConfigError if it cannot be."""
-    local = LocalCluster(clock, objects)
+    """Keep a cluster of these files going meanwhile, and say where its kubeconfig is; ConfigError if it cannot be."""
+    local = LocalCluster(clock, manifest)
     async with published(local.server, publication) as kubeconfig, anyio.create_task_group() as tasks:
         tasks.start_soon(local.run)
         say_where(kubeconfig)
@@ -32,9 +32,9 @@ async def running(
         tasks.cancel_scope.cancel()
 
 
-async def serve(objects: Iterable[ApiObject], publication: Publication, say_where: Callable[[Path], None]) -> None:
+async def serve(manifest: Manifest, publication: Publication, say_where: Callable[[Path], None]) -> None:
     """Keep a cluster going until SIGTERM or SIGINT."""
     over = asyncio.Event()
     with signals(over.set):
-        async with running(objects, SystemClock(), publication, say_where):
+        async with running(manifest, SystemClock(), publication, say_where):
             await over.wait()

@@ -27,7 +27,8 @@ from kframework.endpoints import Listener
 from kframework.flow_control import FlowControl
 from kframework.gate import Gate, GatedTransport
 from kframework.lease import new_identity
-from kframework.objects import ApiObject, Event
+from kframework.objects import Event
+from kframework.objects.manifest import Manifest
 from kframework.process import Connect, Journal, Process
 from kframework.scheduler import Observer
 from kframework.seeds import Seeds
@@ -93,12 +94,12 @@ class EmbeddedServer:
 
     def __init__(
         self,
-        objects: Iterable[ApiObject],
+        manifest: Manifest,
         clock: Clock,
         publication: Publication,
         say_where: Callable[[Path], None],
     ) -> None:
-        self._objects = objects
+        self._manifest = manifest
         self._clock = clock
         self._publication = publication
         self._say_where = say_where
@@ -107,7 +108,7 @@ class EmbeddedServer:
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
         """Start the server, and open the scheduler's client."""
-        async with fake_api.running(self._objects, self._clock, self._publication, self._say_where) as server:
+        async with fake_api.running(self._manifest, self._clock, self._publication, self._say_where) as server:
             yield KubeCluster(InProcess(server), self._clock, random=_chance())
 
 

@@ -17,6 +17,7 @@ from kframework.errors import ConfigError
 from kframework.fake_api import running, serve
 from kframework.objects import Pod, kind_of
 from kframework.objects.codec import decode
+from kframework.objects.manifest import Manifest
 from kframework.testing import make_node, make_pod
 
 
@@ -26,7 +27,7 @@ def test_pods_run_while_it_is_kept_going() -> None:
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         pod = make_pod(node_name="a", annotations={"kframework.dev/run-seconds": "60"})
-        async with running([make_node("a"), pod], clock, Publication(), places.append) as server:
+        async with running(Manifest([make_node("a"), pod]), clock, Publication(), places.append) as server:
             assert places[0].exists()
             await asyncio.sleep(59.0)
             assert await phase(InProcess(server)) == "Running"
@@ -49,10 +50,10 @@ def test_a_signal_ends_it() -> None:
         places.append(kubeconfig)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    asyncio.run(serve([], Publication(), say_where))
+    asyncio.run(serve(Manifest(), Publication(), say_where))
     assert not places[0].exists()
 
 
 def test_where_it_cannot_be_reached_it_does_not_begin() -> None:
     with pytest.raises(ConfigError, match="cannot listen on"):
-        asyncio.run(serve([], Publication(bind_address="192.0.2.1"), lambda kubeconfig: None))
+        asyncio.run(serve(Manifest(), Publication(bind_address="192.0.2.1"), lambda kubeconfig: None))

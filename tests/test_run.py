@@ -24,6 +24,7 @@ from kframework.config import default_configuration, parse
 from kframework.decision import Binding, Decision
 from kframework.errors import ClusterError
 from kframework.objects import Event, Lease, ObjectMeta, Pod
+from kframework.objects.manifest import Manifest
 from kframework.process import Process
 from kframework.registry import Registry
 from kframework.run import EmbeddedServer, RealServer, dry, process, without_binding
@@ -102,7 +103,9 @@ def test_an_embedded_server_is_scheduled_on() -> None:
 
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
-        server = EmbeddedServer([make_node("a"), make_pod(), make_pod("two")], clock, Publication(), places.append)
+        server = EmbeddedServer(
+            Manifest([make_node("a"), make_pod(), make_pod("two")]), clock, Publication(), places.append
+        )
         until.process = process(default_configuration(), server, clock, observers=[until])
         await until.process.run()
 
@@ -116,7 +119,9 @@ def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None
 
     async def main() -> None:
         clock, configuration = SystemClock(), default_configuration()
-        async with fake_api.running([make_node("a"), make_pod()], clock, Publication(), places.append) as server:
+        async with fake_api.running(
+            Manifest([make_node("a"), make_pod()]), clock, Publication(), places.append
+        ) as server:
             connection = Connection(kubeconfig=str(places[0]))
             real = RealServer(connection, configuration, clock)
             until.process = process(configuration, real, clock, observers=[until], tell=told.append)
@@ -137,7 +142,7 @@ def test_what_a_scheduler_writes_must_pass_the_gate_but_not_what_its_election_do
 
     async def main() -> None:
         clock, configuration = SystemClock(), default_configuration()
-        async with fake_api.running([make_node("a"), make_pod()], clock, Publication(), places.append):
+        async with fake_api.running(Manifest([make_node("a"), make_pod()]), clock, Publication(), places.append):
             real = RealServer(Connection(kubeconfig=str(places[0])), configuration, clock)
             async with real.schedule() as scheduling, real.elect() as electing:
                 real.gate.close()
@@ -155,7 +160,7 @@ def test_what_happens_is_logged_when_it_is_asked_for(caplog: pytest.LogCaptureFi
 
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
-        server = EmbeddedServer([make_node("a"), make_pod()], clock, Publication(), lambda kubeconfig: None)
+        server = EmbeddedServer(Manifest([make_node("a"), make_pod()]), clock, Publication(), lambda kubeconfig: None)
         until.process = process(default_configuration(), server, clock, observers=[until])
         await until.process.run()
 

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import cast
 
 import anyio
 
+from kframework.apiserver.documents import Data, Document, Draft
+from kframework.apiserver.plain_data import mapping
 from kframework.apiserver.reports import reported
 from kframework.apiserver.server import ApiServer
+from kframework.apiserver.writes import NOT_KEPT
 from kframework.clock import Clock
 from kframework.cluster.disruption_controller import DisruptionController
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
+from kframework.objects import kind_of
+from kframework.objects.codec import without_nulls
+from kframework.objects.manifest import Manifest
 from kframework.objects.meta import ApiObject
 
 __all__ = ["LocalCluster"]
 
 
 class LocalCluster:
-    """What a fake API needs to look alive: pods run and end, claims get volumes, budgets count; `run` does it."""
+    """What a fake API needs to look alive: pods run and end, claims get volumes, budgets count; `run` does it.
 
-    def __init__(self, clock: Clock, objects: Iterable[ApiObject] = ()) -> None:
-        self.memory: MemoryCluster = MemoryCluster(clock, objects)
-        self.server: ApiServer = ApiServer(self.memory, clock, reported)
+    Of the objects of files it shows what stands there, also what no scheduler reads.
+    """
+
+    def __init__(self, clock: Clock, manifest: Manifest) -> None:
+        self.memory: MemoryCluster = MemoryCluster(clock, manifest.objects)
+        written = map(Draft, manifest.objects, map(_kept, manifest.written))
+        self._written = {_key(draft.subject): draft for draft in written}
+        self.server: ApiServer = ApiServer(self.memory, clock, self._complete)
         self._kubelet = Kubelet(self.memory, clock)
         self._volumes = VolumeController(self.memory)
         self._disruptions = DisruptionController(self.memory)
@@ -34,3 +46,20 @@ class LocalCluster:
             tasks.start_soon(self._kubelet.run)
             tasks.start_soon(self._volumes.run)
             tasks.start_soon(self._disruptions.run)
+
+    def _complete(self, document: Document) -> Document:
+        """Add what stands in the file when the object is shown for the first time, and what kubelets report."""
+        draft = self._written.pop(_key(document.subject), None)
+        return reported(document if draft is None else draft.then(document.subject))
+
+
+def _key(subject: ApiObject) -> tuple[type[ApiObject], str, str]:
+    kind, metadata = kind_of(subject), subject.metadata
+    return kind.struct, (metadata.namespace or "default") if kind.namespaced else "", metadata.name
+
+
+def _kept(written: Mapping[str, object]) -> Data:
+    """Leave out what an API server would not keep."""
+    data = cast("Data", without_nulls(written))
+    metadata = {name: value for name, value in mapping(data, "metadata").items() if name not in NOT_KEPT}
+    return data | {"metadata": metadata}

@@ -18,9 +18,10 @@ from kframework.objects import Namespace, Node, Pod
 from kframework.objects.codec import convert
 from kframework.objects.meta import ApiObject
 
-__all__ = ["amended", "check_uid", "created", "of_main", "of_status"]
+__all__ = ["NOT_KEPT", "amended", "check_uid", "created", "of_main", "of_status"]
 
-_NOT_KEPT = ("managedFields", "selfLink")
+#: What of the metadata a client may send and is not stored.
+NOT_KEPT = ("managedFields", "selfLink")
 
 
 # -- creation ------------------------------------------------------------------------------------------------------
@@ -102,7 +103,7 @@ def _stored(resource: Resource, said: Data, namespace: str) -> Data:
     if namespace and metadata.get("namespace", namespace) != namespace:
         why = "the namespace of the provided object does not match the namespace sent on the request"
         raise refusals.bad_request(why)
-    kept = {field: value for field, value in metadata.items() if field not in _NOT_KEPT and value not in ({}, [])}
+    kept = {field: value for field, value in metadata.items() if field not in NOT_KEPT and value not in ({}, [])}
     data["metadata"] = kept | {"namespace": namespace} if namespace else kept
     data = resource.read(data)
     return {**data, "apiVersion": resource.stored.api_version}

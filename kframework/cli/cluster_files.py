@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from kframework.cli.printing import say
 
 if TYPE_CHECKING:
-    from kframework.objects import ApiObject
+    from kframework.objects.manifest import Manifest
 
 __all__ = ["read_cluster"]
 
 
-def read_cluster(filenames: Sequence[str]) -> list[ApiObject]:
+def read_cluster(filenames: Sequence[str]) -> Manifest:
     """Read the objects of cluster files, and say what is passed over."""
     from kframework.objects.manifest import read
 
@@ -23,4 +23,4 @@ def read_cluster(filenames: Sequence[str]) -> list[ApiObject]:
         say("notice", f"passed over, as no scheduler reads them: {names}")
     if any(kind.kind == "KubeSchedulerConfiguration" for kind in manifest.passed_over):
         say("notice", "a KubeSchedulerConfiguration is given with --config")
-    return manifest.objects
+    return manifest

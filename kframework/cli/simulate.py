@@ -69,7 +69,7 @@ def command(
     configuration = _configuration(config, seed)
     warn(configuration)
     load_plugins(configuration, Registry.installed())  # the files may hold objects of kinds that they declare
-    objects = read_cluster(filenames)
+    objects = read_cluster(filenames).objects
     with ExitStack() as closing:
         tracing = _tracing(trace, configuration, closing)
         on_progress = closing.enter_context(_progress(trace))

@@ -80,7 +80,7 @@ class VolumeController:
         self._pods: dict[str, Pod] = {}
         self._fresh: dict[str, None] = {}
         self._claims: dict[Key, None] = {}
-        self._unserved: dict[Key, None] = {}  # claims that were looked at, and that a volume, a class or a node may help
+        self._unserved: dict[Key, None] = {}  # claims that were looked at; a volume, a class or a node may help
         self._free: dict[str, None] = {}  # volumes that are kept for no claim
         self._kept: dict[Key, dict[str, None]] = {}  # volumes by the claim for which they are kept
 

@@ -46,10 +46,15 @@ class PassedOver:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The objects of some files in their order, and the kinds that were passed over."""
+    """The objects of some files in their order, and the kinds that were passed over.
 
-    objects: list[ApiObject]
-    passed_over: list[PassedOver]
+    `written` is the JSON of each object, as it stands in the file: all that a scheduler does not read is there too. It
+    is empty where the objects come from no file.
+    """
+
+    objects: list[ApiObject] = field(default_factory=list)
+    passed_over: list[PassedOver] = field(default_factory=list)
+    written: list[dict[str, object]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,7 @@ class _Reading:
     """What has been read so far."""
 
     objects: list[ApiObject] = field(default_factory=list)
+    written: list[dict[str, object]] = field(default_factory=list)
     places: dict[tuple[str, str, str, str], _Place] = field(default_factory=dict)
     unknown: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -112,6 +118,7 @@ class _Reading:
         found = _object(data, kind, place)
         self._refuse_twice(found, kind, place)
         self.objects.append(found)
+        self.written.append({"apiVersion": api_version, "kind": name, **data})
 
     def _refuse_twice(self, found: ApiObject, kind: Kind[ApiObject], place: _Place) -> None:
         namespace = (found.metadata.namespace or "default") if kind.namespaced else ""
@@ -132,7 +139,7 @@ def read(paths: Iterable[str]) -> Manifest:
             if document is not None:
                 reading.add(document, _Place(source, index, ()), ("", ""))
     passed_over = [PassedOver(api_version, kind, count) for (api_version, kind), count in reading.unknown.items()]
-    return Manifest(reading.objects, passed_over)
+    return Manifest(reading.objects, passed_over, reading.written)
 
 
 def _sources(paths: Iterable[str]) -> Iterator[_Source]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,8 @@ from kframework.objects import (
     Pod,
     StorageClass,
 )
+from kframework.objects.manifest import Manifest
+from kframework.objects.manifest import read as read_files
 from tests.apiserver.serving import PODS, pod, read, request
 
 
@@ -33,7 +36,7 @@ async def test_pods_run_and_claims_get_volumes() -> None:
             metadata=ObjectMeta(name="data"), spec=PersistentVolumeClaimSpec(storage_class_name="fast")
         ),
     ]
-    local = LocalCluster(LoopClock(asyncio.get_running_loop()), objects)
+    local = LocalCluster(LoopClock(asyncio.get_running_loop()), Manifest(objects))
     running = asyncio.ensure_future(local.run())
     transport = InProcess(local.server)
     await transport.send(request("POST", PODS, pod()))
@@ -57,7 +60,7 @@ async def test_pods_run_and_claims_get_volumes() -> None:
 
 
 async def test_pods_are_evicted_as_their_budget_allows() -> None:
-    local = LocalCluster(LoopClock(asyncio.get_running_loop()), [Node(metadata=ObjectMeta(name="n1"))])
+    local = LocalCluster(LoopClock(asyncio.get_running_loop()), Manifest([Node(metadata=ObjectMeta(name="n1"))]))
     running = asyncio.ensure_future(local.run())
     transport = InProcess(local.server)
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
@@ -81,3 +84,32 @@ async def test_pods_are_evicted_as_their_budget_allows() -> None:
     assert local.memory.objects(Pod) == []
     running.cancel()
     await asyncio.wait([running])
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Manifest:
+    file = tmp_path / "web.yaml"
+    file.write_text(
+        """\
+{apiVersion: v1, kind: Node, metadata: {name: n1, managedFields: [{}]}, status: {nodeInfo: {kubeletVersion: v1}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: web, image: nginx}], hostname: null}}
+"""
+    )
+    return read_files([str(file)])
+
+
+async def test_what_stands_in_a_file_is_shown(manifest: Manifest) -> None:
+    local = LocalCluster(LoopClock(asyncio.get_running_loop()), manifest)
+    local.memory.assign("default", "web", "", "n1")
+    transport = InProcess(local.server)
+    web = read((await transport.send(request("GET", f"{PODS}/web"))).body)
+    assert web["spec"]["containers"] == [{"name": "web", "image": "nginx"}]
+    assert web["spec"]["nodeName"] == "n1" and "hostname" not in web["spec"]
+    node = read((await transport.send(request("GET", "/api/v1/nodes/n1"))).body)
+    assert node["status"]["nodeInfo"] == {"kubeletVersion": "v1"}
+    assert node["metadata"]["resourceVersion"] and "managedFields" not in node["metadata"]
+    await transport.send(request("DELETE", "/api/v1/nodes/n1"))
+    await transport.send(request("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}}))
+    again = read((await transport.send(request("GET", "/api/v1/nodes/n1"))).body)
+    assert "nodeInfo" not in again["status"]

@@ -16,6 +16,7 @@ from kframework.apiserver.local import LocalCluster
 from kframework.apiserver.published import Publication, published
 from kframework.clock import SystemClock
 from kframework.errors import ConfigError
+from kframework.objects.manifest import Manifest
 from kframework.testing import make_node
 
 OTHERS = "contexts: [{name: production, context: {cluster: production}}]\n"
@@ -25,7 +26,7 @@ def publishing(publication: Publication, work: Callable[[Path], Awaitable[None]]
     """Do the work while a cluster of one node is published."""
 
     async def main() -> None:
-        local = LocalCluster(SystemClock(), [make_node("a")])
+        local = LocalCluster(SystemClock(), Manifest([make_node("a")]))
         async with published(local.server, publication) as file:
             await work(file)
 
@@ -95,7 +96,7 @@ def test_a_port_that_is_taken_is_one_line() -> None:
     async def work(file: Path) -> None:
         port = int(server(file).rpartition(":")[2])
         with pytest.raises(ConfigError) as raised:
-            async with published(LocalCluster(SystemClock()).server, Publication(port=port)):
+            async with published(LocalCluster(SystemClock(), Manifest()).server, Publication(port=port)):
                 pass
         remedy = "choose another --bind-address or --port, or no --port for any free one"
         assert str(raised.value) == f"cannot listen on 127.0.0.1:{port}: Address already in use; {remedy}"

@@ -15,7 +15,7 @@ def test_what_is_passed_over_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     settings = "kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration"
     kinds = ["v1, kind: Node", "apps/v1, kind: Deployment", settings]
     file.write_text("\n---\n".join(f"{{apiVersion: {kind}, metadata: {{name: n}}}}" for kind in kinds))
-    assert [type(each) for each in read_cluster([str(file)])] == [Node]
+    assert [type(each) for each in read_cluster([str(file)]).objects] == [Node]
     assert capsys.readouterr().err.splitlines() == [
         (
             "notice: passed over, as no scheduler reads them: 1 Deployment (apps/v1), "
@@ -23,4 +23,4 @@ def test_what_is_passed_over_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
         ),
         "notice: a KubeSchedulerConfiguration is given with --config",
     ]
-    assert read_cluster([]) == []
+    assert read_cluster([]).objects == []

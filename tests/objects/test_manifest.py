@@ -69,6 +69,16 @@ def test_what_kubectl_prints(tmp_path: Path) -> None:
     assert manifest.passed_over == []
 
 
+def test_what_no_scheduler_reads_is_kept_as_written(tmp_path: Path) -> None:
+    text = "{apiVersion: v1, kind: PodList, items: [{metadata: {name: web}, spec: {hostname: web, containers: []}}]}"
+    manifest = read([written(tmp_path, "web.yaml", text + "\n---\n" + NODE % "n1")])
+    spec = {"hostname": "web", "containers": []}
+    assert manifest.written == [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec},
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}},
+    ]
+
+
 def test_documents_lists_and_plain_objects_keep_their_order(tmp_path: Path) -> None:
     path = written(
         tmp_path,
