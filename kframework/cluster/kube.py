@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.request import getproxies, proxy_bypass
 
 import msgspec
@@ -200,7 +201,7 @@ class Login:
         configuration = self._configuration or _blank()
         self.due = loop.time() + SHORTEST_PERIOD  # if it fails, the next one may try again then
         # In a thread with a loop of its own, as files are read and written on the way.
-        valid, certificate = await asyncio.to_thread(asyncio.run, self._load(configuration))
+        valid, certificate = await asyncio.to_thread(self._load_in_thread, configuration)
         self.due = loop.time() + valid
         self._configuration = configuration
         key = configuration.api_key.get("BearerToken")
@@ -208,9 +209,14 @@ class Login:
         known, self._certificate = self._certificate, certificate
         return certificate != known
 
+    def _load_in_thread(self, configuration: Configuration) -> tuple[float, bytes]:
+        with asyncio.Runner(loop_factory=_LoginLoop) as runner:
+            return runner.run(self._load(configuration))
+
     async def _load(self, configuration: Configuration) -> tuple[float, bytes]:
+        loop = cast("_LoginLoop", asyncio.get_running_loop())
         try:
-            async with asyncio.timeout(LOGIN_TIMEOUT):
+            async with asyncio.timeout(LOGIN_TIMEOUT), loop.plugins_ended():
                 return await self._source.load(configuration), _certificate(configuration)
         except TimeoutError:
             reason = f"logging in took longer than {LOGIN_TIMEOUT:g} s"
@@ -251,6 +257,31 @@ class Login:
     def _settings(self) -> Configuration:
         assert self._configuration is not None
         return self._configuration
+
+
+class _LoginLoop(asyncio.SelectorEventLoop):
+    """A loop that knows the plugins it runs, of which the library tells nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._plugins: list[asyncio.SubprocessTransport] = []
+
+    @asynccontextmanager
+    async def plugins_ended(self) -> AsyncIterator[None]:
+        """Leave no plugin behind: one that hangs is killed."""
+        try:
+            yield
+        finally:
+            for plugin in self._plugins:
+                plugin.close()
+                while plugin.get_returncode() is None:  # noqa: ASYNC110  # a transport has no event for its end
+                    await asyncio.sleep(0.001)
+
+    async def subprocess_exec(self, *args: Any, **settings: Any) -> tuple[Any, Any]:
+        """Run a program, and remember it."""
+        made = await super().subprocess_exec(*args, **settings)
+        self._plugins.append(made[0])
+        return made
 
 
 def _blank() -> Configuration:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from ssl import SSLContext
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -263,6 +265,7 @@ def test_a_plugin_is_asked_again_when_its_token_is_refused(tmp_path: Path, secon
 def test_when_credentials_are_renewed(tmp_path: Path, user: dict[str, Any] | float | None, period: float) -> None:
     """A number or None is a plugin whose token is valid for so many seconds, or does not say."""
     (tmp_path / "token").write_text("a")
+    began = monotonic()
     if not isinstance(user, dict):
         user = plugin(tmp_path, credential("a", user))
 
@@ -271,7 +274,8 @@ def test_when_credentials_are_renewed(tmp_path: Path, user: dict[str, Any] | flo
         await transport.close()
         return transport._credentials.due - asyncio.get_running_loop().time()
 
-    assert asyncio.run(main()) == pytest.approx(period, abs=8)
+    # Plugins tell the time in whole seconds, and to ask one takes a while on a busy machine.
+    assert asyncio.run(main()) == pytest.approx(period, abs=2 + monotonic() - began)
 
 
 def exec_(*command: str) -> dict[str, object]:
@@ -312,11 +316,13 @@ def test_a_plugin_that_fails(tmp_path: Path) -> None:
     assert problem(Connection(kubeconfig=file)) == f"{file}: cannot log in: exec: process returned 3. please log in"
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_plugin_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kube, "LOGIN_TIMEOUT", 0.2)
-    file = write(tmp_path / "config", exec_("sleep", "30"))
-    assert problem(Connection(kubeconfig=file)) == f"{file}: cannot log in: logging in took longer than 0.2 s"
+    monkeypatch.setattr(kube, "LOGIN_TIMEOUT", 0.5)
+    pid = tmp_path / "pid"
+    file = write(tmp_path / "config", exec_("sh", "-c", f"echo $$ > {pid}; exec sleep 30"))
+    assert problem(Connection(kubeconfig=file)) == f"{file}: cannot log in: logging in took longer than 0.5 s"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 # --- TLS --------------------------------------------------------------------------------------------------------------
