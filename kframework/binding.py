@@ -35,7 +35,7 @@ BindFirst = Callable[[Reservation], Awaitable[Status | None]]
 
 
 async def contained(work: Awaitable[T]) -> T:
-    """Await a plugin's work; RuntimeError where it awaits what was cancelled, though nobody cancels the work itself.
+    """Await what is to be done; RuntimeError where it awaits what was cancelled, though nobody cancels the work itself.
 
     Such a CancelledError would end the whole scheduler, without a word.
     """

@@ -262,7 +262,7 @@ class Scheduler:
 
     async def _counted(self, work: Callable[[W], Awaitable[None]], subject: W) -> None:
         try:
-            await work(subject)
+            await contained(work(subject))
         finally:
             self._under_way -= 1
             if self._stopping or not self._under_way:

@@ -151,6 +151,18 @@ def test_a_plugin_whose_start_awaits_what_was_cancelled_ends_the_scheduler_with_
     assert raised.group_contains(RuntimeError, match="what it awaited was cancelled")
 
 
+def test_a_binding_cycle_that_awaits_what_was_cancelled_ends_the_scheduler_with_an_error() -> None:
+    """Its pod would be neither bound nor put back, and nobody would say so."""
+
+    async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
+        scheduler._start(awaits_what_was_cancelled, None)
+        await asyncio.sleep(1.0)
+
+    with pytest.raises(ExceptionGroup) as raised:
+        running(work)
+    assert raised.group_contains(RuntimeError, match="what it awaited was cancelled")
+
+
 def test_a_status_that_waits_is_not_written_after_the_binding() -> None:
     """The announcement of one pod waits behind the slow write about another."""
 
