@@ -21,6 +21,17 @@ class Subject(NamedTuple):
     name: str = ""
 
 
+#: What clients match on, by how Kubernetes' validation begins its sentence.
+_REASONS = {
+    "Required value": "FieldValueRequired",
+    "Forbidden": "FieldValueForbidden",
+    "Not found": "FieldValueNotFound",
+    "Duplicate value": "FieldValueDuplicate",
+    "Unsupported value": "FieldValueNotSupported",
+    "Too long": "FieldValueTooLong",
+    "Too many": "FieldValueTooMany",
+}
+
 #: What a request is about that is about no object.
 NOBODY = Subject()
 
@@ -64,10 +75,12 @@ def _named(subject: Subject) -> Data:
 
 
 def _invalid(message: str) -> Data:
-    """Read from the message which field of which kind is meant: `Pod "web" is invalid: spec.nodeName: why`."""
+    """Read from the message which field of which object is meant: `Pod "web" is invalid: spec.nodeName: why`."""
     whose, _, causes = message.partition(" is invalid: ")
     field, _, why = causes.partition(": ")
     if not why:
         return {"causes": [{"reason": "FieldValueInvalid", "message": message}]}
-    kind = whose.partition(" ")[0].partition(".")[0]
-    return {"kind": kind, "causes": [{"reason": "FieldValueInvalid", "message": why, "field": field}]}
+    kind, _, name = whose.partition(" ")
+    reason = _REASONS.get(why.partition(":")[0], "FieldValueInvalid")
+    cause: Data = {"reason": reason, "message": why, "field": field}
+    return {"kind": kind.partition(".")[0], "name": name.strip('"'), "causes": [cause]}

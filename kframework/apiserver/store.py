@@ -34,6 +34,6 @@ class Store:
     def delete_within(self, subject: ApiObject) -> None:
         """Delete what goes with an object: all custom resources of a definition."""
         if isinstance(subject, CustomResourceDefinition):
-            for kind in {each.stored.struct for each in defined(subject)}:
+            for kind in dict.fromkeys(each.stored.struct for each in defined(subject)):
                 for each in self.cluster.objects(kind):
                     self.cluster.remove(kind, each.metadata.name, each.metadata.namespace)

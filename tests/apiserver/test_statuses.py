@@ -45,8 +45,9 @@ def test_what_may_go_better_later() -> None:
             refusals.invalid(Pod, "web", "spec.nodeName", "Forbidden: no: really"),
             {
                 "kind": "Pod",
+                "name": "web",
                 "causes": [
-                    {"reason": "FieldValueInvalid", "message": "Forbidden: no: really", "field": "spec.nodeName"}
+                    {"reason": "FieldValueForbidden", "message": "Forbidden: no: really", "field": "spec.nodeName"}
                 ],
             },
         ),
@@ -54,6 +55,7 @@ def test_what_may_go_better_later() -> None:
             refusals.invalid(ReplicaSet, "r", "metadata.name", "bad"),
             {
                 "kind": "ReplicaSet",
+                "name": "r",
                 "causes": [{"reason": "FieldValueInvalid", "message": "bad", "field": "metadata.name"}],
             },
         ),
