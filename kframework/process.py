@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -26,12 +27,18 @@ from kframework.scheduler import Observer, Scheduler
 from kframework.seeds import Seeds
 from kframework.status import Code
 
-__all__ = ["Connect", "Journal", "LeadershipLost", "Process", "signals"]
+if TYPE_CHECKING:
+    from aiohttp.web import AbstractRouteDef
+
+__all__ = ["Connect", "Journal", "LeadershipLost", "Process", "Routes", "signals"]
 
 _log = logging.getLogger(__name__)
 
 #: Opens a client of the cluster, and closes it.
 Connect = Callable[[], AbstractAsyncContextManager[Cluster]]
+
+#: Makes the routes that show more of a scheduler than its health.
+Routes = Callable[[Scheduler], Iterable["AbstractRouteDef"]]
 
 #: How long the garbage of an idle scheduler may lie about, and how long garbage among what was alive once, in seconds.
 COLLECTING, COLLECTING_ALL = 60.0, 3600.0
@@ -45,7 +52,8 @@ class Process:
     """Schedules until SIGTERM or SIGINT, or until its lease is lost.
 
     `connect` opens the scheduler's client, `elect` that of the leader election, in a thread of its own; without one
-    there is no election. `identity` is what the lease will name, `listener` where the endpoints are, if there are any.
+    there is no election. `identity` is what the lease will name, `listener` where the endpoints are, if there are any;
+    `routes` are those beside the health checks.
     `gate`, which the scheduler's client may share, is closed when the lease is lost. `tell` gets the few lines that its
     user should see.
     """
@@ -62,6 +70,7 @@ class Process:
         observers: Iterable[Observer] = (),
         registry: Registry | None = None,
         gate: Gate | None = None,
+        routes: Routes = lambda scheduler: (),
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.configuration = configuration
@@ -73,6 +82,7 @@ class Process:
         self._observers = tuple(observers)
         self._registry = registry
         self._gate = gate or Gate()
+        self._routes = routes
         self._tell = tell
         self._begin = asyncio.Event()
         self._stopping = self._synced = False
@@ -128,7 +138,7 @@ class Process:
             stopping=lambda: self._stopping,
             election=leader.problem if leader is not None else None,
         )
-        url = await stack.enter_async_context(serve(routes, self._listener))
+        url = await stack.enter_async_context(serve([*routes, *self._routes(self.scheduler)], self._listener))
         self._tell(f"health checks at {url}/livez and {url}/readyz")
 
     # -- leader election -------------------------------------------------------------------------------------------

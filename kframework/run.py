@@ -29,7 +29,7 @@ from kframework.gate import Gate, GatedTransport
 from kframework.lease import new_identity
 from kframework.objects import Event
 from kframework.objects.manifest import Manifest
-from kframework.process import Connect, Journal, Process
+from kframework.process import Connect, Journal, Process, Routes
 from kframework.scheduler import Observer
 from kframework.seeds import Seeds
 
@@ -125,6 +125,7 @@ def process(
     listener: Listener | None = None,
     report: Callable[[Event], None] | None = None,
     observers: Iterable[Observer] = (),
+    routes: Routes = lambda scheduler: (),
     tell: Callable[[str], None] = lambda line: None,
 ) -> Process:
     """Make the process that schedules on a server; with `report` it writes nothing, and reports the Events instead."""
@@ -140,6 +141,7 @@ def process(
         listener=listener,
         gate=server.gate,
         observers=[*observers, Journal()] if _log.isEnabledFor(logging.INFO) else observers,
+        routes=routes,
         tell=tell,
     )
 

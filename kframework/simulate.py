@@ -115,12 +115,15 @@ def simulate(
     registry: Registry | None = None,
     observers: Iterable[Observer] = (),
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_end: Callable[[Scheduler], None] = lambda scheduler: None,
 ) -> Simulation:
     """Schedule the pods among these objects until nothing moves any more, or for `duration` virtual seconds.
 
-    Deterministic: the same objects, configuration and plugins give the same decisions in every process.
+    `on_end` may look at the scheduler as it stands in the end. Deterministic: the same objects, configuration and
+    plugins give the same decisions in every process.
     """
-    run = _Run(list(objects), configuration or default_configuration(), duration, registry, observers, on_progress)
+    configuration = configuration or default_configuration()
+    run = _Run(list(objects), configuration, duration, registry, observers, on_progress, on_end)
     return run_virtual(run.main)
 
 
@@ -135,6 +138,7 @@ class _Run:
         registry: Registry | None,
         observers: Iterable[Observer],
         on_progress: Callable[[Progress], None],
+        on_end: Callable[[Scheduler], None],
     ) -> None:
         self._objects = objects
         self._configuration = configuration
@@ -143,6 +147,7 @@ class _Run:
         self._observers = tuple(observers)
         pods = sum(isinstance(obj, Pod) and not obj.spec.node_name for obj in objects)
         self._records = _Records(on_progress, pods)
+        self._on_end = on_end
         self._moved_at = 0.0
         self._retrying: tuple[str, ...] = ()
 
@@ -176,6 +181,7 @@ class _Run:
                     tasks.start_soon(self._give_up)
                 with anyio.move_on_after(self._duration):
                     await self._over.wait()
+                self._on_end(self._scheduler)
                 tasks.cancel_scope.cancel()
         finally:
             gc.unfreeze()

@@ -17,6 +17,7 @@ from urllib.request import urlopen
 
 import anyio
 import pytest
+from aiohttp import web
 from msgspec.structs import replace
 
 from kframework import ConfigError
@@ -184,6 +185,25 @@ def answer(url: str) -> tuple[int, str]:
     except HTTPError as refusal:
         with refusal:
             return refusal.code, refusal.read().decode()
+
+
+def test_there_may_be_more_to_see_of_the_scheduler() -> None:
+    def routes(scheduler: Scheduler) -> list[web.RouteDef]:
+        async def show(request: web.Request) -> web.Response:
+            return web.Response(text=str(len(scheduler.engine.cluster.nodes)))
+
+        return [web.get("/nodes", show)]
+
+    async def main() -> None:
+        stage = Stage(listener=Listener(port=0), routes=routes)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage.process.run)
+            await stage.until(lambda: IN_STEP in stage.lines)
+            url = stage.lines[0].split()[3].removesuffix("/livez")
+            assert await asyncio.to_thread(answer, f"{url}/nodes") == (200, "1")
+            stage.process.stop()
+
+    asyncio.run(main())
 
 
 def test_it_says_whether_it_is_ready() -> None:

@@ -14,6 +14,7 @@ from kframework.config import default_configuration, parse
 from kframework.decision import Binding, Decision, Result
 from kframework.plugins.default_preemption import DefaultPreemption
 from kframework.registry import Registry
+from kframework.scheduler import Scheduler
 from kframework.simulate import Outcome, Progress, simulate
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, create
@@ -97,6 +98,17 @@ def test_observers_and_progress_see_it_happen() -> None:
     simulate([make_node("a"), make_pod()], observers=[seeing], on_progress=progress.append)
     assert seeing.seen == ["decided default/pod", "bound default/pod"]
     assert progress == [Progress(1, 1)]
+
+
+def test_who_looks_in_the_end_sees_the_scheduler_with_all_that_it_knows() -> None:
+    seen: list[tuple[str, int, int]] = []
+
+    def look(scheduler: Scheduler) -> None:
+        (pod,) = scheduler.engine.handlers.pending.values()
+        seen.append((pod.key, len(scheduler.engine.cluster.pods), len(scheduler.engine.queue)))
+
+    simulate([make_node("a", cpu=1), make_pod(cpu=1), make_pod("two", cpu=1)], on_end=look)
+    assert seen == [("default/two", 1, 1)]
 
 
 def test_plugins_that_are_not_built_are_noticed() -> None:
