@@ -66,6 +66,21 @@ class Heap:
         found = self._live.get(uid)
         return found[2] if found is not None else None
 
+    def in_order(self) -> Iterator[QueuedPod]:
+        """List the pods in the order in which they would be popped, the next one found when it is asked for.
+
+        To look at the first few of many costs only these; the heap must not change meanwhile.
+        """
+        entries = self._entries
+        ahead = [(entries[0], 0)] if entries else []  # entries of which all that stand before them are listed
+        while ahead:
+            entry, place = heapq.heappop(ahead)
+            if self._live.get(entry[2].pod.uid) is entry:
+                yield entry[2]
+            for below in (2 * place + 1, 2 * place + 2):
+                if below < len(entries):
+                    heapq.heappush(ahead, (entries[below], below))
+
     def _drop_first_entry(self) -> None:
         try:
             heapq.heappop(self._entries)

@@ -56,6 +56,15 @@ class Pool:
         found = sorted((self._pods[uid][:2] for uid in uids), key=lambda entry: entry[0])
         return [queued for _, queued in found]
 
+    @property
+    def holders(self) -> dict[Holder, int]:
+        """How many pods each plugin holds back."""
+        return {holder: len(held) for holder, held in self._held.items()}
+
+    def held_by_one(self, holder: Holder) -> Iterator[QueuedPod]:
+        """List the pods that a plugin holds back, in the order of their arrival; the pool must not change meanwhile."""
+        return (self._pods[uid][1] for uid in self._held.get(holder, ()))
+
     def __contains__(self, uid: str) -> bool:
         return uid in self._pods
 

@@ -5,6 +5,8 @@ A pod is in exactly one place. Nothing polls: the deadlines say when something i
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import logging
 import math
 from collections import Counter
@@ -227,7 +229,7 @@ class SchedulingQueue:
     def retry_deadline(self) -> float | None:
         """When the next pod has rested enough, in seconds since 1970."""
         firsts = (self._backing_off.first(), self._backing_off_after_error.first())
-        return min((self._backoff.expiry(first) + 1 for first in firsts if first is not None), default=None)
+        return min((self.resting_until(first) for first in firsts if first is not None), default=None)
 
     @property
     def flush_deadline(self) -> float | None:
@@ -319,6 +321,45 @@ class SchedulingQueue:
             "unschedulable": len(self._unschedulable),
             "gated": len(self._gated),
         }
+
+    def place_of(self, uid: str) -> str:
+        """Name the queue that a pod is in, as `pending` does; "" if it is in none."""
+        if uid in self._active:
+            return "active"
+        if uid in self._backing_off or uid in self._backing_off_after_error:
+            return "backoff"
+        if uid in self._unschedulable:
+            return "unschedulable"
+        return "gated" if uid in self._gated else ""
+
+    def waiting(self, place: str) -> Iterator[QueuedPod]:
+        """List the pods of a queue, as `pending` names it: those that leave it first come first, else the oldest.
+
+        Worked out as it is asked for, so the first few of many are cheap; the queue must not change meanwhile.
+        """
+        match place:
+            case "active":
+                return self._active.in_order()
+            case "backoff":
+                resting = (self._backing_off.in_order(), self._backing_off_after_error.in_order())
+                return heapq.merge(*resting, key=self._backoff.expiry)
+            case "unschedulable":
+                return iter(self._unschedulable)
+            case "gated":
+                return iter(self._gated)
+        raise ValueError(f"there is no queue {place!r}")
+
+    def holders(self) -> Counter[Holder]:
+        """Count the unschedulable and gated pods that each plugin of each profile holds back."""
+        return Counter(self._unschedulable.holders) + Counter(self._gated.holders)
+
+    def held_by(self, holder: Holder) -> Iterator[QueuedPod]:
+        """List the pods that a plugin holds back, unschedulable then gated; the queue must not change meanwhile."""
+        return itertools.chain(self._unschedulable.held_by_one(holder), self._gated.held_by_one(holder))
+
+    def resting_until(self, queued: QueuedPod) -> float:
+        """Return when a pod that backs off may be tried again, in seconds since 1970."""
+        return self._backoff.expiry(queued) + 1
 
     def dormant(self, uid: str) -> bool:
         """Tell whether a pod waits for an event: it is unschedulable or gated."""

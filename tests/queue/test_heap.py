@@ -102,6 +102,7 @@ def test_a_heap_is_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
         first = heap.first()
         assert (first.pod.name if first else None) == (model[0][2] if model else None)
         assert len(heap) == len(model)
+        assert [queued.pod.name for queued in heap.in_order()] == [entry[2] for entry in model]
     assert names(heap) == [entry[2] for entry in model]
 
 

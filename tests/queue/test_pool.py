@@ -64,3 +64,8 @@ def test_the_index_finds_what_a_look_at_all_pods_finds(
         else:
             del held[pod.pod.name]
         assert names(pool, *sorted(asked)) == [name for name, by in held.items() if by & asked]
+        counts = {plugin: sum(plugin in by for by in held.values()) for plugin in "ABCD"}
+        assert pool.holders == {(PROFILE, plugin): count for plugin, count in counts.items() if count}
+        for plugin in "ABCD":
+            found = [queued.pod.name for queued in pool.held_by_one((PROFILE, plugin))]
+            assert found == [name for name, by in held.items() if plugin in by]
