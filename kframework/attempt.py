@@ -6,7 +6,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from kframework.cycle import Search
-from kframework.decision import Decision, Result, fit_error
+from kframework.decision import Decision, PluginTiming, PointTiming, Result, fit_error
 from kframework.effects import Eviction, Reservation
 from kframework.errors import PluginError
 from kframework.outcome import Found, Unfit
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempt"]
 
+#: Looking a member of an enumeration up costs more than making a timing of it.
+_SUCCESS = Code.SUCCESS
+_WAIT = Status(Code.WAIT)
+
 
 class Attempt:
     """One scheduling cycle of one pod: search, assume, reserve, permit, or fail; and its Decision."""
@@ -35,7 +39,11 @@ class Attempt:
         self.pod: PendingPod = queued.pod
         self.popped_at: float = engine.clock.now()
         self.started: int = perf_counter_ns()
-        self.timings: list[tuple[str, int]] = []
+        self.draw: float = engine.draw()
+        #: Whether plugins are timed.
+        self.timed: bool = self.draw < engine.timed_share
+        self.timings: list[PointTiming] = []
+        self.plugins: list[PluginTiming] = []
 
     def run(self) -> None:
         """Take the pod from pop to its Decision."""
@@ -75,12 +83,12 @@ class Attempt:
         engine.cluster.nominator.remove(pod.uid)
         began = perf_counter_ns()
         status = run_reserve(self.profile, search.state, pod, found.node)
-        began = self._timed("reserve", began)
+        began = self._timed("reserve", began, status)
         waits: tuple[tuple[str, float], ...] = ()
         if status is None:
             permit = run_permit(self.profile, search.state, pod, found.node)
-            self._timed("permit", began)
             status, waits = permit.status, permit.waits
+            self._timed("permit", began, _WAIT if waits else status)
         engine.undo_leaks(self.profile)
         if status is not None:
             self._undo(search, found, status)
@@ -89,11 +97,23 @@ class Attempt:
         reserved = ReservedPod(pod, found.node, {plugin: now + seconds for plugin, seconds in waits}, now)
         engine.cluster.waiting.put(reserved)
         self._decide(Result.SCHEDULED, Status(Code.SUCCESS), None, found=found)
-        engine.launch(Reservation(engine.attempts, self.profile, self.queued, search.state, reserved))
+        engine.launch(
+            Reservation(
+                engine.attempts,
+                self.profile,
+                self.queued,
+                search.state,
+                reserved,
+                draw=self.draw,
+                timed=self.timed,
+            )
+        )
 
     def _undo(self, search: Search, found: Found, status: Status) -> None:
         """Take back what Reserve or Permit refused."""
+        began = perf_counter_ns()
         run_unreserve(self.profile, search.state, self.pod, found.node)
+        self._timed("unreserve", began)
         self.engine.cluster.forget(self.pod.uid)
         if status.rejected:
             self.queued.unschedulable_plugins = frozenset((status.plugin,))
@@ -110,7 +130,7 @@ class Attempt:
             began = perf_counter_ns()
             answer = run_post_filter(self.profile, search.state, self.pod, unfit.diagnosis)
             self.engine.undo_leaks(self.profile)
-            self._timed("post_filter", began)
+            self._timed("post_filter", began, answer.status)
         self._give_up(unfit, answer)
 
     def _give_up(self, unfit: Unfit, answer: PostFilterAnswer | None) -> None:
@@ -174,9 +194,9 @@ class Attempt:
         self._decide(result, status, nominated, found=found, unfit=unfit, victims=victims)
         self.engine.failed(self.queued, status, nominated)
 
-    def _timed(self, point: str, began: int) -> int:
+    def _timed(self, point: str, began: int, answer: Status | None = None) -> int:
         now = perf_counter_ns()
-        self.timings.append((point, now - began))
+        self.timings.append((point, now - began, _SUCCESS if answer is None else answer.code))
         return now
 
     def _decide(
@@ -197,6 +217,7 @@ class Attempt:
                 pod=pod.key,
                 uid=pod.uid,
                 profile=self.profile.name,
+                initial_attempt_at=self.popped_at if queued.initial_attempt is None else queued.initial_attempt,
                 queued_at=queued.timestamp,
                 popped_at=self.popped_at,
                 result=result,
@@ -214,7 +235,9 @@ class Attempt:
                 message=status.message,
                 nominated=nominated,
                 victims=victims,
+                draw=self.draw,
                 started=self.started,
                 timings=tuple(self.timings),
+                plugins=tuple(self.plugins),
             )
         )

@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 import anyio
 
 from kframework.clock import Clock
-from kframework.decision import Binding
+from kframework.decision import Binding, PluginTiming, PointTiming
 from kframework.effects import Reservation
 from kframework.points import fault, on_node_status
 from kframework.profile import Profile, Step
@@ -67,7 +67,8 @@ class BindingCycle:
         self._bind_first = bind_first
         self._rejector: str | None = None
         self._waited = 0.0
-        self._steps: list[tuple[str, int]] = []
+        self._steps: list[PointTiming] = []
+        self._plugins: list[PluginTiming] = []
 
     async def run(self) -> Binding:
         """Take the pod to its node, or report what stopped it, be it that the cycle was cancelled."""
@@ -91,8 +92,10 @@ class BindingCycle:
             code=Code.SUCCESS if status is None else status.code,
             message="" if status is None else status.message,
             waited=self._waited,
+            draw=reservation.draw,
             started=started,
             steps=tuple(self._steps),
+            plugins=tuple(self._plugins),
         )
 
     async def _until_bound(self) -> Status | None:
@@ -102,7 +105,7 @@ class BindingCycle:
             return work
         if work or reservation.reserved.verdict is None:
             await self._announce(reservation)
-        status = await self._timed("permit", self._wait_on_permit())
+        status = await self._timed("wait_on_permit", self._wait_on_permit())
         if status is not None:
             return status
         self._offer(BindingStarted(reservation.pod.uid, reservation.attempt))
@@ -112,12 +115,11 @@ class BindingCycle:
                 return status
         return await self._timed("bind", self._bind())
 
-    async def _timed(self, point: str, work: Awaitable[T]) -> T:
+    async def _timed(self, point: str, work: Awaitable[Status | None]) -> Status | None:
         began = perf_counter_ns()
-        try:
-            return await work
-        finally:
-            self._steps.append((point, perf_counter_ns() - began))
+        status = await work
+        self._steps.append((point, perf_counter_ns() - began, Code.SUCCESS if status is None else status.code))
+        return status
 
     # -- PreBindPreFlight, Permit ----------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.cycle_state import CycleState
+from kframework.decision import PointTiming
 from kframework.layers import FEW, Layer, Plan, ask_filter_rows
 from kframework.objections import ATTEMPT, PASS, PLUGIN, UNREACHED, StatusTable, bits_of, of_plugin, order_of, source_of
 from kframework.outcome import Failed, Found, Unfit
@@ -48,6 +49,7 @@ Places = NDArray[np.int64]
 
 _NONE = np.zeros(0, dtype=np.int64)
 _LOWEST = int(np.iinfo(np.int64).min)
+_SUCCESS = Code.SUCCESS
 
 
 class Rotation:
@@ -104,8 +106,7 @@ class Search:
         self.candidates: NDArray[np.int64] = _NONE
         self.feasible: NDArray[np.int64] = _NONE
         self.totals: Scores = _NONE
-        #: (extension point, nanoseconds)
-        self.timings: list[tuple[str, int]] = []
+        self.timings: list[PointTiming] = []
 
     def run(self) -> Found | Unfit | Failed:
         """Find a node."""
@@ -114,11 +115,11 @@ class Search:
             return narrowing
         began = perf_counter_ns()
         outcome = self._nominated() or self._filter(narrowing) or self._few(narrowing)
-        began = self._timed("filter", began)
+        began = self._timed("filter", began, outcome.status if isinstance(outcome, Failed) else None)
         if outcome is not None:
             return outcome
         outcome = self._choose()
-        self._timed("score", began)
+        self._timed("score", began, outcome.status if isinstance(outcome, Failed) else None)
         return outcome
 
     def _begin(self) -> Narrowing | Unfit | Failed:
@@ -127,7 +128,7 @@ class Search:
             return Failed(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes available to schedule pods",)))
         began = perf_counter_ns()
         narrowing = self._pre_filter()
-        self._timed("pre_filter", began)
+        self._timed("pre_filter", began, narrowing.status)
         if narrowing.status is None:
             return narrowing
         return self._rejected(narrowing) if narrowing.status.rejected else Failed(narrowing.status)
@@ -171,9 +172,9 @@ class Search:
             self.candidates = ring[passing]
             self.evaluated = int(passing[enough]) if len(passing) > enough else len(ring)
 
-    def _timed(self, point: str, began: int) -> int:
+    def _timed(self, point: str, began: int, problem: Status | None = None) -> int:
         now = perf_counter_ns()
-        self.timings.append((point, now - began))
+        self.timings.append((point, now - began, _SUCCESS if problem is None else problem.code))
         return now
 
     # -- PreFilter -------------------------------------------------------------------------------------------------

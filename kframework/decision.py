@@ -14,7 +14,14 @@ import msgspec
 
 from kframework.status import Code
 
-__all__ = ["Binding", "Decision", "Result", "fit_error"]
+__all__ = ["Binding", "Decision", "PluginTiming", "PointTiming", "Result", "fit_error"]
+
+#: An extension point, how many nanoseconds it took, and how it ended.
+PointTiming = tuple[str, int, Code]
+
+#: A hook, the plugin, how many nanoseconds its calls took together, and what was wrong if something was: Success also
+#: where a plugin rejected some of the nodes.
+PluginTiming = tuple[str, str, int, Code]
 
 
 class Result(StrEnum):
@@ -31,7 +38,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     `attempt` numbers all attempts of the scheduler, `tries` those of this pod. `node` is empty unless a node was
     assumed. `evaluated` nodes were looked at, `feasible` passed, `ties` shared the best `score`, `top` names the best.
     `reasons` counts what stood against nodes; `message` is the whole text as the condition shows it. `nominated`: the
-    node nominated from now on, "" = taken back, None = as it was. `timings`: (extension point, nanoseconds).
+    node nominated from now on, "" = taken back, None = as it was. `queued_at` is when the pod was queued for this
+    attempt, `initial_attempt_at` when it became ready for its first one.
+
+    `draw`, of [0, 1), is the attempt's lot: whoever wants a share of the attempts takes those that drew less, so that
+    smaller samples are parts of the larger ones. `plugins` is empty unless the scheduler timed them in this attempt.
     """
 
     attempt: int
@@ -39,6 +50,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     pod: str
     uid: str
     profile: str
+    initial_attempt_at: float = 0.0
     queued_at: float
     popped_at: float
     result: Result
@@ -56,14 +68,17 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     nominated: str | None = None
     victims: tuple[str, ...] = ()
+    draw: float = 0.0
     started: int = 0
-    timings: tuple[tuple[str, int], ...] = ()
+    timings: tuple[PointTiming, ...] = ()
+    plugins: tuple[PluginTiming, ...] = ()
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """One binding cycle, joined to its Decision by `attempt`.
+    """One binding cycle, joined to its Decision by `attempt` and with the same `draw`.
 
-    `steps`: (extension point, nanoseconds); `waited` the seconds in Permit. `code` is Success when the pod was bound.
+    `waited` are the seconds in Permit. `code` is Success when the pod was bound. `plugins` is empty unless they were
+    timed, as they are if those of the Decision were.
     """
 
     attempt: int
@@ -76,8 +91,10 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     code: Code
     message: str = ""
     waited: float = 0.0
+    draw: float = 0.0
     started: int = 0
-    steps: tuple[tuple[str, int], ...] = ()
+    steps: tuple[PointTiming, ...] = ()
+    plugins: tuple[PluginTiming, ...] = ()
 
 
 def fit_error(

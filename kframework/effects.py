@@ -20,9 +20,12 @@ __all__ = ["Effects", "Eviction", "Nowhere", "Reservation"]
 
 
 class Reservation:
-    """A pod that was assumed on a node, and all that its binding cycle needs."""
+    """A pod that was assumed on a node, and all that its binding cycle needs.
 
-    __slots__ = ("attempt", "node_name", "pod", "profile", "queued", "reserved", "state")
+    `draw` is its Decision's; `timed` says whether plugins are timed.
+    """
+
+    __slots__ = ("attempt", "draw", "node_name", "pod", "profile", "queued", "reserved", "state", "timed")
 
     def __init__(
         self,
@@ -31,6 +34,9 @@ class Reservation:
         queued: QueuedPod,
         state: CycleState,
         reserved: ReservedPod,
+        *,
+        draw: float = 0.0,
+        timed: bool = False,
     ) -> None:
         self.attempt: int = attempt
         self.profile: Profile = profile
@@ -38,6 +44,8 @@ class Reservation:
         self.pod: PendingPod = queued.pod
         self.state: CycleState = state
         self.reserved: ReservedPod = reserved
+        self.draw: float = draw
+        self.timed: bool = timed
         self.node_name: str = reserved.node_name
 
     def __repr__(self) -> str:

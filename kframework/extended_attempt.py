@@ -49,11 +49,11 @@ class ExtendedAttempt(Attempt):
             began = perf_counter_ns()
             answer = plugins.run(search.state, self.pod, unfit.diagnosis)
             self.engine.undo_leaks(self.profile)
-            began = self._timed("post_filter", began)
+            began = self._timed("post_filter", began, answer.status)
             if not isinstance(answer.result, Preempt) or not answer.result.candidates:
                 return answer
             narrowed = await self._narrow(answer.status, answer.result)
-            self._timed("extender_preempt", began)
+            self._timed("extender_preempt", began, narrowed.status)
             # Only a success has kept the plugins behind from being asked.
             if answer.status.code != Code.SUCCESS or narrowed.status.code != Code.UNSCHEDULABLE:
                 return narrowed

@@ -54,10 +54,11 @@ class ExtendedSearch(Search):
         if nominated is not None and not await self._let_in(nominated.node):
             nominated = None
         outcome: Found | Unfit | Failed | None = nominated or self._filter(narrowing)
-        began = self._timed("filter", began)
+        began = self._timed("filter", began, outcome.status if isinstance(outcome, Failed) else None)
         if outcome is None:
-            outcome = await self._ask_about_feasible(narrowing) or self._few(narrowing)
-            self._timed("extender_filter", began)
+            failed = await self._ask_about_feasible(narrowing)
+            outcome = failed or self._few(narrowing)
+            self._timed("extender_filter", began, failed.status if failed is not None else None)
         return outcome or await self._choose_extended()
 
     async def _let_in(self, node_name: str) -> bool:
@@ -100,7 +101,7 @@ class ExtendedSearch(Search):
         """Score the feasible nodes, let the extenders add to the totals, and draw one of the best."""
         began = perf_counter_ns()
         totals = self._totals()
-        began = self._timed("score", began)
+        began = self._timed("score", began, totals if isinstance(totals, Status) else None)
         if isinstance(totals, Status):
             return Failed(totals)
         self.totals = totals

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from kframework.afresh import verify
 from kframework.attempt import Attempt
@@ -16,7 +17,7 @@ from kframework.clock import Clock
 from kframework.config import Configuration, Duration
 from kframework.cycle import Rotation, Search
 from kframework.decision import fit_error
-from kframework.effects import Effects, Eviction, Reservation
+from kframework.effects import Effects, Eviction, Nowhere, Reservation
 from kframework.event_handlers import EventHandlers
 from kframework.events import ActionType, EventResource, Occurrence
 from kframework.extended_attempt import ExtendedAttempt
@@ -83,6 +84,8 @@ class PodEngine:
         self.rotation: Rotation = Rotation()
         self.synced: bool = False
         self.attempts: int = 0
+        #: In so many of the attempts plugins are timed: those whose draw is below.
+        self.timed_share: float = 0.0
         self.extenders: Extenders = extenders or Extenders()
         #: The search that is going on; None between two cycles.
         self.current: Search | None = None
@@ -93,6 +96,8 @@ class PodEngine:
         self._layer_memory = layer_memory
         self._verifying = bool(os.environ.get("KFRAMEWORK_VERIFY")) if verifying is None else verifying
         self._ties = self.seeds.generator("ties")
+        #: Draws an attempt's lot, in [0, 1).
+        self.draw: Callable[[], float] = self.seeds.generator("sampling").random
         self.preempting: Preempting = Preempting()
         self.preemption: Evaluator = Evaluator(
             cluster,
@@ -103,6 +108,8 @@ class PodEngine:
             verifying=self._verifying,
         )
         self._deferred: list[Message] = []
+        #: Whether somebody who only looks on asks the plugins right now.
+        self._looked_on = False
         self._binding: dict[str, Reservation] = {}
 
     @classmethod
@@ -145,7 +152,7 @@ class PodEngine:
 
     def ask(self, message: Message) -> None:
         """Take a plugin's request: done at the end of the cycle it comes from, else it is a message like any other."""
-        if self.current is not None:
+        if self.current is not None or self._looked_on:
             self._deferred.append(message)
         else:
             self.offer(message)
@@ -257,6 +264,16 @@ class PodEngine:
         deferred, self._deferred = self._deferred, []
         for message in deferred:
             self._apply(message)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let somebody who only looks on ask the plugins: what they want done meanwhile is not done."""
+        before = self.effects, self._deferred, self._looked_on
+        self.effects, self._deferred, self._looked_on = Nowhere(), [], True
+        try:
+            yield
+        finally:
+            self.effects, self._deferred, self._looked_on = before
 
     def undo_leaks(self, profile: Profile) -> None:
         """Undo what-ifs that a plugin left open, because it raised for instance: nobody else may see them."""

@@ -59,7 +59,7 @@ _PLAIN: dict[str, type[Message]] = {
 }
 
 #: What of a decision is measured, not decided.
-_MEASURED = frozenset({"started", "timings"})
+_MEASURED = frozenset({"started", "timings", "plugins"})
 _COMPARED = tuple(name for name in Decision.__struct_fields__ if name not in _MEASURED)
 
 

@@ -100,7 +100,8 @@ class Scheduler:
 
     `slice` is how long it works before others run, in seconds; 0 lets them run after every cycle, as virtual time
     wants. `on_idle` is called whenever there is nothing to do but to wait. `extender` makes what the scheduler knows of
-    each extender of the configuration. Nothing is written unless `gate` is open.
+    each extender of the configuration. Nothing is written unless `gate` is open. In `timed_share` of the attempts
+    plugins are timed, as an observer may want.
     """
 
     def __init__(
@@ -115,11 +116,13 @@ class Scheduler:
         extender: Callable[[ExtenderSettings], Extender] = over_http,
         engine: Callable[[Configuration, Clock, Effects, Extenders], PodEngine] = PodEngine.of,
         gate: Gate | None = None,
+        timed_share: float = 0.0,
     ) -> None:
         self.clock = clock
         self.cluster = cluster
         self.extenders: Extenders = Extenders(map(extender, configuration.settings.extenders))
         self.engine: PodEngine = engine(configuration, clock, self, self.extenders)
+        self.engine.timed_share = timed_share
         self.profiles: Profiles = compile_profiles(configuration, registry or Registry.installed(), self._handle)
         self.engine.use(self.profiles)
         #: The kinds that are followed.

@@ -33,7 +33,7 @@ from opentelemetry.trace import (
 
 from kframework import __version__
 from kframework.config import Tracing as TracingOptions
-from kframework.decision import Binding, Decision, Result
+from kframework.decision import Binding, Decision, PointTiming, Result
 from kframework.errors import ConfigError
 from kframework.seeds import Seeds
 from kframework.status import Code
@@ -49,9 +49,6 @@ EVERY_ATTEMPT: Final = 1_000_000
 
 #: So many sampled attempts wait for the end of their binding at most; beyond, the oldest one's binding goes untraced.
 _MOST_BINDING = 10_000
-
-#: A timed step: its extension point and its nanoseconds.
-_Steps = Iterable[tuple[str, int]]
 
 _Attributes = dict[str, str | int | tuple[str, ...]]
 
@@ -141,10 +138,10 @@ class Tracing:
             del self._binding[next(iter(self._binding))]
         self._binding[attempt] = context
 
-    def _children(self, parent: Span, start: int, steps: _Steps) -> int:
-        """Make a span of each step, one after the other, and return when the last one ends."""
+    def _children(self, parent: Span, start: int, timings: Iterable[PointTiming]) -> int:
+        """Make a span of each point, one after the other, and return when the last one ends."""
         context = set_span_in_context(parent, Context())
-        for point, nanoseconds in steps:
+        for point, nanoseconds, _ in timings:
             child = self._tracer.start_span(point, context, start_time=start)
             start += nanoseconds
             child.end(start)
@@ -195,10 +192,13 @@ def _attributes_of_pod(record: Decision | Binding) -> _Attributes:
     }
 
 
-def _with_permit_on_the_clock(binding: Binding) -> _Steps:
+def _with_permit_on_the_clock(binding: Binding) -> list[PointTiming]:
     """Let the wait in Permit last as long as it did on the Clock: in virtual time this machine did not wait at all."""
     waited = _nanoseconds(binding.waited)
-    return [(point, max(spent, waited) if point == "permit" else spent) for point, spent in binding.steps]
+    return [
+        (point, max(spent, waited) if point == "wait_on_permit" else spent, code)
+        for point, spent, code in binding.steps
+    ]
 
 
 def _nanoseconds(seconds: float) -> int:

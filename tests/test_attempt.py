@@ -8,9 +8,15 @@ import pytest
 
 from kframework import Code, CycleState, PendingPod, Plugin, Wait, error, unschedulable
 from kframework.decision import Result
+from kframework.pod_engine import PodEngine
+from kframework.state.cluster import ClusterState
+from kframework.state.inbox import Activated
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import held, plugin
 from tests.test_pod_engine import UID, Stage
+
+#: With two feasible nodes they are scored, by whatever plugins there are.
+SCORED = ("score", Code.SUCCESS)
 
 
 def tried(*plugins: type[Plugin]) -> Stage:
@@ -40,6 +46,67 @@ def test_a_failed_attempt_leaves_nothing_behind(failing: type[Plugin], result: R
     assert len(queue) == 1 and len(queue.in_flight) == 0
     assert stage.bound == [] and len(stage.patches) == len(stage.events) == 1
     assert stage.engine.current is None
+
+
+@pytest.mark.parametrize(
+    ("scripted", "ends"),
+    [
+        ({}, ["pre_filter Success", "filter Success", "reserve Success", "permit Success"]),
+        ({"pre_filter": unschedulable("x")}, ["pre_filter Unschedulable"]),
+        ({"pre_filter": error("x")}, ["pre_filter Error"]),
+        ({"filter": unschedulable("x")}, ["pre_filter Success", "filter Success"]),
+        ({"filter": ValueError("x")}, ["pre_filter Success", "filter Error"]),
+        ({"score": 101}, ["pre_filter Success", "filter Success", "score Error"]),
+        (
+            {"filter": unschedulable("x"), "post_filter": unschedulable("y")},
+            ["pre_filter Success", "filter Success", "post_filter Unschedulable"],
+        ),
+        (
+            {"reserve": unschedulable("x")},
+            ["pre_filter Success", "filter Success", "reserve Unschedulable", "unreserve Success"],
+        ),
+        (
+            {"permit": error("x")},
+            ["pre_filter Success", "filter Success", "reserve Success", "permit Error", "unreserve Success"],
+        ),
+        ({"permit": Wait(5)}, ["pre_filter Success", "filter Success", "reserve Success", "permit Wait"]),
+    ],
+)
+def test_the_decision_says_how_each_point_ended(scripted: dict[str, Any], ends: list[str]) -> None:
+    (decision,) = tried(plugin("A", **scripted)).decisions
+    assert [f"{point} {code.title}" for point, _, code in decision.timings if (point, code) != SCORED] == ends
+
+
+def test_the_lots_are_drawn_evenly_and_by_the_seed() -> None:
+    def draws(seed: int) -> list[float]:
+        engine = PodEngine(ClusterState(), Stage(), Stage(), seed=seed)
+        return [engine.draw() for _ in range(1000)]
+
+    first = draws(1)
+    assert first == draws(1) != draws(2)
+    assert all(0 <= draw < 1 for draw in first)
+    assert 400 < sum(draw < 0.5 for draw in first) < 600
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_share_of_the_attempts_is_timed(share: float) -> None:
+    stage = Stage(objects=[make_node("a"), *(make_pod(f"p{number}") for number in range(50))])
+    stage.engine.timed_share = share
+    stage.steps()
+    assert [reservation.draw for reservation in stage.bound] == [decision.draw for decision in stage.decisions]
+    assert [reservation.timed for reservation in stage.bound] == [decision.draw < share for decision in stage.decisions]
+
+
+def test_a_pod_is_ready_before_it_is_queued_again() -> None:
+    stage = Stage(plugin("A", filter=unschedulable("x")), objects=[make_node("a"), make_pod()])
+    ready = stage.time
+    stage.steps()
+    stage.time += 400
+    stage.engine.ask(Activated((UID,)))
+    stage.steps()
+    first, again = stage.decisions
+    assert (first.initial_attempt_at, first.queued_at, first.popped_at) == (ready, ready, ready)
+    assert (again.initial_attempt_at, again.popped_at) == (ready, ready + 400)
 
 
 @pytest.mark.parametrize("hook", ["sign", "post_filter", "reserve", "permit"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,21 @@ class Cycle:
         return await BindingCycle(reservation, offer, clock, announce, self._bind_first).run()
 
 
+@pytest.mark.parametrize(
+    ("scripted", "ends"),
+    [
+        ({}, ["wait_on_permit Success", "bind Success", "post_bind Success"]),
+        ({"pre_bind": unschedulable("x")}, ["wait_on_permit Success", "pre_bind Unschedulable"]),
+        ({"pre_bind": ValueError("x")}, ["wait_on_permit Success", "pre_bind Error"]),
+        ({"bind": error("x")}, ["wait_on_permit Success", "bind Error"]),
+        ({"post_bind": ValueError("x")}, ["wait_on_permit Success", "bind Success", "post_bind Success"]),
+    ],
+)
+def test_the_binding_says_how_each_point_ended(scripted: dict[str, Any], ends: list[str]) -> None:
+    binding = Cycle(plugin("A", **scripted)).binding
+    assert [f"{point} {code.title}" for point, _, code in binding.steps] == ends
+
+
 def test_a_pod_without_work_is_bound_and_nothing_is_announced() -> None:
     cycle = Cycle()
     assert cycle.messages == [BindingStarted(UID, 7), BindingEnded(UID, 7, None)]
@@ -65,7 +81,7 @@ def test_a_pod_without_work_is_bound_and_nothing_is_announced() -> None:
     binding = cycle.binding
     assert (binding.attempt, binding.pod, binding.node, binding.code) == (7, "default/pod", "a", Code.SUCCESS)
     assert (binding.message, binding.waited) == ("", 0.0)
-    assert [point for point, _ in binding.steps] == ["permit", "bind", "post_bind"]
+    assert [point for point, *_ in binding.steps] == ["wait_on_permit", "bind", "post_bind"]
 
 
 async def slow(state: CycleState, pod: PendingPod, node_name: str) -> None:
@@ -75,14 +91,14 @@ async def slow(state: CycleState, pod: PendingPod, node_name: str) -> None:
 @pytest.mark.parametrize(
     ("plugins", "announced", "steps"),
     [
-        ([plugin("A", pre_bind=slow)], ["a"], ["permit", "pre_bind", "bind", "post_bind"]),
-        ([plugin("A", pre_bind=slow, pre_bind_pre_flight=Skip)], [], ["permit", "bind", "post_bind"]),
+        ([plugin("A", pre_bind=slow)], ["a"], ["wait_on_permit", "pre_bind", "bind", "post_bind"]),
+        ([plugin("A", pre_bind=slow, pre_bind_pre_flight=Skip)], [], ["wait_on_permit", "bind", "post_bind"]),
     ],
 )
 def test_work_is_announced(plugins: list[type[Plugin]], announced: list[str], steps: list[str]) -> None:
     cycle = Cycle(*plugins)
     assert cycle.announced == announced
-    assert [point for point, _ in cycle.binding.steps] == steps
+    assert [point for point, *_ in cycle.binding.steps] == steps
     assert cycle.binding.ended_at - cycle.binding.started_at == 3.0 * len(announced)
 
 
@@ -136,7 +152,7 @@ def test_a_preemptor_cancels_what_is_done_before_binding(parallel: bool) -> None
     cause = Status(Code.ERROR, ("preempted by Default",))
     assert cycle.messages == [BindingStarted(UID, 7), BindingEnded(UID, 7, cause)]
     assert cycle.ended_at == 2.0
-    assert [point for point, _ in cycle.binding.steps] == ["permit", "pre_bind"]
+    assert [point for point, *_ in cycle.binding.steps] == ["wait_on_permit", "pre_bind"]
 
 
 def test_what_failed_by_itself_says_so_all_the_same() -> None:

@@ -59,7 +59,7 @@ def test_a_pod_goes_where_the_extenders_want_it() -> None:
     staged = stage(extenders=[extender({"filter": lets_pass("b")})])
     decision = staged.step()
     assert (decision.result, decision.node, decision.attempt) == (Result.SCHEDULED, "b", 1)
-    assert [point for point, _ in decision.timings] == ["pre_filter", "filter", "extender_filter", "reserve", "permit"]
+    assert [point for point, *_ in decision.timings] == ["pre_filter", "filter", "extender_filter", "reserve", "permit"]
     assert [reservation.node_name for reservation in staged.bound] == ["b"]
     assert staged.engine.cluster.pods[UID].node_name == "b"
     assert not staged.engine.step()
@@ -68,7 +68,7 @@ def test_a_pod_goes_where_the_extenders_want_it() -> None:
 def test_scores_have_their_time() -> None:
     decision = stage(plugin("S", score=1), extenders=[extender({"prioritize": []})]).step()
     points = ["pre_filter", "filter", "extender_filter", "score", "extender_prioritize", "reserve", "permit"]
-    assert [point for point, _ in decision.timings] == points
+    assert [point for point, *_ in decision.timings] == points
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_preemption_chooses_from_what_extenders_leave(extenders: list[Extender],
     assert (decision.nominated, decision.victims) == (node, (f"default/low-{node}",))
     assert [victim.name for eviction in staged.evictions for victim in eviction.victims] == [f"low-{node}"]
     assert decision.message == "0/2 nodes are available: 2 full."
-    assert [point for point, _ in decision.timings][-2:] == ["post_filter", "extender_preempt"]
+    assert [point for point, *_ in decision.timings][-2:] == ["post_filter", "extender_preempt"]
 
 
 def test_what_extenders_say_of_budgets_counts() -> None:

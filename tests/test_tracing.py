@@ -42,7 +42,11 @@ def decision(**changes: Any) -> Decision:
         "evaluated": 4,
         "feasible": 3,
         "top": (("n1", 300), ("n2", 20)),
-        "timings": (("pre_filter", 2_000), ("filter", 50_000), ("score", 30_000)),
+        "timings": (
+            ("pre_filter", 2_000, Code.SUCCESS),
+            ("filter", 50_000, Code.SUCCESS),
+            ("score", 30_000, Code.SUCCESS),
+        ),
     }
     return Decision(**fields | changes)
 
@@ -57,7 +61,7 @@ def binding(**changes: Any) -> Binding:
         "started_at": VIRTUAL_EPOCH + 1,
         "ended_at": VIRTUAL_EPOCH + 1,
         "code": Code.SUCCESS,
-        "steps": (("permit", 500), ("bind", 4_000)),
+        "steps": (("wait_on_permit", 500, Code.SUCCESS), ("bind", 4_000, Code.SUCCESS)),
     }
     return Binding(**fields | changes)
 
@@ -173,7 +177,7 @@ def test_a_binding_is_a_trace_of_its_own_linked_to_its_attempt() -> None:
     permit, bind, bound = traced.spans[-3:]
     assert cycle is not None
     assert [(span.name, *times(span)) for span in (permit, bind, bound)] == [
-        ("permit", SECOND, SECOND + 500),
+        ("wait_on_permit", SECOND, SECOND + 500),
         ("bind", SECOND + 500, SECOND + 4_500),
         ("binding_cycle", SECOND, SECOND + SECOND // 2),
     ]
@@ -271,7 +275,9 @@ def test_an_attempt_in_vain_expects_no_binding() -> None:
 def test_a_stream_gets_a_line_of_otlp_json_for_each_span() -> None:
     stream = io.StringIO()
     tracing = Tracing.to_stream(stream)
-    tracing.decided(decision(timings=(("filter", 1),), rejectors=("NodeName",), result=Result.ERROR, message="oh"))
+    tracing.decided(
+        decision(timings=(("filter", 1, Code.ERROR),), rejectors=("NodeName",), result=Result.ERROR, message="oh")
+    )
     tracing.close()
     child, parent = (json.loads(line)["resourceSpans"][0] for line in stream.getvalue().splitlines())
     assert {"key": "service.name", "value": {"stringValue": "kframework"}} in parent["resource"]["attributes"]

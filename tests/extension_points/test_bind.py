@@ -185,7 +185,7 @@ def test_all_take_notice_in_order_whatever_they_do() -> None:
     assert journal == ["A.post_bind", "A noticed", "B.post_bind", "C.post_bind"]
     assert result.place_of("pod") == "bound"
     assert result.bindings[0].code == Code.SUCCESS
-    assert [point for point, _ in result.bindings[0].steps] == ["permit", "bind", "post_bind"]
+    assert [point for point, *_ in result.bindings[0].steps] == ["wait_on_permit", "bind", "post_bind"]
 
 
 def test_nobody_takes_notice_of_a_pod_that_was_not_bound() -> None:
