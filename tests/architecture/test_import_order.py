@@ -24,9 +24,9 @@ FLOORS = {
         5: """
             objections points outcome profiles effects attempt queue decision layers scoring cycle afresh budgets
             dry_runs dry_run_memory preemption event_handlers pod_engine plugin_handle
-            extender_wire extender extenders extended_search extended_attempt watched
+            extender_wire extender extenders extended_search extended_attempt watched inquiry
         """,
-        6: "tracing metrics recording replaying",
+        6: "tracing metrics recording replaying history",
         7: "cluster apiserver binding endpoints eviction http_line leader_thread lease outbox process run scheduler"
         " cluster_api event_recorder event_series fake_api flow_control gate lane",
         ROOF: "plugins simulate rbac explain report web conformance bench testing pytest_plugin engine cli __main__",

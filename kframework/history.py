@@ -1,0 +1,90 @@
+"""What has happened lately: an observer that keeps the last decisions and bindings, to be looked at from outside."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from typing import Generic, TypeVar
+
+import msgspec
+
+from kframework.decision import Binding, Decision
+
+__all__ = ["History", "PodHistory"]
+
+R = TypeVar("R", Decision, Binding)
+
+#: So many records are kept, of each kind.
+KEPT = 10_000
+
+
+class PodHistory(msgspec.Struct, frozen=True):
+    """What is remembered of one pod, oldest first."""
+
+    decisions: tuple[Decision, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+
+
+class _Last(Generic[R]):
+    """The last records of one kind, also by the uid of their pod."""
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._records: deque[R] = deque()
+        self._of: dict[str, deque[R]] = {}
+
+    def put(self, record: R) -> None:
+        self._records.append(record)
+        self._of.setdefault(record.uid, deque()).append(record)
+        if len(self._records) > self._kept:
+            oldest = self._records.popleft()
+            alike = self._of[oldest.uid]
+            alike.popleft()
+            if not alike:
+                del self._of[oldest.uid]
+
+    def recent(self, count: int) -> list[R]:
+        return list(itertools.islice(reversed(self._records), count))
+
+    def of(self, uid: str) -> tuple[R, ...]:
+        return tuple(self._of.get(uid, ()))
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+
+class History:
+    """Keeps the last `kept` decisions, and as many bindings; the oldest are forgotten first."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._decisions = _Last[Decision](kept)
+        self._bindings = _Last[Binding](kept)
+
+    def decided(self, decision: Decision) -> None:
+        """Keep an attempt."""
+        self._decisions.put(decision)
+
+    def bound(self, binding: Binding) -> None:
+        """Keep a binding cycle."""
+        self._bindings.put(binding)
+
+    def recent(self, count: int) -> list[Decision]:
+        """Return the last decisions, the newest first."""
+        return self._decisions.recent(count)
+
+    def since(self, attempt: int, count: int) -> list[Decision]:
+        """Return the decisions of the attempts behind this one, the oldest first; at most the last `count` of them."""
+        newest = (decision for decision in self._decisions.recent(count) if decision.attempt > attempt)
+        return list(newest)[::-1]
+
+    def of(self, uid: str) -> PodHistory:
+        """Return what is remembered of the pod with this uid."""
+        return PodHistory(self._decisions.of(uid), self._bindings.of(uid))
+
+    def binding(self, decision: Decision) -> Binding | None:
+        """Return the binding cycle that an attempt led to; None if there was none, or it goes on, or is forgotten."""
+        alike = (binding for binding in self._bindings.of(decision.uid) if binding.attempt == decision.attempt)
+        return next(alike, None)
+
+    def __repr__(self) -> str:
+        return f"<History of {len(self._decisions)} decisions, {len(self._bindings)} bindings>"

@@ -1,0 +1,311 @@
+"""One pod, asked about again: what every plugin says of it now, on every node, with nothing changed by the asking.
+
+An attempt knows the first objection to each node it looked at, and remembers much of it; an inquiry asks all plugins
+about all nodes, in columns where they have that form. It is work in slices (`in_slices`): between two of them the
+scheduler goes on, no Statement is open, and what the plugins drew or asked for meanwhile is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from random import Random
+from time import perf_counter
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.afresh import Afresh
+from kframework.cycle_state import CycleState
+from kframework.decision import fit_error
+from kframework.errors import PluginError
+from kframework.layers import ask_filter_rows, ask_score_rows
+from kframework.objections import ATTEMPT, PASS, StatusTable, bits_of, order_of, source_of
+from kframework.plugin import MAX_SCORE, Diagnosis, Scores
+from kframework.pod_engine import PodEngine
+from kframework.points import Narrowing, bad_score, fault, narrow, run_add_pod, run_filter, run_pre_score
+from kframework.profile import FilterStep, Profile, ScoreStep, as_column
+from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeTable
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.status import Code, Status
+
+__all__ = ["SLICE", "Inquiry", "ScoreColumn", "in_slices", "inquire"]
+
+#: After so much work the scheduler gets its turn, in seconds; one piece of work more may be under way then.
+SLICE = 0.001
+
+#: So many rows a plugin without a columnar form is asked about in one piece.
+_PIECE = 16
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+def in_slices(work: Iterator[None], aside: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
+    """Do work that yields wherever it may pause, and yield whenever it has gone on for `SLICE`.
+
+    Each slice runs inside an `aside()` of its own, so whatever that opens is closed while others have their turn.
+    """
+    over = object()
+    while True:
+        with aside():
+            until = perf_counter() + SLICE
+            ended = next(work, over) is over
+            while not ended and perf_counter() < until:
+                ended = next(work, over) is over
+        if ended:
+            return
+        yield
+
+
+def inquire(engine: PodEngine, pod: PendingPod) -> Generator[None, None, Inquiry]:
+    """Ask all plugins about the pod on all nodes, in slices; one that is on a node is asked about as if it were not."""
+    inquiry = Inquiry(engine, pod)
+    yield from in_slices(inquiry.work(), inquiry.aside)
+    return inquiry
+
+
+class ScoreColumn(msgspec.Struct, frozen=True):
+    """What one Score plugin makes of the feasible nodes: raw, normalised to 0..100, and the weight of the latter."""
+
+    plugin: str
+    weight: int
+    raw: Scores
+    normalized: Scores
+
+
+class Inquiry:
+    """What the plugins of the pod's profile say now, once its `work` is done.
+
+    `said` holds each Filter plugin's own objection by row, PASS where it has none, whatever the others say; `first` the
+    first of them in configured order, which is what an attempt counts. `feasible` are the rows that all of them let
+    pass, in the order of the nodes; `scores` and `totals` are aligned to them. Like an attempt, it scores two feasible
+    nodes or more; unlike one, it looks at them all.
+    """
+
+    def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
+        self.engine = engine
+        self.cluster: ClusterState = engine.cluster
+        self.nodes: NodeTable = engine.cluster.nodes
+        self.profile: Profile = engine.profiles[pod.scheduler_name]
+        self.pod = pod
+        self._random = self._generators()
+        self._reset()
+
+    def _reset(self) -> None:
+        self.narrowing: Narrowing = Narrowing()
+        self.state: CycleState = CycleState()
+        #: The Filter plugins that have something to say about this pod, in order.
+        self.filters: tuple[FilterStep, ...] = ()
+        self.said: dict[str, Scores] = {}
+        self.first: Scores = np.full(self.nodes.capacity, PASS, dtype=np.int64)
+        self.feasible: NDArray[np.int64] = _NONE
+        self.scores: list[ScoreColumn] = []
+        self.totals: Scores = _NONE
+        #: What a plugin did wrong in scoring; there are no totals then.
+        self.fault: Status | None = None
+        #: The pods nominated to a row that this one must leave room for.
+        self.rivals: dict[int, Sequence[PodInfo]] = {}
+        self._table = StatusTable(ATTEMPT)
+        self._words: dict[int, Status] = {}
+
+    # -- looking on ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Open a slice of work: the pod is on no node, and what plugins draw or ask for is taken back in the end."""
+        drawn = [(random, random.getstate()) for random in self._random]
+        with self.engine.aside(), self.cluster.statement() as what_if:
+            placed = self.cluster.pods.get(self.pod.uid)
+            if placed is not None and placed.row >= 0:
+                what_if.remove(placed)
+            try:
+                yield
+            finally:
+                while self.cluster.statements[-1] is not what_if:
+                    self.cluster.statements[-1].rollback()  # a plugin left it open
+                for random, state in drawn:
+                    random.setstate(state)
+
+    def _generators(self) -> list[Random]:
+        """List the generators that plugins may draw from: those of the plugins that do not sign the pod."""
+        try:
+            values: Sequence[object] = self.profile.sign(self.pod).values
+        except PluginError:
+            values = [None] * len(self.profile.placement)
+        return [p.handle.random for p, value in zip(self.profile.placement, values, strict=True) if value is None]
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    def work(self) -> Iterator[None]:
+        """Ask; yields wherever it may pause, and starts over if nodes come or go meanwhile."""
+        finished = False
+        while not finished:
+            generation, finished = self.nodes.generation, True
+            for _ in self._ask():
+                yield
+                if self.nodes.generation != generation:
+                    finished = False
+                    break
+
+    def _ask(self) -> Iterator[None]:
+        self._reset()
+        afresh = Afresh(self.cluster, self.profile, self.pod)
+        self.narrowing, self.state = afresh.narrowing, afresh.state
+        yield
+        if self.narrowing.status is not None:
+            return
+        self.filters = tuple(step for step in self.profile.filters if step.name not in self.narrowing.skipped)
+        rows = np.array(afresh.rows(0), dtype=np.int64)
+        for step in self.filters:
+            yield from self._ask_filter(step, rows)
+        yield from self._ask_beside_rivals(rows)
+        for column in self.said.values():
+            np.minimum(self.first, column, out=self.first)
+        self.feasible = rows[self.first[rows] == PASS]
+        if len(self.feasible) > 1:
+            yield from self._ask_scores()
+
+    def _ask_filter(self, step: FilterStep, rows: NDArray[np.int64]) -> Iterator[None]:
+        column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
+        for piece in _pieces(rows, columnar=step.ask_rows is not None):
+            objections = np.full(len(piece), PASS, dtype=np.int64)
+            ask_filter_rows(self.profile, step, self.state, self.pod, self.nodes, piece, objections, self._table)
+            column[piece] = objections
+            yield
+
+    def _ask_beside_rivals(self, rows: NDArray[np.int64]) -> Iterator[None]:
+        """Ask again where pods are nominated, as if they had arrived; what stands against a node then comes first."""
+        for name, rivals in list(self.cluster.nominator.rivals(self.pod)):
+            row = self.nodes.row(name)
+            if row is not None and row in rows:
+                self.rivals[row] = rivals
+                self._ask_beside(row, rivals)
+                yield
+
+    def _ask_beside(self, row: int, rivals: Sequence[PodInfo]) -> None:
+        node, state = self.nodes[row], self.state.clone()
+        with self.cluster.statement() as what_if:
+            for rival in rivals:
+                what_if.add(rival, node.name)
+                failed = run_add_pod(self.profile, self.filters, state, self.pod, rival, node)
+                if failed is not None:
+                    self.first[row] = self._table.objection(0, failed)
+                    return
+            for step in self.filters:
+                status = run_filter(self.profile, step, state, self.pod, node)
+                if status is not None:
+                    self.said[step.name][row] = self._table.objection(step.order, status)
+
+    def _ask_scores(self) -> Iterator[None]:
+        skipped: set[str] = set()
+        for step in self.profile.pre_score:
+            status = run_pre_score(self.profile, step, self.state, self.pod, self.nodes, self.feasible)
+            yield
+            if status is not None and status.code == Code.ERROR:
+                self.fault = status
+                return
+            if status is not None:
+                skipped.add(step.name)
+        totals = np.zeros(len(self.feasible), dtype=np.int64)
+        for score_step in self.profile.scores:
+            if score_step.name not in skipped:
+                yield from self._ask_score(score_step)
+                if self.fault is not None:
+                    return
+                totals += self.scores[-1].normalized * score_step.weight
+        self.totals = totals
+
+    def _ask_score(self, step: ScoreStep) -> Iterator[None]:
+        raw: list[Scores] = []
+        for piece in _pieces(self.feasible, columnar=step.ask_rows is not None):
+            scores, faults = ask_score_rows(self.profile, step, self.state, self.pod, self.nodes, piece)
+            if faults:
+                self.fault = next(iter(faults.values()))
+                return
+            raw.append(scores)
+            yield
+        column = np.concatenate(raw)
+        normalized = self._normalized(step, column)
+        if isinstance(normalized, Status):
+            self.fault = normalized
+        else:
+            self.scores.append(ScoreColumn(step.name, step.weight, column, normalized))
+
+    def _normalized(self, step: ScoreStep, raw: Scores) -> Scores | Status:
+        if step.normalize is None:
+            return raw
+        try:
+            scores = as_column(step.normalize(self.state, self.pod, raw.copy()), len(raw))
+        except Exception as error:
+            return fault(self.profile, step.name, "normalize_score", error)
+        wrong = scores[(scores < 0) | (scores > MAX_SCORE)]
+        return bad_score(self.profile, step, int(wrong[0])) if len(wrong) else scores
+
+    # -- what was said ---------------------------------------------------------------------------------------------
+
+    def status(self, objection: int) -> Status:
+        """Put an objection into words."""
+        status = self._words.get(objection)
+        if status is None:
+            status = self._words[objection] = self._in_words(objection)
+        return status
+
+    def _in_words(self, objection: int) -> Status:
+        if source_of(objection) == ATTEMPT:
+            return self._table.statuses[bits_of(objection)]
+        step = self.profile.filters[order_of(objection)]
+        assert step.explain is not None
+        try:
+            return step.explain(self.pod, bits_of(objection)).by(step.name)
+        except Exception as error:
+            return fault(self.profile, step.name, "filter_status", error)
+
+    @property
+    def absent(self) -> Status | None:
+        """What stands against the nodes that PreFilter leaves out; None where it leaves none out."""
+        return None if self.narrowing.nodes is None else narrow(self.narrowing)
+
+    @property
+    def reasons(self) -> Mapping[str, int]:
+        """On how many nodes each reason is the first that stands against the pod."""
+        if self.narrowing.status is not None:
+            return dict.fromkeys(self.narrowing.status.reasons, len(self.nodes))
+        reasons: dict[str, int] = {}
+        for status, count in self.counted():
+            for reason in status.reasons:
+                reasons[reason] = reasons.get(reason, 0) + count
+        return reasons
+
+    def counted(self) -> Iterator[tuple[Status, int]]:
+        """List the first objections to the nodes, each with the number of nodes, in configured order."""
+        first = self.first[self.nodes.order]
+        objections, counts = np.unique(first[first != PASS], return_counts=True)
+        for objection, count in zip(objections.tolist(), counts.tolist(), strict=True):
+            yield self.status(objection), count
+        absent = self.absent
+        if absent is not None:
+            yield absent, len(self.nodes) - sum(name in self.nodes for name in self.narrowing.nodes or ())
+
+    @property
+    def message(self) -> str:
+        """Why no node is feasible, word for word as an attempt says it, but for what PostFilter adds."""
+        status = self.narrowing.status
+        return fit_error(len(self.nodes), self.reasons, pre_filter_message=status.message if status is not None else "")
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """What stands against the nodes, as PostFilter plugins get it."""
+        nobody = self.absent or self.narrowing.status or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+        rejectors = sorted({status.plugin for status, _ in self.counted()} | set(self.narrowing.narrowed_by))
+        return Diagnosis(self.nodes, self.first, lambda o: nobody if o == PASS else self.status(o), rejectors)
+
+    def __repr__(self) -> str:
+        return f"<Inquiry into {self.pod.key}: {len(self.feasible)} of {len(self.nodes)} nodes are feasible>"
+
+
+def _pieces(rows: NDArray[np.int64], *, columnar: bool) -> Iterator[NDArray[np.int64]]:
+    """Split rows so that a plugin without a columnar form can be interrupted."""
+    length = len(rows) if columnar else _PIECE
+    return (rows[begin : begin + length] for begin in range(0, len(rows), length or 1))
