@@ -9,20 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Protocol
 
 from kframework.budgets import Budgets
 from kframework.clock import seconds_of
-from kframework.cycle import Search
 from kframework.cycle_state import CycleState
 from kframework.plugin import Candidate
 from kframework.points import run_add_pod, run_filter, run_remove_pod
-from kframework.profile import FilterStep
-from kframework.state.nodes import NodeInfo
-from kframework.state.pods import PodInfo
+from kframework.profile import FilterStep, Profile
+from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
 from kframework.status import Code, Status
 
-__all__ = ["DryRun", "Ranked", "may_preempt", "rank"]
+__all__ = ["DryRun", "Question", "Ranked", "may_preempt", "rank"]
 
 _NO_VICTIMS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",))
 
@@ -75,8 +76,37 @@ def _started(pod: PodInfo) -> float:
     return _seconds(pod.start_time) if pod.start_time is not None else math.inf
 
 
+class Question(Protocol):
+    """A pod that is to be placed, and who is to be asked: a search, or somebody who only looks on."""
+
+    @property
+    def cluster(self) -> ClusterState:
+        """The live tables."""
+        ...
+
+    @property
+    def nodes(self) -> NodeTable:
+        """Their nodes."""
+        ...
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of the pod."""
+        ...
+
+    @property
+    def pod(self) -> PendingPod:
+        """The pod."""
+        ...
+
+    @property
+    def filters(self) -> Sequence[FilterStep]:
+        """The Filter plugins that have something to say about it, in order."""
+        ...
+
+
 class DryRun:
-    """Tries on nodes what it would take to make room for the pod of a search.
+    """Tries on nodes what it would take to make room for the pod that a question is about.
 
     `rivals` are the pods nominated to a node, by row, that the preemptor must leave room for; `spared` tells of a pod
     that it is never a victim.
@@ -84,7 +114,7 @@ class DryRun:
 
     def __init__(
         self,
-        search: Search,
+        search: Question,
         state: CycleState,
         budgets: Budgets,
         rivals: Mapping[int, Sequence[PodInfo]],
@@ -150,7 +180,7 @@ class _WhatIf:
     """A node on which pods come and go, with a cycle state that keeps up with them: a copy if any plugin changes it."""
 
     def __init__(
-        self, search: Search, state: CycleState, node: NodeInfo, rivals: Sequence[PodInfo], statement: Statement
+        self, search: Question, state: CycleState, node: NodeInfo, rivals: Sequence[PodInfo], statement: Statement
     ) -> None:
         self._search = search
         self._extended = tuple(

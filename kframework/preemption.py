@@ -14,7 +14,7 @@ from kframework.cycle import Search
 from kframework.cycle_state import CycleState
 from kframework.decision import fit_error
 from kframework.dry_run_memory import UNKNOWN, Answers, DryRunMemory
-from kframework.dry_runs import DryRun, Ranked, may_preempt, rank
+from kframework.dry_runs import DryRun, Question, Ranked, may_preempt, rank
 from kframework.handle import DryRuns
 from kframework.objects import PodDisruptionBudget
 from kframework.plugin import Candidate, Diagnosis
@@ -74,7 +74,7 @@ class Evaluator:
 
     def victims(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Candidate | Status:
         """Dry-run one node: which pods of lower priority must go, or why that does not help."""
-        return self._dry_run(self._search_of(pod), state)(node)
+        return self.dry_run(self._search_of(pod), state)(node)
 
     def candidates(
         self,
@@ -90,7 +90,7 @@ class Evaluator:
         Preemptors of one kind begin one place further each time, so that what is remembered serves them.
         """
         search = self._search_of(pod)
-        dry_run = self._dry_run(search, state)
+        dry_run = self.dry_run(search, state)
         answers = self._answers(search, state, dry_run)
         potential = diagnosis.rows(Code.UNSCHEDULABLE)
         enough = min(len(potential), max(len(potential) * percentage // 100, absolute))
@@ -114,13 +114,14 @@ class Evaluator:
             raise RuntimeError(f"preemption was asked for pod {pod.key}, but this is not its scheduling cycle")
         return search
 
-    def _dry_run(self, search: Search, state: CycleState) -> DryRun:
+    def dry_run(self, question: Question, state: CycleState) -> DryRun:
+        """Return what tries nodes, one after the other, and remembers nothing."""
         rivals = {
             row: pods
-            for name, pods in self._cluster.nominator.rivals(search.pod)
-            if (row := search.nodes.row(name)) is not None
+            for name, pods in self._cluster.nominator.rivals(question.pod)
+            if (row := question.nodes.row(name)) is not None
         }
-        return DryRun(search, state, self._budgets, rivals, self._spared)
+        return DryRun(question, state, self._budgets, rivals, self._spared)
 
     def _answers(self, search: Search, state: CycleState, dry_run: DryRun) -> Answers:
         """Return what is known already: nothing where some plugin's answer is this pod's alone."""
