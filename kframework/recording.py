@@ -11,47 +11,73 @@ A recording is a gzip file of JSON lines. The first one, the header, names the f
     {"at": 1767225601.0, "what": "Decision", "with": {...}}                              what came of it, and
     {"at": 1767225601.0, "what": "Binding", "with": {...}}                               how it ended
 
+A part that goes on where another ended has a header with a `part` above 1. It begins with the objects as they were last
+told, the last decision on every pod that waited for another attempt or for its binding, each by itself and without a
+step, the nominations, and {"what": "Continued"} with the rest.
+
 What an engine does by itself is not written, so neither are the messages that it offers itself during a step. What a
 plugin learns elsewhere, over a connection of its own for instance, is not in a recording.
 """
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
+from kframework import __version__
 from kframework.clock import Clock
 from kframework.config import Configuration, effective_yaml
 from kframework.decision import Binding, Decision
 from kframework.effects import Effects, Reservation
 from kframework.errors import ConfigError
 from kframework.extenders import Extenders
-from kframework.objects.codec import encode
+from kframework.objects import Pod
 from kframework.pod_engine import PodEngine
-from kframework.state.inbox import Changed, Gone, Message
+from kframework.profiles import Profiles
+from kframework.recording_file import LIMIT, RecordingFile
+from kframework.recording_privacy import Privacy
+from kframework.state.inbox import BindingEnded, Changed, Gone, Message, Nominated
 from kframework.status import Status
 
-__all__ = ["FORMAT", "VERSION", "Allowed", "Header", "Judged", "Line", "RecordedEngine", "Recorder", "StandingClock"]
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "Allowed",
+    "Continued",
+    "Header",
+    "Judged",
+    "Line",
+    "RecordedEngine",
+    "Recorder",
+    "StandingClock",
+]
 
 FORMAT = "kframework.dev/recording"
 
-#: What this module writes, and the newest that can be replayed.
-VERSION = 1
-
+#: What this module writes, and what can be replayed.
+VERSION = 2
 
 _NOTHING = msgspec.Raw(b"{}")
 
+#: What a later part begins with.
+_OBJECTS, _DECISIONS = "objects", "decisions"
 
-class Header(msgspec.Struct, frozen=True):
-    """The first line of a recording; `configuration` is the effective one, in YAML."""
+
+class Header(msgspec.Struct, frozen=True, rename="camel"):
+    """The first line of a recording: which part of a run it is, when the engine was made, and by what.
+
+    `configuration` is the effective one, in YAML.
+    """
 
     format: str
     version: int
-    configuration: str = ""
+    configuration: str
+    at: float
+    made_by: str = ""
+    part: int = 1
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True, rename={"body": "with"}):
@@ -76,6 +102,13 @@ class Judged(msgspec.Struct, frozen=True):
     status: Status
 
 
+class Continued(msgspec.Struct, frozen=True):
+    """Where an engine stood between two attempts: how many there were, and where the next search starts."""
+
+    attempts: int
+    rotation: int
+
+
 class StandingClock:
     """The time as a recorded engine gets it: it stands still during a step, so that a replay can give it again."""
 
@@ -93,9 +126,9 @@ class StandingClock:
         return self._moment is not None
 
     @contextmanager
-    def stand_still(self) -> Iterator[None]:
-        """Let time stand still."""
-        self._moment = self._clock.now()
+    def stand_still(self, moment: float | None = None) -> Iterator[None]:
+        """Let time stand still, at this moment if one is given."""
+        self._moment = self._clock.now() if moment is None else moment
         try:
             yield
         finally:
@@ -103,59 +136,120 @@ class StandingClock:
 
 
 class Recorder:
-    """Writes a run to a file: give its `engine` to the scheduler, and itself as an observer; `close` it in the end."""
+    """Writes a run to a file: give its `engine` to the scheduler, and itself as an observer; `close` it in the end.
 
-    def __init__(self, file: Path) -> None:
-        self._file = file.open("wb")
-        # No name and no time go into it: the name of the file is its owner's, the times are the run's.
-        self._packed = gzip.GzipFile(filename="", mode="wb", fileobj=self._file, compresslevel=6, mtime=0)
-        self._clock: StandingClock | None = None
+    All parts together take at most `limit` bytes. OSError if the file cannot be opened.
+    """
+
+    def __init__(self, file: Path, *, limit: int = LIMIT) -> None:
+        self._file = RecordingFile(file, limit)
+        self._privacy = Privacy()
+        self._header: Header | None = None
 
     def engine(self, configuration: Configuration, clock: Clock, effects: Effects, extenders: Extenders) -> PodEngine:
         """Make the engine that a configuration asks for, and record what reaches it; ConfigError with extenders."""
         if len(extenders):
             raise ConfigError("a run with extenders cannot be recorded: a replay would lack their answers")
-        self._put(Header(FORMAT, VERSION, effective_yaml(configuration)))
         self._clock = StandingClock(clock)
+        made_by = f"kframework {__version__}"
+        self._header = Header(FORMAT, VERSION, effective_yaml(configuration), self._clock.now(), made_by)
+        self._file.write(_text(self._header))
         engine = RecordedEngine.of(configuration, self._clock, effects, extenders)
         assert isinstance(engine, RecordedEngine)
-        engine.record(self, self._clock)
+        engine.record(self, self._clock, self._header.at)
         return engine
 
-    def write(self, what: str, body: msgspec.Raw = _NOTHING) -> None:
-        """Write what happens now."""
-        assert self._clock is not None
-        self._put(Line(self._clock.now(), what, body))
+    # -- what is told --------------------------------------------------------------------------------------------------
 
     def happened(self, what: msgspec.Struct) -> None:
         """Write that this happens now, under the name of its class."""
-        body = encode(what.obj) if isinstance(what, Changed | Gone) else msgspec.json.encode(what)
-        self.write(type(what).__name__, msgspec.Raw(body))
+        if isinstance(what, Changed | Gone):
+            self._object(what)
+            return
+        line = self._line(type(what).__name__, msgspec.json.encode(what))
+        if isinstance(what, BindingEnded) and what.status is not None:
+            self._file.drop(line, _DECISIONS, what.uid)
+        else:
+            self._file.write(line)
+
+    def steps(self) -> None:
+        """Write that the engine takes a step now."""
+        self._file.write(self._line("Step"))
+
+    def catches_up(self) -> None:
+        """Write that the engine applies now what has arrived."""
+        self._file.write(self._line("CatchUp"))
 
     def decided(self, decision: Decision) -> None:
         """Write an attempt."""
-        self.happened(decision)
+        line = self._line("Decision", msgspec.json.encode(decision))
+        self._file.keep(line, _DECISIONS, decision.uid)
 
     def bound(self, binding: Binding) -> None:
         """Write a binding cycle."""
-        self.happened(binding)
+        self._file.write(self._line("Binding", msgspec.json.encode(binding)))
+
+    def stands_between_steps(self, engine: PodEngine) -> None:
+        """Go on in a new part if it is time to; all that has arrived is applied."""
+        if self._file.full:
+            self._file.begin(*self._opening(engine))
 
     def close(self) -> None:
         """Finish the file."""
-        self._packed.close()
         self._file.close()
 
-    def _put(self, line: Header | Line) -> None:
-        self._packed.write(msgspec.json.encode(line) + b"\n")
+    # -- how it is written ---------------------------------------------------------------------------------------------
+
+    def _object(self, what: Changed | Gone) -> None:
+        """Write what the cluster says of an object."""
+        obj, metadata = what.obj, what.obj.metadata
+        line = self._line(type(what).__name__, self._privacy.encode(obj))
+        key = (type(obj), metadata.uid or (metadata.namespace, metadata.name))
+        if isinstance(what, Changed):
+            self._file.keep(line, _OBJECTS, key)
+        else:
+            self._file.drop(line, _OBJECTS, key)
+        if isinstance(obj, Pod) and (isinstance(what, Gone) or obj.spec.node_name):
+            self._file.drop(b"", _DECISIONS, metadata.uid)
+
+    def _opening(self, engine: PodEngine) -> Iterator[bytes | str]:
+        """Yield what a new part begins with."""
+        assert self._header is not None
+        self._header = msgspec.structs.replace(self._header, part=self._header.part + 1)
+        yield _text(self._header)
+        yield _OBJECTS
+        if engine.synced:
+            yield self._line("Synced")
+        yield _DECISIONS
+        for uid in engine.handlers.pending:
+            if node_name := engine.cluster.nominator.node_of(uid):
+                yield self._line("Nominated", msgspec.json.encode(Nominated(uid, node_name)))
+        yield self._line("Continued", msgspec.json.encode(Continued(engine.attempts, engine.rotation.start)))
+
+    def _line(self, what: str, body: bytes | None = None) -> bytes:
+        return _text(Line(self._clock.now(), what, _NOTHING if body is None else msgspec.Raw(body)))
+
+
+def _text(line: Header | Line) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
 
 
 class RecordedEngine(PodEngine):
     """An engine that tells a recorder what reaches it from outside, and when it takes a step."""
 
-    def record(self, recorder: Recorder, clock: StandingClock) -> None:
-        """Tell this recorder of everything, from before the first message on; `clock` is the engine's own."""
+    def record(self, recorder: Recorder, clock: StandingClock, born: float) -> None:
+        """Tell this recorder of everything, from before the first message on.
+
+        `clock` is the engine's own; what the engine is made of is made at the moment `born`.
+        """
         self._recorder = recorder
         self._standing = clock
+        self._born = born
+
+    def use(self, profiles: Profiles) -> None:
+        """Take the profiles whose pods this engine schedules; once, before the first message."""
+        with self._standing.stand_still(self._born):
+            super().use(profiles)
 
     def offer(self, message: Message) -> None:
         """Take a message in, to be applied before the next cycle."""
@@ -165,8 +259,11 @@ class RecordedEngine(PodEngine):
     def step(self) -> bool:
         """Apply the messages, do what is due, schedule one pod; tell whether there was a pod."""
         with self._standing.stand_still():
-            self._recorder.write("Step")
-            return super().step()
+            self._recorder.steps()
+            tried = super().step()
+        if not len(self.inbox):
+            self._recorder.stands_between_steps(self)
+        return tried
 
     def catch_up(self) -> None:
         """Apply the messages and do what is due, but schedule nothing."""
@@ -174,7 +271,7 @@ class RecordedEngine(PodEngine):
             super().catch_up()
             return
         with self._standing.stand_still():
-            self._recorder.write("CatchUp")
+            self._recorder.catches_up()
             super().catch_up()
 
     def launch(self, reservation: Reservation) -> None:

@@ -16,7 +16,7 @@ ROOF = 8
 FLOORS = {
     unit: floor
     for floor, units in {
-        0: "errors quantity selectors clock seeds",
+        0: "errors quantity selectors clock seeds verbosity",
         1: "objects status cycle_state events",
         2: "state",
         3: "hookspecs plugin handle",
@@ -26,7 +26,7 @@ FLOORS = {
             dry_runs dry_run_memory preemption event_handlers pod_engine plugin_handle
             extender_wire extender extenders extended_search extended_attempt watched inquiry
         """,
-        6: "tracing metrics recording replaying history",
+        6: "tracing metrics journal recording recording_file recording_privacy recorded replaying history",
         7: "cluster apiserver binding endpoints eviction http_line leader_thread lease outbox process run scheduler"
         " cluster_api event_recorder event_series fake_api flow_control gate lane",
         ROOF: "plugins simulate rbac explain report web conformance bench testing pytest_plugin engine cli __main__",

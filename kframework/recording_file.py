@@ -1,0 +1,191 @@
+"""Where a recording goes: a gzip file, written by a thread of its own, that makes way for a new one in time.
+
+FILE is the part being written, FILE.1 the one before, and so on. A part that goes on where another ended begins with
+what must be known of the time before: every object as it was last told, and the last attempt at every pod that waits.
+
+Nothing here may disturb a scheduler: it neither waits for the disk nor fails with it, and holds bounded memory.
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import os
+import zlib
+from collections import deque
+from collections.abc import Hashable, Iterable
+from pathlib import Path
+from threading import Event, Thread
+
+__all__ = ["LIMIT", "PARTS", "RecordingFile"]
+
+_log = logging.getLogger(__name__)
+
+#: How many bytes all parts of a recording take at most unless told otherwise, and how many parts there are.
+LIMIT, PARTS = 256 << 20, 4
+
+#: How many bytes may wait to be written; a disk that is so far behind is given up.
+BACKLOG = 64 << 20
+
+#: So many bytes are worth waking the writer, who else comes by himself after so many seconds: that much is lost with
+#: the process at most.
+_WORTHWHILE, _PAUSE = 256 << 10, 0.5
+
+#: How long the end waits for the disk, in seconds.
+_ENDING = 10.0
+
+
+class RecordingFile:
+    """Takes lines at once, and writes them later.
+
+    What goes wrong with the disk is logged once; from then on nothing is written. What stands in the file already
+    becomes FILE.1. OSError if the file cannot be opened.
+    """
+
+    def __init__(self, file: Path, limit: int = LIMIT) -> None:
+        self._file = file
+        self._limit = limit // PARTS
+        self.failed: bool = False
+        self._over = self._turning = False
+        self._waiting: deque[_Entry] = deque()
+        self._put = self._taken = 0
+        self._lasting: dict[str, dict[Hashable, bytes]] = {}
+        self._wake = Event()
+        self._closing = False
+        self._rotates = file.is_file() or not file.exists()
+        self._open()
+        self._thread = Thread(target=self._run, name=f"recording to {file}", daemon=True)
+        self._thread.start()
+
+    # -- in the thread of whoever records ------------------------------------------------------------------------------
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time for a new part: `begin` it when that suits."""
+        return self._over and not self._turning
+
+    def write(self, line: bytes) -> None:
+        """Write a line that says what happens."""
+        self._enter((line, "", None, False))
+
+    def keep(self, line: bytes, chapter: str, key: Hashable) -> None:
+        """Write a line that later parts begin with, in place of the one with the same key in this chapter."""
+        self._enter((line, chapter, key, True))
+
+    def drop(self, line: bytes, chapter: str, key: Hashable) -> None:
+        """Write a line, and let later parts begin without the one of this key."""
+        self._enter((line, chapter, key, False))
+
+    def begin(self, *opening: bytes | str) -> None:
+        """Go on in a new part; it opens with these lines, and where a chapter is named with all its lines."""
+        self._turning = True
+        self._enter((opening, "", None, False))
+
+    def close(self) -> None:
+        """Write what waits, and finish the file; a disk that does not answer is not waited for."""
+        self._closing = True
+        self._wake.set()
+        self._thread.join(_ENDING)
+        if self._thread.is_alive():
+            self._give_up("the disk does not answer")
+
+    def _enter(self, entry: _Entry) -> None:
+        if self.failed:
+            return
+        self._waiting.append(entry)
+        self._put += len(entry[0])
+        behind = self._put - self._taken
+        if behind > BACKLOG:
+            self._give_up("the disk is too slow")
+        elif behind > _WORTHWHILE:
+            self._wake.set()
+
+    def _give_up(self, why: object) -> None:
+        if not self.failed:
+            self.failed = True
+            _log.warning("the recording to %s ends here: %s; the scheduler works on without it", self._file, why)
+
+    # -- in the thread of the writer -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self.failed and not (self._closing and not self._waiting):
+                self._wake.wait(_PAUSE)
+                self._wake.clear()
+                self._write_waiting()
+                self._packed.flush(zlib.Z_SYNC_FLUSH)
+                self._over = self._is_full()
+        except OSError as error:
+            self._give_up(error.strerror or error)
+        finally:
+            self._waiting.clear()
+            self._shut()
+
+    def _write_waiting(self) -> None:
+        """Write all that has come by now."""
+        lines: list[bytes] = []
+        while self._waiting:
+            what, chapter, key, keep = self._waiting.popleft()
+            self._taken += len(what)
+            if isinstance(what, tuple):
+                self._packed.writelines(lines)
+                lines.clear()
+                self._turn_over(what)
+                continue
+            lines.append(what)
+            if keep:
+                self._lasting.setdefault(chapter, {})[key] = what
+            elif chapter:
+                self._lasting.get(chapter, {}).pop(key, None)
+        self._packed.write(b"".join(lines))
+
+    def _turn_over(self, opening: Iterable[bytes | str]) -> None:
+        """Begin a new part."""
+        self._packed.close()
+        self._raw.close()
+        self._open()
+        for line in opening:
+            if isinstance(line, str):
+                self._packed.writelines(self._lasting.get(line, {}).values())
+            else:
+                self._packed.write(line)
+        self._packed.flush(zlib.Z_SYNC_FLUSH)
+        self._opened_with = self._raw.tell()
+        self._over = self._turning = False
+
+    def _is_full(self) -> bool:
+        """Tell whether the part is as large as it may be, yet not for its opening alone."""
+        return self._rotates and self._raw.tell() > max(self._limit, 2 * self._opened_with)
+
+    def _open(self) -> None:
+        if self._rotates:
+            self._make_way()
+        # Others have no business with a cluster's objects.
+        self._raw = open(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+        # No name and no time go into it: the name of the file is its owner's, the times are the run's.
+        self._packed = gzip.GzipFile(filename="", mode="wb", fileobj=self._raw, compresslevel=1, mtime=0)
+        self._opened_with = 0
+
+    def _make_way(self) -> None:
+        """Give every part that is there the next number, and the last one up."""
+        for number in range(PARTS - 1, 0, -1):
+            part = self._part(number - 1)
+            if part.exists():
+                part.replace(self._part(number))
+
+    def _part(self, number: int) -> Path:
+        return self._file.with_name(f"{self._file.name}.{number}") if number else self._file
+
+    def _shut(self) -> None:
+        for file in (self._packed, self._raw):
+            try:
+                file.close()
+            except OSError as error:
+                self._give_up(error.strerror or error)
+
+    def __repr__(self) -> str:
+        return f"<RecordingFile {self._file}{': given up' if self.failed else ''}>"
+
+
+#: A line, its chapter and key, and whether it is to be kept; or what a new part opens with.
+_Entry = tuple[bytes | tuple[bytes | str, ...], str, Hashable, bool]
