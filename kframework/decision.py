@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Protocol
 
 import msgspec
 
 from kframework.status import Code
 
-__all__ = ["Binding", "Decision", "PluginTiming", "PointTiming", "Result", "fit_error"]
+__all__ = ["Binding", "Decision", "Observer", "PluginTiming", "PointTiming", "Result", "fit_error"]
 
 #: An extension point, how many nanoseconds it took, and how it ended.
 PointTiming = tuple[str, int, Code]
@@ -95,6 +96,18 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     started: int = 0
     steps: tuple[PointTiming, ...] = ()
     plugins: tuple[PluginTiming, ...] = ()
+
+
+class Observer(Protocol):
+    """Whoever takes notice of decisions and bindings: traces, metrics, recordings, reports."""
+
+    def decided(self, decision: Decision) -> None:
+        """Take notice of an attempt."""
+        ...
+
+    def bound(self, binding: Binding) -> None:
+        """Take notice of the end of a binding cycle."""
+        ...
 
 
 def fit_error(

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
 from kframework.clock import Clock
 from kframework.config import Configuration, parse
 from kframework.cycle import Search
-from kframework.decision import Binding, Decision, Result
+from kframework.decision import Binding, Decision, Observer, Result
 from kframework.effects import Nowhere
 from kframework.extenders import Extenders
 from kframework.outcome import Failed, Found, Unfit
@@ -31,23 +30,11 @@ from kframework.registry import Registry
 from kframework.state.queued_pod import QueuedPod
 from kframework.status import Status
 
-__all__ = ["Difference", "Following", "Observer", "Replay", "Replayed", "replay"]
+__all__ = ["Difference", "Following", "Replay", "Replayed", "replay"]
 
 #: What of a decision is measured, not decided.
 _MEASURED = frozenset({"started", "timings", "plugins"})
 _COMPARED = tuple(name for name in Decision.__struct_fields__ if name not in _MEASURED)
-
-
-class Observer(Protocol):
-    """Whoever takes notice of what was decided and bound; as a scheduler's observers do."""
-
-    def decided(self, decision: Decision) -> None:
-        """Take notice of an attempt."""
-        ...
-
-    def bound(self, binding: Binding) -> None:
-        """Take notice of the end of a binding cycle."""
-        ...
 
 
 # -- to decide again -------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from kframework.cluster import Cluster
 from kframework.cluster_api import ClusterApi
 from kframework.config import Configuration
 from kframework.config import Extender as ExtenderSettings
-from kframework.decision import Binding, Decision
+from kframework.decision import Decision, Observer
 from kframework.effects import Effects, Eviction, Reservation
 from kframework.errors import ClusterError
 from kframework.event_recorder import EventRecorder
@@ -50,18 +50,6 @@ SLICE = 0.002
 #: How long a scheduler that stops lets binding cycles and evictions end, then what waits be written, then plugins be
 #: closed, in seconds; all of it is less than Kubernetes gives a pod to end.
 FINISHING, WRITING, CLOSING = 10.0, 5.0, 5.0
-
-
-class Observer(Protocol):
-    """Whoever takes notice of decisions and bindings: traces, metrics, recordings, reports."""
-
-    def decided(self, decision: Decision) -> None:
-        """Take notice of an attempt."""
-        ...
-
-    def bound(self, binding: Binding) -> None:
-        """Take notice of the end of a binding cycle."""
-        ...
 
 
 class Engine(Protocol):
