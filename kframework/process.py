@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +16,6 @@ import anyio
 from kframework.clock import Clock
 from kframework.cluster import Cluster
 from kframework.config import Configuration
-from kframework.decision import Binding, Decision, Result
 from kframework.endpoints import Listener, scheduler_routes, serve
 from kframework.errors import KFrameworkError
 from kframework.gate import Gate
@@ -25,14 +23,11 @@ from kframework.leader_thread import LeaderThread
 from kframework.registry import Registry
 from kframework.scheduler import Observer, Scheduler
 from kframework.seeds import Seeds
-from kframework.status import Code
 
 if TYPE_CHECKING:
     from aiohttp.web import AbstractRouteDef
 
-__all__ = ["Connect", "Journal", "LeadershipLost", "Process", "Routes", "signals"]
-
-_log = logging.getLogger(__name__)
+__all__ = ["Connect", "LeadershipLost", "Process", "Routes", "signals"]
 
 #: Opens a client of the cluster, and closes it.
 Connect = Callable[[], AbstractAsyncContextManager[Cluster]]
@@ -230,17 +225,3 @@ class Collector:
             gc.unfreeze()
         gc.collect()
         gc.freeze()
-
-
-class Journal:
-    """Logs every decision, in kube-scheduler's words."""
-
-    def decided(self, decision: Decision) -> None:
-        """Log why a pod has to wait."""
-        if decision.result is not Result.SCHEDULED:
-            _log.info('Unable to schedule pod; waiting pod="%s" err="%s"', decision.pod, decision.message)
-
-    def bound(self, binding: Binding) -> None:
-        """Log where a pod went."""
-        if binding.code == Code.SUCCESS:
-            _log.info('Successfully bound pod to node pod="%s" node="%s"', binding.pod, binding.node)

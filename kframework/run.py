@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
@@ -29,13 +28,11 @@ from kframework.gate import Gate, GatedTransport
 from kframework.lease import new_identity
 from kframework.objects import Event
 from kframework.objects.manifest import Manifest
-from kframework.process import Connect, Journal, Process, Routes
+from kframework.process import Connect, Process, Routes
 from kframework.scheduler import Observer
 from kframework.seeds import Seeds
 
 __all__ = ["EmbeddedServer", "RealServer", "Server", "dry", "process", "without_binding"]
-
-_log = logging.getLogger(__name__)
 
 _ALL = (PluginEntry(name="*"),)
 
@@ -140,7 +137,7 @@ def process(
         elect=server.elect if configuration.settings.leader_election.leader_elect else None,
         listener=listener,
         gate=server.gate,
-        observers=[*observers, Journal()] if _log.isEnabledFor(logging.INFO) else observers,
+        observers=observers,
         routes=routes,
         tell=tell,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import os
 import signal
 import subprocess
@@ -25,15 +24,13 @@ from kframework.clock import LoopClock, SystemClock, VirtualTimeLoop, run_virtua
 from kframework.cluster import Cluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.config import Configuration, default_configuration, parse
-from kframework.decision import Binding, Decision, Result
 from kframework.endpoints import Listener
 from kframework.errors import ClusterError
 from kframework.gate import Gate
 from kframework.objects import ApiObject, Event, Lease, Pod
-from kframework.process import COLLECTING, COLLECTING_ALL, Collector, Journal, LeadershipLost, Process, signals
+from kframework.process import COLLECTING, COLLECTING_ALL, Collector, LeadershipLost, Process, signals
 from kframework.scheduler import Scheduler
 from kframework.state.inbox import Message
-from kframework.status import Code
 from kframework.testing import make_node, make_pod
 
 LEASE = "kube-scheduler", "kube-system"
@@ -351,32 +348,3 @@ def test_nothing_stays_frozen() -> None:
 
     run_virtual(main)
     assert not gc.get_freeze_count()
-
-
-# -- the journal ---------------------------------------------------------------------------------------------------
-
-
-def test_decisions_are_logged_in_kube_schedulers_words(caplog: pytest.LogCaptureFixture) -> None:
-    journal = Journal()
-    decision = Decision(
-        attempt=1,
-        tries=1,
-        pod="default/pod",
-        uid="u",
-        profile="p",
-        queued_at=0.0,
-        popped_at=0.0,
-        result=Result.SCHEDULED,
-    )
-    binding = Binding(
-        attempt=1, pod="default/pod", uid="u", profile="p", node="a", started_at=0.0, ended_at=0.0, code=Code.SUCCESS
-    )
-    with caplog.at_level(logging.INFO, "kframework.process"):
-        journal.decided(decision)
-        journal.decided(replace(decision, result=Result.UNSCHEDULABLE, message="0/1 nodes are available: 1 no."))
-        journal.bound(binding)
-        journal.bound(replace(binding, code=Code.ERROR))
-    assert caplog.messages == [
-        'Unable to schedule pod; waiting pod="default/pod" err="0/1 nodes are available: 1 no."',
-        'Successfully bound pod to node pod="default/pod" node="a"',
-    ]

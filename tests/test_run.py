@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -153,17 +152,3 @@ def test_what_a_scheduler_writes_must_pass_the_gate_but_not_what_its_election_do
                 assert await scheduling.get(Pod, "pod", "default") == pod
 
     asyncio.run(main())
-
-
-def test_what_happens_is_logged_when_it_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
-    until = Until(1)
-
-    async def main() -> None:
-        clock = LoopClock(asyncio.get_running_loop())
-        server = EmbeddedServer(Manifest([make_node("a"), make_pod()]), clock, Publication(), lambda kubeconfig: None)
-        until.process = process(default_configuration(), server, clock, observers=[until])
-        await until.process.run()
-
-    with caplog.at_level(logging.INFO):
-        run_virtual(main)
-    assert 'Successfully bound pod to node pod="default/pod" node="a"' in caplog.messages

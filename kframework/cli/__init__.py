@@ -16,9 +16,8 @@ import typer
 
 from kframework.cli import config, conformance, fake_api, plugins, rbac, run, simulate
 from kframework.cli.go_flags import GoFlagsCommand
-from kframework.cli.logs import logging_to_stderr
+from kframework.cli.logs import logging_to_stderr, say
 from kframework.cli.options import HELP_OPTIONS, help_alone
-from kframework.cli.printing import say
 from kframework.errors import KFrameworkError
 
 __all__ = ["main"]

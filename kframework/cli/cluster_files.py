@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kframework.cli.printing import say
+from kframework.cli.logs import say
 
 if TYPE_CHECKING:
     from kframework.objects.manifest import Manifest

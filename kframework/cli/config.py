@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kframework.cli.logs import say
 from kframework.cli.options import Verbosity, group
-from kframework.cli.printing import say
 
 if TYPE_CHECKING:
     from kframework.config import Configuration

@@ -22,7 +22,7 @@ _WITH_VALUE = """
     requestheader-uid-headers requestheader-username-headers tls-cipher-suites tls-curve-preferences tls-min-version
     tls-sni-cert-key allow-metric-labels allow-metric-labels-manifest disabled-metrics emulated-version feature-gates
     log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream
-    logging-format min-compatibility-version show-hidden-metrics-for-version vmodule
+    min-compatibility-version show-hidden-metrics-for-version vmodule
 """
 
 #: The same for those that are true when they stand alone.

@@ -1,36 +1,57 @@
-"""What is logged, as single lines on stderr."""
+"""What is logged, as lines on stderr: in plain words, or as a log once `-v` or `--logging-format` asks for one."""
 
 from __future__ import annotations
 
 import logging
 import sys
-import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 
-from kframework.cli.printing import say
+from kframework.cli import printing
+from kframework.cli.log_lines import json_line, klog_line, plain_text
 from kframework.errors import PluginError
+from kframework.verbosity import NOTICE, V2, level_of
 
-__all__ = ["logging_to_stderr", "set_verbosity", "sparing"]
+__all__ = ["LoggingFormat", "logging_to_stderr", "say", "set_format", "set_verbosity", "sparing"]
 
 #: From this verbosity on everything is logged, with tracebacks.
 _ALL = 4
 
-#: Of warnings and errors in the same words, so many a time are written, the time in seconds.
+#: Of lines in the same words, so many a time are written, the time in seconds.
 _LINES, _A_TIME = 5, 60.0
+
+#: What a command says itself: plain words also where there is a log around them, unless that is to be JSON.
+_voice = logging.getLogger("kframework.cli.say")
+_voice.setLevel(NOTICE)
+
+_KINDS = {"notice": NOTICE, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class LoggingFormat(StrEnum):
+    """The forms of a log."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def say(kind: str, text: str) -> None:
+    """Say something to who typed the command: an `error`, a `warning`, a `notice`."""
+    _voice.log(_KINDS[kind], text, stacklevel=2)
 
 
 @contextmanager
 def logging_to_stderr() -> Iterator[None]:
-    """Write warnings and worse to stderr inside; `set_verbosity` asks for more."""
+    """Write notices and worse to stderr inside; `set_verbosity` asks for more, `set_format` for another form."""
     root = logging.getLogger()
-    level, handler = root.level, _Lines()
+    level, handler = root.level, _Stderr()
     root.addHandler(handler)
-    root.setLevel(logging.WARNING)
+    root.setLevel(NOTICE)
     try:
         yield
     finally:
+        handler.say_repeated()
         root.removeHandler(handler)
         root.setLevel(level)
         handler.close()
@@ -38,19 +59,27 @@ def logging_to_stderr() -> Iterator[None]:
 
 def set_verbosity(verbosity: int) -> int:
     """Log as much as `-v` asks for, on kube-scheduler's scale."""
-    level = logging.DEBUG if verbosity >= _ALL else logging.INFO if verbosity else logging.WARNING
-    logging.getLogger().setLevel(level)
+    logging.getLogger().setLevel(level_of(verbosity))
+    for handler in _handlers():
+        handler.form = handler.form or (LoggingFormat.TEXT if verbosity else None)
     return verbosity
+
+
+def set_format(form: LoggingFormat | None) -> LoggingFormat | None:
+    """Log in this form; None leaves it as it is."""
+    for handler in _handlers():
+        handler.form = form or handler.form
+    return form
 
 
 @contextmanager
 def sparing(verbosity: int) -> Iterator[None]:
-    """Write of the same warning only a few a minute inside, and then how many more there were; unless all is wanted."""
+    """Write of the same line only a few a minute inside, and then how many more there were; unless all is wanted."""
     if verbosity >= _ALL:
         yield
         return
     spared = _Sparing()
-    handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, _Lines)]
+    handlers = _handlers()
     for handler in handlers:
         handler.addFilter(spared)
     try:
@@ -61,14 +90,16 @@ def sparing(verbosity: int) -> Iterator[None]:
 
 
 class _Sparing(logging.Filter):
-    """Lets the first warnings of a minute pass whose text has the same form."""
+    """Lets the first lines of a minute pass whose text has the same form; all, where each pod is to have its line."""
 
     def __init__(self) -> None:
         super().__init__()
         self._seen: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno < logging.WARNING or _fault(record) is not None:
+        if record.levelno < NOTICE or record.name == _voice.name or _fault(record) is not None:
+            return True
+        if hasattr(record, "pod") and logging.getLogger().isEnabledFor(V2):
             return True
         form = record.name, str(record.msg)
         since, count = self._seen.get(form, (record.created, 0))
@@ -80,32 +111,36 @@ class _Sparing(logging.Filter):
         return count < _LINES
 
 
-class _Lines(logging.Handler):
-    """Writes a line per record, and says of the faults of one hook of a plugin only the first and how many followed."""
+class _Stderr(logging.Handler):
+    """Writes a line per record, and says of the faults of one hook of a plugin only the first and how many followed.
+
+    `form` is None for plain words.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.form: LoggingFormat | None = None
         self._faults: Counter[tuple[str, str | None]] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
-        in_full = logging.getLogger().isEnabledFor(logging.DEBUG)
-        if not in_full and self._seen(record):
+        if self._seen(record) and not logging.getLogger().isEnabledFor(level_of(_ALL)):
             return
-        text = record.getMessage()
-        error = record.exc_info[1] if record.exc_info else None
-        if error is not None and str(error) not in text:
-            text += f": {type(error).__name__}: {error}"
-        say(record.levelname.lower(), text)
-        if error is not None and in_full:
-            sys.stderr.writelines(traceback.format_exception(error))
+        if self.form is LoggingFormat.JSON:
+            sys.stderr.write(f"{json_line(record)}\n")
+        elif self.form is None or record.name == _voice.name:
+            printing.say(record.levelname.lower(), plain_text(record))
+        else:
+            sys.stderr.write(f"{klog_line(record)}\n")
 
-    def close(self) -> None:
+    def say_repeated(self) -> None:
+        """Say how often the hooks of plugins failed of whose faults only the first was said."""
+        if logging.getLogger().isEnabledFor(level_of(_ALL)):
+            return
         for (plugin, hook), times in self._faults.items():
             if times > 1:
                 where = f"plugin {plugin!r}" + (f", hook {hook}" if hook else "")
                 say("error", f"{where}: failed {times - 1} more times (-v {_ALL} shows each)")
         self._faults.clear()
-        super().close()
 
     def _seen(self, record: logging.LogRecord) -> bool:
         """Tell whether the record repeats a plugin's fault."""
@@ -114,6 +149,10 @@ class _Lines(logging.Handler):
             return False
         self._faults[fault.plugin, fault.hook] += 1
         return self._faults[fault.plugin, fault.hook] > 1
+
+
+def _handlers() -> list[_Stderr]:
+    return [handler for handler in logging.getLogger().handlers if isinstance(handler, _Stderr)]
 
 
 def _fault(record: logging.LogRecord) -> PluginError | None:

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from kframework.cli.logs import set_verbosity
+from kframework.cli.logs import LoggingFormat, set_format, set_verbosity
 
 __all__ = [
     "HELP_OPTIONS",
     "Filenames",
+    "Logging",
     "Objects",
     "Output",
     "OutputOption",
@@ -78,7 +79,18 @@ Verbosity = Annotated[
         metavar="LEVEL",
         show_default=False,
         callback=set_verbosity,
-        help="Log to stderr: 0 = warnings (the default), 1 = more, 4 = all, with tracebacks.",
+        help="Log to stderr: 0 = what matters (the default), 2 = a line for every pod, 4 = plugins, with tracebacks,"
+        " 5 = the queue, 10 = every score.",
+    ),
+]
+
+Logging = Annotated[
+    LoggingFormat | None,
+    typer.Option(
+        "--logging-format",
+        show_default=False,
+        callback=set_format,
+        help="Form of the log: kube-scheduler's text, as -v brings it too, or JSON, a line each.",
     ),
 ]
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from kframework.cli.logs import say
 from kframework.cli.options import Output, OutputOption, Verbosity, group
-from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml, say
+from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml
 
 if TYPE_CHECKING:
     from kframework.registry import Offer, Registry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +14,9 @@ import typer
 from kframework.cli.cluster_files import read_cluster
 from kframework.cli.config import warn
 from kframework.cli.fake_api import say_where
-from kframework.cli.logs import sparing
-from kframework.cli.options import Objects, Port, Verbosity, WriteKubeconfig, span
-from kframework.cli.printing import say
+from kframework.cli.logs import say, sparing
+from kframework.cli.options import Logging, Objects, Port, Verbosity, WriteKubeconfig, span
+from kframework.verbosity import NOTICE
 
 if TYPE_CHECKING:
     from kframework.clock import Clock
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from kframework.scheduler import Observer
 
 __all__ = ["command"]
+
+_log = logging.getLogger(__name__)
 
 #: How wide the columns of a dry run's report are, all but the last.
 _WIDTHS = (16, 8, 17, 24)
@@ -101,6 +104,7 @@ def command(
     port: Port = 0,
     write_kubeconfig: WriteKubeconfig = None,
     verbosity: Verbosity = 0,
+    logging_format: Logging = None,
 ) -> None:
     """Schedule the pods of a cluster.
 
@@ -108,6 +112,7 @@ def command(
     are known; those that mean nothing here are named and passed over.
     """
     from kframework.clock import SystemClock
+    from kframework.journal import Journal
     from kframework.run import process
 
     if not embedded and (filenames or port or write_kubeconfig):
@@ -148,8 +153,8 @@ def command(
             clock,
             listener=listener,
             report=_reporter() if dry_run else None,
-            observers=observers,
-            tell=lambda line: say("notice", line),
+            observers=[*observers, Journal()],
+            tell=lambda line: _log.log(NOTICE, line),
         )
         asyncio.run(running.run())
 

@@ -11,12 +11,14 @@ import typer
 
 from kframework.cli.cluster_files import read_cluster
 from kframework.cli.config import warn
-from kframework.cli.options import Filenames, Output, OutputOption, Verbosity, span
-from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml, say
+from kframework.cli.logs import say
+from kframework.cli.options import Filenames, Logging, Output, OutputOption, Verbosity, span
+from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml
 
 if TYPE_CHECKING:
     from kframework.config import Configuration
     from kframework.decision import Decision
+    from kframework.scheduler import Observer
     from kframework.simulate import Outcome, Progress, Simulation
     from kframework.tracing import Tracing
 
@@ -52,12 +54,14 @@ def command(
         str | None, typer.Option(metavar="FILE", help="Write OpenTelemetry spans here, one a line; - for stderr.")
     ] = None,
     verbosity: Verbosity = 0,
+    logging_format: Logging = None,
 ) -> None:
     """Schedule the pods of cluster files on virtual time.
 
     Prints where every pod went, or why it waits. Give it what `kubectl get nodes,pods -A -o yaml` prints, or files
     that you wrote; all of it happens in memory.
     """
+    from kframework.journal import Journal
     from kframework.profiles import load_plugins
     from kframework.registry import Registry
     from kframework.simulate import simulate
@@ -72,12 +76,15 @@ def command(
     objects = read_cluster(filenames).objects
     with ExitStack() as closing:
         tracing = _tracing(trace, configuration, closing)
-        on_progress = closing.enter_context(_progress(trace))
+        observers: list[Observer] = [] if tracing is None else [tracing]
+        if verbosity:
+            observers.append(Journal())
+        on_progress = closing.enter_context(_progress(alone=trace != _CONSOLE and not verbosity))
         simulation = simulate(
             objects,
             configuration,
             duration=duration,
-            observers=[] if tracing is None else [tracing],
+            observers=observers,
             on_progress=on_progress,
         )
     _say_notices(simulation, configuration)
@@ -121,9 +128,9 @@ def _tracing(trace: str | None, configuration: Configuration, closing: ExitStack
 
 
 @contextmanager
-def _progress(trace: str | None) -> Iterator[Callable[[Progress], None]]:
-    """Show a bar while the simulation runs, if stderr is a terminal that nothing else fills."""
-    if not sys.stderr.isatty() or trace == _CONSOLE:
+def _progress(*, alone: bool) -> Iterator[Callable[[Progress], None]]:
+    """Show a bar while the simulation runs, if stderr is a terminal that it has for itself."""
+    if not sys.stderr.isatty() or not alone:
         yield lambda progress: None
         return
     from rich.console import Console

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
 
-from kframework.cli.logs import logging_to_stderr, set_verbosity, sparing
+from kframework.cli.logs import LoggingFormat, logging_to_stderr, say, set_format, set_verbosity, sparing
 from kframework.errors import PluginError
+from kframework.verbosity import NOTICE, V2, V3, V5, V10
 
 log = logging.getLogger("some.plugin")
 
@@ -16,16 +18,70 @@ def fault(hook: str = "filter") -> PluginError:
     return PluginError("ValueError: odd", plugin="Odd", hook=hook, distribution="odd 1.0")
 
 
-@pytest.mark.parametrize(
-    ("verbosity", "written"),
-    [(0, ["warning", "error"]), (1, ["info", "warning", "error"]), (4, ["debug", "info", "warning", "error"])],
-)
-def test_verbosity(capsys: pytest.CaptureFixture[str], verbosity: int, written: list[str]) -> None:
+LEVELS = {
+    level: logging.getLevelName(level) for level in (V10, V5, 10, V3, V2, 20, NOTICE, logging.WARNING, logging.ERROR)
+}
+
+
+@pytest.mark.parametrize(("verbosity", "least"), [(0, "NOTICE"), (1, "INFO"), (2, "V2"), (4, "DEBUG"), (10, "V10")])
+def test_verbosity(capsys: pytest.CaptureFixture[str], verbosity: int, least: str) -> None:
     with logging_to_stderr():
         set_verbosity(verbosity)
-        for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
-            log.log(level, "some %s", "text")
-    assert capsys.readouterr().err.splitlines() == [f"{name}: some text" for name in written]
+        for level, name in LEVELS.items():
+            log.log(level, "some %s", name)
+    names = list(LEVELS.values())
+    written = [line.rsplit(maxsplit=1)[1].strip('"') for line in capsys.readouterr().err.splitlines()]
+    assert written == names[names.index(least) :]
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "form", "begins"),
+    [
+        (0, None, "warning: some text"),
+        (1, None, "W"),
+        (0, LoggingFormat.TEXT, "W"),
+        (0, LoggingFormat.JSON, "{"),
+        (2, LoggingFormat.JSON, "{"),
+    ],
+)
+@pytest.mark.parametrize("verbosity_first", [True, False])
+def test_the_form_of_a_log(
+    capsys: pytest.CaptureFixture[str],
+    verbosity: int,
+    form: LoggingFormat | None,
+    begins: str,
+    *,
+    verbosity_first: bool,
+) -> None:
+    with logging_to_stderr():
+        if verbosity_first:
+            set_verbosity(verbosity)
+        set_format(form)
+        if not verbosity_first:
+            set_verbosity(verbosity)
+        log.warning("some text")
+    assert capsys.readouterr().err.startswith(begins)
+
+
+@pytest.mark.parametrize("form", [None, LoggingFormat.TEXT])
+def test_a_command_speaks_in_plain_words(capsys: pytest.CaptureFixture[str], form: LoggingFormat | None) -> None:
+    with logging_to_stderr():
+        set_format(form)
+        for kind in ("notice", "warning", "error"):
+            say(kind, "100% done")
+    assert capsys.readouterr().err == "notice: 100% done\nwarning: 100% done\nerror: 100% done\n"
+
+
+def test_in_json_every_line_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with logging_to_stderr():
+        set_format(LoggingFormat.JSON)
+        say("notice", "100% done")
+        log.error("%s", fault())
+        log.error("%s", fault())
+    said, first, more = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert (said["msg"], said["v"], said["caller"].partition(":")[0]) == ("100% done", 0, "test_logs.py")
+    assert first["msg"] == str(fault())
+    assert more["msg"] == "plugin 'Odd', hook filter: failed 1 more times (-v 4 shows each)"
 
 
 def test_a_record_is_one_line_that_says_what_was_raised(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,7 +105,7 @@ def test_every_fault_is_shown_with_its_traceback_when_asked(capsys: pytest.Captu
         for _ in range(3):
             log.error("%s", fault(), exc_info=ValueError("odd"))
     err = capsys.readouterr().err
-    assert err.count(f"error: {fault()}\nValueError: odd\n") == 3
+    assert err.count(f'] {json.dumps(str(fault()))} err="ValueError: odd"\nValueError: odd\n') == 3
     assert "more times" not in err
 
 
@@ -78,6 +134,24 @@ def test_what_was_asked_for_is_never_too_much(capsys: pytest.CaptureFixture[str]
         for _ in range(99):
             at(1000.0, "no answer", level=level)
     assert len(capsys.readouterr().err.splitlines()) == 99
+
+
+@pytest.mark.parametrize(("verbosity", "lines"), [(1, 5), (2, 99)])
+def test_where_each_pod_is_to_have_its_line_it_has(
+    capsys: pytest.CaptureFixture[str], verbosity: int, lines: int
+) -> None:
+    with logging_to_stderr(), sparing(verbosity):
+        set_verbosity(verbosity)
+        for number in range(99):
+            log.error("no way", extra={"pod": f"default/pod-{number}"})
+    assert len(capsys.readouterr().err.splitlines()) == lines
+
+
+def test_what_a_command_says_is_never_too_much(capsys: pytest.CaptureFixture[str]) -> None:
+    with logging_to_stderr(), sparing(0):
+        for _ in range(9):
+            say("error", "no")
+    assert len(capsys.readouterr().err.splitlines()) == 9
 
 
 def test_the_faults_of_a_plugin_are_counted_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:

@@ -316,8 +316,8 @@ def test_the_rate_of_the_configuration_holds_for_a_trace_file(
 # -- the progress bar ----------------------------------------------------------------------------------------------
 
 
-def shown(capsys: pytest.CaptureFixture[str], trace: str | None = None) -> str:
-    with simulate._progress(trace) as on_progress:
+def shown(capsys: pytest.CaptureFixture[str], *, alone: bool = True) -> str:
+    with simulate._progress(alone=alone) as on_progress:
         on_progress(Progress(1, 3))
     return capsys.readouterr().err
 
@@ -329,15 +329,16 @@ def test_a_terminal_shows_progress(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 @pytest.mark.parametrize(
-    ("terminal", "environment", "trace"), [(False, "xterm", None), (True, "dumb", None), (True, "xterm", "-")]
+    ("terminal", "environment", "alone"), [(False, "xterm", True), (True, "dumb", True), (True, "xterm", False)]
 )
 def test_nobody_else_does(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    *,
     terminal: bool,
     environment: str,
-    trace: str | None,
+    alone: bool,
 ) -> None:
     monkeypatch.setenv("TERM", environment)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    assert shown(capsys, trace) == ""
+    assert shown(capsys, alone=alone) == ""

@@ -1,0 +1,105 @@
+"""How a log line reads: plain words for who typed a command, kube-scheduler's text, or its JSON.
+
+What a record carries beyond what every record has (`extra=` of the logging module) are the fields of its line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from kframework.clock import LoopClock, VirtualTimeLoop
+from kframework.verbosity import verbosity_of
+
+__all__ = ["json_line", "klog_line", "plain_text"]
+
+#: What every record has: all else are fields.
+_COMMON = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
+
+#: From this level down, a line is followed by the traceback of what was raised.
+_WITH_TRACEBACK = logging.DEBUG
+
+
+def plain_text(record: logging.LogRecord) -> str:
+    """Return message and fields, and what was raised if the message does not say it."""
+    text = record.getMessage()
+    error = record.exc_info[1] if record.exc_info else None
+    if error is not None and str(error) not in text:
+        text += f": {_raised(error)}"
+    return " ".join([text, *_pairs(_fields(record))])
+
+
+def klog_line(record: logging.LogRecord) -> str:
+    """Write a record as klog does: `I0102 15:04:05.000000       1 file.py:12] "Message" key="value"`."""
+    severity = "E" if record.levelno >= logging.ERROR else "W" if record.levelno >= logging.WARNING else "I"
+    at = _moment(record)
+    where = f"{record.process:>7} {record.filename}:{record.lineno}]"
+    pairs = _pairs({**_fields(record), **_error(record)})
+    return " ".join([f"{severity}{at:%m%d %H:%M:%S.%f}", where, _json(record.getMessage()), *pairs]) + _stack(record)
+
+
+def json_line(record: logging.LogRecord) -> str:
+    """Write a record as kube-scheduler does with `--logging-format json`; `ts` are milliseconds since 1970."""
+    line: dict[str, object] = {
+        "ts": round(_moment(record).timestamp() * 1e3, 3),
+        "caller": f"{record.filename}:{record.lineno}",
+        "logger": record.name,
+        "msg": record.getMessage(),
+    }
+    if record.levelno < logging.WARNING:
+        line["v"] = verbosity_of(record.levelno)
+    else:
+        line["level"] = record.levelname.lower()
+    line |= {name: _reference(value) if name == "pod" else value for name, value in _fields(record).items()}
+    stack = _stack(record)
+    return _json(line | _error(record) | ({"stacktrace": stack.strip()} if stack else {}))
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    return {name: value for name, value in record.__dict__.items() if name not in _COMMON}
+
+
+def _error(record: logging.LogRecord) -> dict[str, object]:
+    error = record.exc_info[1] if record.exc_info else None
+    return {"err": _raised(error)} if error is not None else {}
+
+
+def _raised(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _stack(record: logging.LogRecord) -> str:
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None or not logging.getLogger().isEnabledFor(_WITH_TRACEBACK):
+        return ""
+    return "\n" + "".join(traceback.format_exception(error)).rstrip()
+
+
+def _moment(record: logging.LogRecord) -> datetime:
+    """Return when it happened: in a simulation on its clock, otherwise on that of this machine."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        loop = None
+    if isinstance(loop, VirtualTimeLoop):
+        return datetime.fromtimestamp(LoopClock(loop).now(), UTC)
+    return datetime.fromtimestamp(record.created)
+
+
+def _reference(key: object) -> object:
+    """Write `namespace/name` as Kubernetes refers to an object in a log."""
+    namespace, _, name = str(key).rpartition("/")
+    return {"name": name, "namespace": namespace} if namespace else {"name": name}
+
+
+def _pairs(fields: Mapping[str, object]) -> list[str]:
+    return [f"{name}={_json(value)}" for name, value in fields.items()]
+
+
+def _json(value: object) -> str:
+    """Write a value in one line; text in quotes."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -1,0 +1,103 @@
+"""The log of decisions and bindings, in kube-scheduler's words: a line for each pod, and more if asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from time import perf_counter_ns
+
+from kframework.decision import Binding, Decision, PointTiming, Result
+from kframework.status import Code
+from kframework.verbosity import NOTICE, V2
+
+__all__ = ["SLOW", "Journal"]
+
+_log = logging.getLogger(__name__)
+
+#: An attempt that takes as long, in seconds, is told with its steps at any verbosity, as kube-scheduler does.
+SLOW = 0.1
+
+_Fields = dict[str, object]
+
+
+class Journal:
+    """An observer that logs what becomes of the pods.
+
+    `trace_id(attempt, draw)` names the trace of an attempt, "" if it is not traced. `now` is the clock that `started`
+    of a Decision was read from, in nanoseconds.
+    """
+
+    def __init__(
+        self,
+        trace_id: Callable[[int, float], str] = lambda attempt, draw: "",
+        now: Callable[[], int] = perf_counter_ns,
+    ) -> None:
+        self._trace_id = trace_id
+        self._now = now
+        #: What the bindings under way were chosen from.
+        self._binding: dict[int, _Fields] = {}
+
+    def decided(self, decision: Decision) -> None:
+        """Log an attempt."""
+        took = self._now() - decision.started
+        if took >= SLOW * 1e9:
+            _log.log(NOTICE, "Scheduling took long", extra=self._of(decision) | _steps(took, decision.timings))
+        if decision.result is Result.ERROR:
+            _log.error("Error scheduling pod; retrying", extra=self._of(decision) | {"err": decision.message})
+        elif _log.isEnabledFor(V2):
+            self._say(decision)
+        if _log.isEnabledFor(logging.DEBUG):
+            details = _said(decision) | _steps(took, decision.timings)
+            _log.debug("What the plugins said", extra=self._of(decision) | details)
+
+    def bound(self, binding: Binding) -> None:
+        """Log how a binding cycle ended."""
+        chosen_from = self._binding.pop(binding.attempt, {})
+        if binding.code is Code.SUCCESS:
+            if _log.isEnabledFor(V2):
+                _log.log(V2, "Successfully bound pod to node", extra=self._of(binding) | chosen_from)
+        elif binding.code.rejected:
+            self._wait(binding)
+        elif binding.code is not Code.SKIP:
+            _log.error("Error scheduling pod; retrying", extra=self._of(binding) | {"err": binding.message})
+
+    def _say(self, decision: Decision) -> None:
+        """Log why a pod has to wait; of one that need not, its binding will tell."""
+        if decision.result is Result.SCHEDULED:
+            self._binding[decision.attempt] = {"evaluatedNodes": decision.evaluated, "feasibleNodes": decision.feasible}
+            return
+        self._wait(decision)
+        if decision.victims:
+            chosen = {"node": decision.nominated, "victims": decision.victims}
+            _log.log(V2, "The target node for the preemption is determined", extra=self._of(decision) | chosen)
+
+    def _wait(self, record: Decision | Binding) -> None:
+        _log.log(V2, "Unable to schedule pod; no fit; waiting", extra=self._of(record) | {"err": record.message})
+
+    def _of(self, record: Decision | Binding) -> _Fields:
+        """Return the fields that all lines about an attempt have."""
+        trace_id = self._trace_id(record.attempt, record.draw)
+        fields = {"pod": record.pod, "node": record.node, "attempt": record.attempt, "trace_id": trace_id}
+        return {name: value for name, value in fields.items() if value}
+
+
+def _said(decision: Decision) -> _Fields:
+    """Return what stood against nodes, and what spoke for the best ones."""
+    said: _Fields = {
+        "reasons": decision.reasons,
+        "rejectors": decision.rejectors,
+        "pending": decision.pending,
+        "top": dict(decision.top),
+    }
+    if decision.top:  # otherwise there was nothing to choose from, and nothing was scored
+        said |= {"score": decision.score, "ties": decision.ties}
+    return {name: value for name, value in said.items() if value or value == 0}
+
+
+def _steps(took: int, timings: Iterable[PointTiming]) -> _Fields:
+    """Say how long the whole and each extension point took, in milliseconds."""
+    return {"milliseconds": _milliseconds(took), "steps": {point: _milliseconds(ns) for point, ns, _ in timings}}
+
+
+def _milliseconds(nanoseconds: int) -> float:
+    return round(nanoseconds / 1e6, 3)

@@ -1,0 +1,36 @@
+"""kube-scheduler's log verbosity as levels of the logging module: a line of verbosity N is there from `-v N` on."""
+
+from __future__ import annotations
+
+import logging
+from itertools import count
+from typing import Final
+
+__all__ = ["NOTICE", "V2", "V3", "V5", "V10", "level_of", "verbosity_of"]
+
+#: Verbosity 0: what is always said, although nothing is wrong. Verbosity 1 is INFO, and verbosity 4 is DEBUG.
+NOTICE: Final = 25
+
+#: Where pods go, and why they wait; attempts as they begin; moves in the queue, and hints; the scores of every node.
+V2: Final = 18
+V3: Final = 16
+V5: Final = 9
+V10: Final = 4
+
+#: The levels of the first verbosities; from there on each verbosity is one level below the other.
+_FIRST = (NOTICE, logging.INFO, V2, V3, logging.DEBUG)
+
+logging.addLevelName(NOTICE, "NOTICE")
+for _level, _name in {V2: "V2", V3: "V3", V5: "V5", V10: "V10"}.items():
+    logging.addLevelName(_level, _name)
+
+
+def level_of(verbosity: int) -> int:
+    """Return the lowest level that is written at a verbosity."""
+    below = verbosity - len(_FIRST)
+    return _FIRST[verbosity] if below < 0 else max(_FIRST[-1] - 1 - below, 1)
+
+
+def verbosity_of(level: int) -> int:
+    """Return the verbosity from which on a level is written."""
+    return next(verbosity for verbosity in count() if level_of(verbosity) <= level)
