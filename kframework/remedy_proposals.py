@@ -1,0 +1,346 @@
+"""What could be done about one plugin's objection to a pod on a node: changes of the cluster, or of the pod.
+
+A proposal is no promise: it is tried before anybody hears of it, and what is not needed of it is left out. For plugins
+that are not known here, single pods on the node are proposed to be deleted where the plugin says that this may help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from kframework.afresh import Afresh
+from kframework.config.args import NodeAffinityArgs
+from kframework.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from kframework.objects.affinity import node_affinity
+from kframework.remedy_changes import (
+    Change,
+    DeletePod,
+    FreeResource,
+    RemoveLabel,
+    RemoveTaint,
+    SetLabel,
+    Uncordon,
+    is_cordon,
+)
+from kframework.remedy_obstacles import (
+    Shortage,
+    enemies,
+    port_holders,
+    shortages,
+    skews,
+    taken_ports,
+    unmet,
+    untolerated,
+)
+from kframework.remedy_pod_changes import (
+    DropHostPort,
+    DropNodeRequirement,
+    DropNodeSelector,
+    DropPodTerm,
+    DropSpread,
+    DropVolume,
+    LowerRequest,
+    RaiseMaxSkew,
+    RemoveGate,
+    Tolerate,
+)
+from kframework.state.nodes import NodeInfo
+from kframework.state.pods import PodInfo
+from kframework.status import Code, Status
+
+__all__ = ["Proposal", "of_cluster", "of_pod"]
+
+#: Changes that are made together.
+Proposal = tuple[Change, ...]
+
+#: So many pods are tried one by one.
+_FEW = 16
+
+#: Labels that say what a node is: to give it others would be a lie.
+_GIVEN = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "kubernetes.io/arch",
+        "kubernetes.io/os",
+        "node.kubernetes.io/instance-type",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "beta.kubernetes.io/arch",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/instance-type",
+    }
+)
+
+
+def of_cluster(afresh: Afresh, node: NodeInfo, status: Status) -> Iterator[Proposal]:
+    """List the changes of the cluster that may answer this objection to the pod on a node, the best first."""
+    propose = _OF_CLUSTER.get(status.plugin)
+    if propose is not None:
+        yield from (proposal for proposal in propose(afresh, node) if proposal)
+    elif status.code == Code.UNSCHEDULABLE:
+        yield from ((_deletion(other),) for other in _by_importance(node.pods)[:_FEW])
+
+
+def of_pod(afresh: Afresh, node: NodeInfo | None, status: Status) -> Iterator[Proposal]:
+    """List the changes of the pod that may answer this objection to it on a node, or as a whole (None)."""
+    propose = _OF_POD.get(status.plugin)
+    if propose is not None:
+        yield from (proposal for proposal in propose(afresh, node) if proposal)
+
+
+# -- of the cluster ------------------------------------------------------------------------------------------------
+
+
+def _uncordon(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+    yield (Uncordon(node.name),)
+
+
+def _remove_taints(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+    yield tuple(
+        Uncordon(node.name) if node.unschedulable and is_cordon(taint) else RemoveTaint(node.name, taint)
+        for taint in untolerated(node.taints, afresh.pod.spec.tolerations)
+    )
+
+
+def _label(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+    """Label the node as the pod's nodeSelector, its node affinity and the one added to it require."""
+    labels: list[Change] = [
+        SetLabel(node.name, key, value)
+        for key, value in afresh.pod.spec.node_selector.items()
+        if node.labels.get(key) != value
+    ]
+    for selector in _selectors(afresh):
+        met = min(
+            (_meet(node, unmet(term, node.labels, node.name)) for term in _terms(selector)), key=_length, default=None
+        )
+        if met is None:
+            return
+        labels += met
+    if not any(_is_given(change) for change in labels):
+        yield tuple(dict.fromkeys(labels))
+
+
+def _meet(node: NodeInfo, requirements: Iterable[NodeSelectorRequirement]) -> list[Change] | None:
+    """Return the labels that meet requirements; None if there are none."""
+    changes: list[Change] = []
+    for required in requirements:
+        match required.operator:
+            case "In" if required.key != "metadata.name" and required.values:
+                changes.append(SetLabel(node.name, required.key, required.values[0]))
+            case "NotIn" | "DoesNotExist" if required.key != "metadata.name":
+                changes.append(RemoveLabel(node.name, required.key))
+            case "Exists":
+                changes.append(SetLabel(node.name, required.key, "true"))
+            case "Gt":
+                changes.append(SetLabel(node.name, required.key, str(int(required.values[0]) + 1)))
+            case "Lt":
+                changes.append(SetLabel(node.name, required.key, str(int(required.values[0]) - 1)))
+            case _:
+                return None
+    return None if any(map(_is_given, changes)) else changes
+
+
+def _delete_port_holders(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+    yield _deletions(port_holders(node, afresh.pod))
+
+
+def _make_room(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+    missing = _shortages(afresh, node)
+    if not all(shortage.possible for shortage in missing):
+        return
+    if len(missing) > 1:
+        enough = (other for other in _by_importance(node.pods) if all(_frees(other, each) for each in missing))
+        yield from ((_deletion(other),) for other in list(enough)[:_FEW])
+    yield tuple(FreeResource(node.name, each.resource, each.missing, _examples(node, each)) for each in missing)
+
+
+def _examples(node: NodeInfo, shortage: Shortage) -> tuple[str, ...]:
+    """Name pods without which there is room: one if one is enough, else the largest until there is."""
+    staying = [other for other in _by_importance(node.pods) if not other.terminating]
+    holders = [other for other in staying if _held(other, shortage.resource)]
+    enough = [other for other in holders if _frees(other, shortage)]
+    if enough:
+        lowest = [other for other in enough if other.priority == enough[0].priority]
+        return (min(lowest, key=lambda other: _held(other, shortage.resource)).key,)
+    chosen, left = [], shortage.missing
+    for other in sorted(holders, key=lambda other: -_held(other, shortage.resource)):
+        if left <= 0:
+            break
+        chosen.append(other.key)
+        left -= _held(other, shortage.resource)
+    return tuple(chosen) if left <= 0 else ()
+
+
+def _delete_enemies(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+    yield _deletions(enemies(afresh.cluster, node, afresh.pod))
+
+
+def _even_out(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+    """Delete as many pods of the domain as are too many there."""
+    deleted: dict[str, PodInfo] = {}
+    for skew in skews(afresh.nodes, node, afresh.pod):
+        if skew.excess is None:
+            return
+        deleted |= {other.uid: other for other in _by_importance(skew.pods)[: skew.excess]}
+    yield _deletions(deleted.values())
+
+
+def _delete_disk_holders(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+    """Delete a pod on the node that has volumes, or whoever uses the same claims elsewhere."""
+    pod, nodes = afresh.pod, afresh.nodes
+    users = [
+        other
+        for claim in pod.claims
+        for row in nodes.claims.rows(pod.namespace, claim)
+        for other in nodes[row].pods
+        if claim in other.claims and other.namespace == pod.namespace
+    ]
+    if users:
+        yield _deletions({other.uid: other for other in users}.values())
+    holders = [other for other in node.pods if other.spec.volumes]
+    yield from ((_deletion(other),) for other in _by_importance(holders)[:_FEW])
+
+
+# -- of the pod ----------------------------------------------------------------------------------------------------
+
+
+def _remove_gates(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+    yield tuple(RemoveGate(gate.name) for gate in afresh.pod.spec.scheduling_gates)
+
+
+def _tolerate(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+    if node is not None:
+        yield tuple(Tolerate(taint) for taint in untolerated(node.taints, afresh.pod.spec.tolerations))
+
+
+def _drop_requirements(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+    """Drop what the node does not meet; with no node at all, the names of nodes that are not there."""
+    affinity = node_affinity(afresh.pod.spec)
+    selector = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    terms = _terms(selector) if selector is not None else []
+    if node is None:
+        yield tuple(
+            DropNodeRequirement(field) for field in dict.fromkeys(f for term in terms for f in term.match_fields)
+        )
+        return
+    labels, spec = node.labels, afresh.pod.spec
+    dropped: list[Change] = [DropNodeSelector(k, v) for k, v in spec.node_selector.items() if labels.get(k) != v]
+    closest = min((unmet(term, labels, node.name) for term in terms), key=len, default=[])
+    yield (*dropped, *(DropNodeRequirement(required) for required in closest))
+
+
+def _drop_ports(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+    if node is not None:
+        yield tuple(DropHostPort.of(port) for port in taken_ports(node, afresh.pod))
+
+
+def _ask_for_less(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+    missing = _shortages(afresh, node) if node is not None else []
+    if all(each.resource != "pods" for each in missing):
+        lowered = ((each.resource, min(each.missing, each.asked), each.asked) for each in missing)
+        yield tuple(LowerRequest(resource, amount, asked - amount) for resource, amount, asked in lowered)
+
+
+def _drop_terms(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+    affinity = afresh.pod.spec.affinity
+    if affinity is None:
+        return
+    near, apart = affinity.pod_affinity, affinity.pod_anti_affinity
+    wanted = near.required_during_scheduling_ignored_during_execution if near is not None else ()
+    refused = apart.required_during_scheduling_ignored_during_execution if apart is not None else ()
+    terms = [DropPodTerm(term, anti=False) for term in wanted] + [DropPodTerm(term, anti=True) for term in refused]
+    yield from ((term,) for term in terms)
+    yield tuple(terms)
+
+
+def _allow_skew(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+    if node is not None:
+        broken = skews(afresh.nodes, node, afresh.pod)
+        yield tuple(
+            DropSpread(skew.constraint) if skew.excess is None else RaiseMaxSkew(skew.constraint, skew.excess)
+            for skew in broken
+        )
+
+
+def _drop_volumes(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+    volumes = [DropVolume.of(volume) for volume in afresh.pod.spec.volumes]
+    yield from ((volume,) for volume in volumes)
+    yield tuple(volumes)
+
+
+# -- what they share -----------------------------------------------------------------------------------------------
+
+
+def _selectors(afresh: Afresh) -> Iterator[NodeSelector]:
+    """List the node selectors that a node must match: that of the Args, and the pod's own."""
+    args = afresh.profile.plugins["NodeAffinity"].args
+    added = args.added_affinity if isinstance(args, NodeAffinityArgs) else None
+    for affinity in (added, node_affinity(afresh.pod.spec)):
+        if affinity is not None and affinity.required_during_scheduling_ignored_during_execution is not None:
+            yield affinity.required_during_scheduling_ignored_during_execution
+
+
+def _terms(selector: NodeSelector) -> list[NodeSelectorTerm]:
+    return [term for term in selector.node_selector_terms if term.match_expressions or term.match_fields]
+
+
+def _length(changes: Sequence[Change] | None) -> float:
+    return float("inf") if changes is None else len(changes)
+
+
+def _is_given(change: Change) -> bool:
+    return isinstance(change, SetLabel | RemoveLabel) and change.key in _GIVEN
+
+
+def _shortages(afresh: Afresh, node: NodeInfo) -> list[Shortage]:
+    rivals = dict(afresh.cluster.nominator.rivals(afresh.pod)).get(node.name, [])
+    return shortages(node, afresh.pod, rivals)
+
+
+def _held(pod: PodInfo, resource: str) -> int:
+    return 1 if resource == "pods" else dict(pod.on_node).get(resource, 0)
+
+
+def _frees(pod: PodInfo, shortage: Shortage) -> bool:
+    return _held(pod, shortage.resource) >= shortage.missing
+
+
+def _by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
+    """Sort pods, the least important first."""
+    return sorted(pods, key=lambda pod: (pod.priority, pod.key))
+
+
+def _deletions(pods: Iterable[PodInfo]) -> Proposal:
+    return tuple(map(_deletion, _by_importance(pods)))
+
+
+def _deletion(pod: PodInfo) -> Change:
+    return DeletePod(pod.key, pod.uid, pod.node_name)
+
+
+_OF_CLUSTER: dict[str, Callable[[Afresh, NodeInfo], Iterator[Proposal]]] = {
+    "SchedulingGates": lambda afresh, node: iter(()),
+    "NodeUnschedulable": _uncordon,
+    "TaintToleration": _remove_taints,
+    "NodeAffinity": _label,
+    "NodePorts": _delete_port_holders,
+    "NodeResourcesFit": _make_room,
+    "InterPodAffinity": _delete_enemies,
+    "PodTopologySpread": _even_out,
+    "VolumeRestrictions": _delete_disk_holders,
+}
+_OF_POD: dict[str, Callable[[Afresh, NodeInfo | None], Iterator[Proposal]]] = {
+    "SchedulingGates": _remove_gates,
+    "TaintToleration": _tolerate,
+    "NodeAffinity": _drop_requirements,
+    "NodePorts": _drop_ports,
+    "NodeResourcesFit": _ask_for_less,
+    "InterPodAffinity": _drop_terms,
+    "PodTopologySpread": _allow_skew,
+    "VolumeRestrictions": _drop_volumes,
+    "VolumeBinding": _drop_volumes,
+    "VolumeZone": _drop_volumes,
+    "NodeVolumeLimits": _drop_volumes,
+}
