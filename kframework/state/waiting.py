@@ -137,6 +137,9 @@ class WaitingPods:
         """Return the reserved pod of this uid, whether it waits or not."""
         return self._pods.get(uid)
 
+    def __iter__(self) -> Iterator[ReservedPod]:
+        return iter(self._pods.values())
+
     def undecided(self) -> Iterator[ReservedPod]:
         """List the pods whose Permit plugins still wait."""
         return (reserved for reserved in list(self._waiting.values()) if reserved.verdict is None)

@@ -1,0 +1,58 @@
+"""The result of a simulation or a replay as one HTML file, which needs nothing beside itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from kframework.history import History
+from kframework.pod_engine import PodEngine
+from kframework.web.attempts import Attempts, attempts
+from kframework.web.document import report_page
+from kframework.web.nodes import NodePods, Nodes, node_pods, nodes
+from kframework.web.pods import Queues, queues
+from kframework.web.profiles import ProfilePart, profile_parts
+from kframework.web.summary import Summary, summary
+
+__all__ = ["report"]
+
+#: So much of everything stands in a report, so that it stays a file that opens at once.
+ATTEMPTS, PODS, NODES, EXPLANATIONS = 2_000, 2_000, 300, 100
+
+
+class _Data(msgspec.Struct, frozen=True):
+    """What the page of a report is made from; a page that is alive asks for the same parts one by one."""
+
+    title: str
+    start: float | None
+    summary: Summary
+    queues: Queues
+    attempts: Attempts
+    nodes: Nodes
+    node_pods: Mapping[str, NodePods]
+    profiles: list[ProfilePart]
+    explanations: Mapping[str, object]
+
+
+def report(engine: PodEngine, history: History, *, title: str, start: float | None = None) -> str:
+    """Make the report of how things stand in an engine, and of what its history remembers.
+
+    Moments are shown as seconds since `start`, or without one as times of day.
+    """
+    everything = len(history.recent(engine.attempts))
+    table = engine.cluster.nodes
+    shown = (info.name for info in table) if len(table) <= NODES else ()
+    found = {name: node_pods(table, name) for name in shown}
+    data = _Data(
+        title,
+        start,
+        summary(engine, history, counted=everything),
+        queues(engine, history, shown=PODS),
+        attempts(history, engine.attempts, shown=ATTEMPTS),
+        nodes(table),
+        {name: pods for name, pods in found.items() if pods is not None},
+        profile_parts(engine.profiles, history, counted=everything),
+        {},
+    )
+    return report_page(title, msgspec.json.encode(data)).html

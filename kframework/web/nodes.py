@@ -1,0 +1,112 @@
+"""How full the nodes are: columns of numbers, one per node, that a picture of thousands of nodes is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kframework.state.node_order import zone_of
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PodInfo
+
+__all__ = ["Fill", "NodePod", "NodePods", "Nodes", "node_pods", "nodes"]
+
+#: So many resources are shown, and so many of the pods of a node.
+RESOURCES, PODS = 12, 250
+
+_FIRST = ("cpu", "memory", "pods", "ephemeral-storage")
+
+
+class Fill(msgspec.Struct, frozen=True):
+    """What the nodes offer of a resource and what their pods take: milli-CPU for `cpu`, whole units for all else."""
+
+    resource: str
+    allocatable: list[int]
+    requested: list[int]
+
+
+class Nodes(msgspec.Struct, frozen=True):
+    """The nodes in the order in which they are looked at, a column per fact.
+
+    `zone` is an index into `zones`; `cordoned` and `tainted` list the places of nodes that are.
+    """
+
+    names: list[str]
+    zones: list[str]
+    zone: list[int]
+    cordoned: list[int]
+    tainted: list[int]
+    fills: list[Fill]
+
+
+class NodePod(msgspec.Struct, frozen=True):
+    """A pod on a node; `requests` are (resource, amount) in the units of `Fill`."""
+
+    pod: str
+    priority: int
+    terminating: bool
+    requests: tuple[tuple[str, int], ...]
+
+
+class NodePods(msgspec.Struct, frozen=True):
+    """What else is known of one node: its labels, its taints as text, and the first of its pods, the largest first."""
+
+    node: str
+    labels: dict[str, str]
+    taints: tuple[str, ...]
+    total: int
+    pods: tuple[NodePod, ...]
+
+
+def nodes(table: NodeTable) -> Nodes:
+    """Show all nodes."""
+    order = table.order
+    infos = [table.by_row[row] for row in order.tolist()]
+    zones: dict[str, int] = {}
+    return Nodes(
+        names=[info.name for info in infos],
+        zone=[zones.setdefault(_zone(info), len(zones)) for info in infos],
+        zones=list(zones),
+        cordoned=[place for place, info in enumerate(infos) if info.unschedulable],
+        tainted=[place for place, info in enumerate(infos) if info.taints],
+        fills=[
+            Fill(resource, table.allocatable(resource)[order].tolist(), table.requested(resource)[order].tolist())
+            for resource in _resources(table)
+        ],
+    )
+
+
+def _zone(info: NodeInfo) -> str:
+    return "/".join(filter(None, zone_of(info.labels)))
+
+
+def _resources(table: NodeTable) -> list[str]:
+    """Name the resources that some node offers, those that every node has first."""
+    offered = [name for name, column in table.allocatables.items() if column.values.any()]
+    return sorted(offered, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))[:RESOURCES]
+
+
+def node_pods(table: NodeTable, name: str) -> NodePods | None:
+    """Show one node; None if there is no such node."""
+    info = table.named(name)
+    if info is None:
+        return None
+    pods = sorted(info.pods, key=_size, reverse=True)
+    return NodePods(
+        name,
+        dict(info.labels),
+        tuple(_taints(info)),
+        len(pods),
+        tuple(NodePod(pod.key, pod.priority, pod.terminating, pod.on_node) for pod in pods[:PODS]),
+    )
+
+
+def _size(pod: PodInfo) -> tuple[int, int, str]:
+    cpu, memory = pod.non_zero
+    return cpu, memory, pod.key
+
+
+def _taints(info: NodeInfo) -> Iterator[str]:
+    for taint in info.taints:
+        yield f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"

@@ -1,0 +1,66 @@
+// The decisions as they come, the newest first.
+
+const KEPT = 500;
+
+let decisions = []; // newest first
+let bindings = new Map(); // by attempt
+let lastAttempt = 0;
+let wantedResult = "";
+
+async function refreshDecisions() {
+  const answer = await source.ask("attempts", { after: lastAttempt });
+  lastAttempt = Math.max(lastAttempt, answer.decisions[0]?.attempt ?? 0);
+  decisions = [...answer.decisions, ...decisions];
+  if (source.live) decisions = decisions.slice(0, KEPT);
+  bindings = new Map([...bindings, ...answer.bindings.map((binding) => [binding.attempt, binding])]);
+  const oldest = decisions.at(-1)?.attempt ?? 0;
+  for (const attempt of bindings.keys()) if (attempt < oldest) bindings.delete(attempt);
+  showDecisions(answer.last);
+}
+
+function showDecisions(last) {
+  const counts = { scheduled: 0, unschedulable: 0, error: 0 };
+  for (const { result } of decisions) counts[result] += 1;
+  const list = [["", "All", decisions.length], ...Object.entries(RESULTS).map(([result, label]) => [result, label, counts[result]])];
+  choices(byId("results"), list, wantedResult, (result) => {
+    wantedResult = result;
+    showDecisions(last);
+  });
+  const shown = decisions.filter(({ result }) => !wantedResult || result === wantedResult);
+  keyed(byId("attempts"), shown, ({ attempt }) => attempt, attemptRow, fillAttemptRow);
+  const more = last - decisions.length;
+  write(byId("attempts-said"), more > 0 ? `${plural(more, "earlier attempt")} not shown.` : shown.length ? "" : "None yet.");
+}
+
+function attemptRow(decision) {
+  const { attempt, popped_at, pod, node, message, evaluated, feasible, nodes, timings, profile, tries } = decision;
+  const nanoseconds = timings.reduce((sum, [, spent]) => sum + spent, 0);
+  const steps = timings.map(([point, spent]) => `${point} ${took(spent)}`).join("\n");
+  return h(
+    "tr",
+    { class: "attempt", title: `attempt ${attempt}, the pod's ${tries}., by ${profile}` },
+    h("td", { class: "number quiet" }, moment(popped_at)),
+    h(
+      "th",
+      { scope: "row", "data-result": decision.result },
+      podLink(pod),
+      node ? [" → ", nodeLink(node)] : null,
+      h("p", { class: "why", title: message }, node ? "" : firstSentence(message), preempted(decision)),
+    ),
+    h("td", { class: "number", title: `${number(nodes)} nodes` }, `${number(feasible)}/${number(evaluated)}`),
+    h("td", { class: "number", title: steps }, took(nanoseconds)),
+  );
+}
+
+function preempted({ victims, nominated }) {
+  if (!victims.length) return "";
+  return ` Preempts ${victims.slice(0, 3).join(", ")}${victims.length > 3 ? ` and ${victims.length - 3} more` : ""} on ${nominated}.`;
+}
+
+// How the binding cycle ended, which the decision could not know.
+function fillAttemptRow(row, { attempt, node }) {
+  const binding = bindings.get(attempt);
+  if (!node || binding === undefined || row.dataset.bound) return;
+  row.dataset.bound = binding.code === 0 ? "yes" : "no";
+  if (binding.code !== 0) row.querySelector(".why").append(`Not bound: ${binding.message}`);
+}

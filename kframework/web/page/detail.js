@@ -1,0 +1,80 @@
+// One pod with its explanation, or one node with its pods, beside the rest.
+
+function openDetail(kind, name) {
+  const panel = byId("detail");
+  fillDetail(name, h("p", { class: "note" }, "…"));
+  if (!panel.open) panel.showModal();
+  const shown = kind === "pod" ? showPod : showNode;
+  shown(name).catch((fault) => fillDetail(name, h("p", { class: "note" }, fault instanceof Refusal ? fault.message : "No answer.")));
+}
+
+function closeDetail() {
+  byId("detail").close();
+}
+
+function fillDetail(name, ...content) {
+  const close = h("button", { type: "button", class: "close", "aria-label": "Close", onclick: closeDetail }, "×");
+  byId("detail").replaceChildren(h("header", {}, h("h2", { id: "detail-title" }, name), close), ...content);
+}
+
+function listenToDetail() {
+  const panel = byId("detail");
+  panel.addEventListener("close", () => {
+    if (/^#(pod|node)\//.test(location.hash)) history.replaceState(null, "", location.pathname + location.search);
+  });
+  panel.addEventListener("click", (event) => {
+    if (event.target === panel) closeDetail();
+  });
+}
+
+// -- a node --------------------------------------------------------------------------------------------------------
+
+async function showNode(name) {
+  const { labels, taints, total, pods } = await source.ask("node", { name });
+  const place = nodes === null ? -1 : nodes.names.indexOf(name);
+  const fills = place < 0 ? [] : nodes.fills.map((fill) => fillOf(fill, place));
+  const resources = [...new Set(pods.flatMap(({ requests }) => requests.map(([what]) => what)))];
+  fillDetail(
+    name,
+    h("dl", { class: "fills" }, fills),
+    taints.length ? [h("h3", {}, "Taints"), h("p", { class: "terms" }, taints.map((taint) => h("code", {}, taint)))] : null,
+    h("h3", {}, `${plural(total, "pod")}`),
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Pod"), resources.map((what) => h("th", { scope: "col", class: "number" }, what)))),
+      h("tbody", {}, pods.map((pod) => podOnNode(pod, resources))),
+    ),
+    total > pods.length ? h("p", { class: "note" }, `The largest ${number(pods.length)} of ${number(total)}.`) : null,
+    h("h3", {}, "Labels"),
+    h("p", { class: "terms" }, Object.entries(labels).map(([key, value]) => h("code", {}, `${key}=${value}`))),
+  );
+}
+
+function fillOf({ resource: what, allocatable, requested }, place) {
+  const [has, takes] = [allocatable[place], requested[place]];
+  return h(
+    "div",
+    {},
+    h("dt", {}, what),
+    h("dd", {}, h("meter", { max: Math.max(has, 1), value: takes, class: `f${step(has, takes)}` }), ` ${amount(what, takes)} of ${amount(what, has)}`),
+  );
+}
+
+function podOnNode({ pod, priority, terminating, requests }, resources) {
+  const takes = new Map(requests);
+  const marks = [priority ? `priority ${priority}` : "", terminating ? "ending" : ""].filter(Boolean).join(", ");
+  return h(
+    "tr",
+    {},
+    h("th", { scope: "row" }, podLink(pod), marks ? h("span", { class: "quiet" }, ` ${marks}`) : null),
+    resources.map((what) => h("td", { class: "number" }, takes.has(what) ? amount(what, takes.get(what)) : "")),
+  );
+}
+
+// -- a pod ---------------------------------------------------------------------------------------------------------
+
+async function showPod(name) {
+  const explanation = await source.ask("explain", { pod: name });
+  fillDetail(name, h("pre", {}, JSON.stringify(explanation, null, 2)));
+}

@@ -1,0 +1,91 @@
+// Elements are made here and nowhere else. Text always goes in as text, never as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+// Make an element: h("a", {class: "pod", href: "#x", onclick: f}, "text", other).
+function h(tag, attributes, ...children) {
+  return dressed(document.createElement(tag), attributes, children);
+}
+
+function s(tag, attributes, ...children) {
+  return dressed(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function dressed(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else set(element, name, value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+  return element;
+}
+
+// Set an attribute, or take it away: false, null and undefined are none.
+function set(element, name, value) {
+  if (value === false || value === null || value === undefined) element.removeAttribute(name);
+  else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value === true ? "" : value);
+}
+
+// Write a text, unless it stands there already: a selection in it stays.
+function write(element, text) {
+  if (element.textContent !== String(text)) element.textContent = text;
+}
+
+// Let the children of an element be one per item, in this order. A child stays the same element as long as its key is
+// among the items, so that focus and selection stay; `fill` brings it up to date.
+function keyed(parent, items, key, make, fill) {
+  const had = new Map(Array.from(parent.children, (child) => [child.dataset.key, child]));
+  let next = parent.firstElementChild;
+  for (const item of items) {
+    const name = String(key(item));
+    let child = had.get(name);
+    if (child === undefined) {
+      child = make(item);
+      child.dataset.key = name;
+    } else {
+      had.delete(name);
+    }
+    fill(child, item);
+    if (child === next) next = next.nextElementSibling;
+    else parent.insertBefore(child, next);
+  }
+  for (const child of had.values()) child.remove();
+}
+
+// Show buttons of which one is chosen; `choices` are [value, label, count].
+function choices(group, list, chosen, choose) {
+  keyed(
+    group,
+    list,
+    ([value]) => value,
+    ([value]) => h("button", { type: "button", onclick: () => choose(value) }, h("span"), h("b")),
+    (button, [value, label, count]) => {
+      write(button.children[0], label);
+      write(button.children[1], count === null ? "" : number(count));
+      set(button, "aria-pressed", value === chosen ? "true" : "false");
+      set(button, "data-value", value);
+    },
+  );
+}
+
+// A link to a pod, its namespace in the background.
+function podLink(pod) {
+  const [namespace, name] = pod.split("/", 2);
+  return h("a", { class: "pod", href: podHash(pod), title: pod }, h("span", { class: "quiet" }, `${namespace}/`), name);
+}
+
+function podHash(pod) {
+  return `#pod/${encodeURIComponent(pod)}`;
+}
+
+function nodeHash(node) {
+  return `#node/${encodeURIComponent(node)}`;
+}
+
+function nodeLink(node) {
+  return h("a", { class: "node", href: nodeHash(node) }, node);
+}

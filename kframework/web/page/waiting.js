@@ -1,0 +1,70 @@
+// The pods that wait, by queue and by who holds them back.
+
+const MOST_HOLDERS = 8;
+
+const wanted = { place: "", profile: "", plugin: "" }; // which of the waiting pods are shown
+
+async function refreshWaiting() {
+  const parameters = Object.fromEntries(Object.entries(wanted).filter(([, value]) => value));
+  showWaiting(await source.ask("queues", parameters));
+}
+
+function want(place, profile, plugin) {
+  Object.assign(wanted, { place, profile, plugin });
+  refresh("queues");
+}
+
+function showWaiting({ counts, held, total, pods }) {
+  const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
+  const places = Object.entries(counts).map(([place, count]) => [place, PLACES[place] ?? place, count]);
+  choices(byId("places"), [["", "All", all], ...places], wanted.plugin ? null : wanted.place, (place) => want(place, "", ""));
+  showHolders(held);
+  keyed(byId("pods"), pods, (pod) => pod.pod, waitingRow, fillWaitingRow);
+  const said = total > pods.length ? `The first ${number(pods.length)} of ${number(total)}.` : pods.length ? "" : "No pod waits here.";
+  write(byId("pods-said"), said);
+}
+
+function showHolders(held) {
+  const several = new Set(held.map(({ profile }) => profile)).size > 1;
+  const list = held.slice(0, MOST_HOLDERS).map(({ profile, plugin, pods }) => [
+    `${profile}/${plugin}`,
+    several ? `${plugin} · ${profile}` : plugin,
+    pods,
+  ]);
+  const chosen = wanted.plugin ? `${wanted.profile}/${wanted.plugin}` : null;
+  choices(byId("holders"), list, chosen, (value) => {
+    const at = value.lastIndexOf("/");
+    if (value === chosen) want("", "", "");
+    else want("", value.slice(0, at), value.slice(at + 1));
+  });
+}
+
+function waitingRow(pod) {
+  return h(
+    "tr",
+    {},
+    h("th", { scope: "row" }, podLink(pod.pod), h("p", { class: "why" })),
+    h("td", {}, h("span", { class: "place" }), h("span", { class: "plugins" })),
+    h("td", { class: "number" }),
+    h("td", { class: "number" }),
+  );
+}
+
+function fillWaitingRow(row, pod) {
+  const [name, held, tries, age] = row.children;
+  const why = name.lastChild;
+  write(why, firstSentence(pod.message ?? ""));
+  set(why, "title", pod.message);
+  const [place, plugins] = held.children;
+  set(place, "data-place", pod.place);
+  write(place, (PLACES[pod.place] ?? pod.place) + wait(pod));
+  write(plugins, (pod.plugins ?? []).join(", "));
+  write(tries, pod.tries);
+  write(age, span(now - (pod.since ?? pod.queued)));
+}
+
+// What is known of when it goes on, and where.
+function wait(pod) {
+  const until = pod.until === undefined ? "" : ` ${span(pod.until - now)}`;
+  return pod.node ? `${until} → ${pod.node}` : until;
+}
