@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from kframework.cycle import Search
-from kframework.decision import Decision, PluginTiming, PointTiming, Result, fit_error
+from kframework.decision import Decision, Result, fit_error
 from kframework.effects import Eviction, Reservation
 from kframework.errors import PluginError
 from kframework.outcome import Found, Unfit
@@ -18,14 +17,13 @@ from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.status import Code, Status
+from kframework.stopwatch import Laps, PluginStopwatch
 
 if TYPE_CHECKING:
     from kframework.pod_engine import PodEngine
 
 __all__ = ["Attempt"]
 
-#: Looking a member of an enumeration up costs more than making a timing of it.
-_SUCCESS = Code.SUCCESS
 _WAIT = Status(Code.WAIT)
 
 
@@ -38,24 +36,32 @@ class Attempt:
         self.queued = queued
         self.pod: PendingPod = queued.pod
         self.popped_at: float = engine.clock.now()
-        self.started: int = perf_counter_ns()
+        self.laps: Laps = Laps()
         self.draw: float = engine.draw()
-        #: Whether plugins are timed.
-        self.timed: bool = self.draw < engine.timed_share
-        self.timings: list[PointTiming] = []
-        self.plugins: list[PluginTiming] = []
+        #: Times the plugins; None where they are not timed.
+        self.stopwatch: PluginStopwatch | None = (
+            engine.stopwatches[profile.name] if self.draw < engine.timed_share else None
+        )
 
     def run(self) -> None:
         """Take the pod from pop to its Decision."""
+        if self.stopwatch is None:
+            self._try()
+        else:
+            with self.stopwatch.running():
+                self._try()
+
+    def _try(self) -> None:
         engine = self.engine
         self.queued.unschedulable_plugins = self.queued.pending_plugins = frozenset()
         try:
-            search = engine.search(self.profile, self.queued)
+            search = engine.search(self.profile, self.queued, self.laps)
+            self.laps.take("sign")
             outcome = engine.find(search)
         except PluginError as error:
             self._blame(error)
             return
-        self._searched(search)
+        engine.undo_leaks(self.profile)
         if isinstance(outcome, Found):
             self._place(search, outcome)
         elif isinstance(outcome, Unfit):
@@ -67,11 +73,9 @@ class Attempt:
         """Fail by a plugin that broke the search off."""
         self.engine.undo_leaks(self.profile)
         hook = error.hook or "search"
-        self._fail(fault(self.profile, error.plugin, hook, error.__cause__ or error.message), "")
-
-    def _searched(self, search: Search) -> None:
-        self.engine.undo_leaks(self.profile)
-        self.timings += search.timings
+        status = fault(self.profile, error.plugin, hook, error.__cause__ or error.message)
+        self.laps.take(hook, status)
+        self._fail(status, "")
 
     def _place(self, search: Search, found: Found) -> None:
         engine, pod = self.engine, self.pod
@@ -81,14 +85,14 @@ class Attempt:
             self._fail(Status(Code.ERROR, (str(error),)), "", found=found)
             return
         engine.cluster.nominator.remove(pod.uid)
-        began = perf_counter_ns()
+        self.laps.take("assume")
         status = run_reserve(self.profile, search.state, pod, found.node)
-        began = self._timed("reserve", began, status)
+        self.laps.take("reserve", status)
         waits: tuple[tuple[str, float], ...] = ()
         if status is None:
             permit = run_permit(self.profile, search.state, pod, found.node)
             status, waits = permit.status, permit.waits
-            self._timed("permit", began, _WAIT if waits else status)
+            self.laps.take("permit", _WAIT if waits else status)
         engine.undo_leaks(self.profile)
         if status is not None:
             self._undo(search, found, status)
@@ -105,15 +109,14 @@ class Attempt:
                 search.state,
                 reserved,
                 draw=self.draw,
-                timed=self.timed,
+                timed=self.stopwatch is not None,
             )
         )
 
     def _undo(self, search: Search, found: Found, status: Status) -> None:
         """Take back what Reserve or Permit refused."""
-        began = perf_counter_ns()
         run_unreserve(self.profile, search.state, self.pod, found.node)
-        self._timed("unreserve", began)
+        self.laps.take("unreserve")
         self.engine.cluster.forget(self.pod.uid)
         if status.rejected:
             self.queued.unschedulable_plugins = frozenset((status.plugin,))
@@ -127,10 +130,9 @@ class Attempt:
         """No node fits: look for a way out, then fail."""
         answer = None
         if self.profile.post_filter:
-            began = perf_counter_ns()
             answer = run_post_filter(self.profile, search.state, self.pod, unfit.diagnosis)
             self.engine.undo_leaks(self.profile)
-            self._timed("post_filter", began, answer.status)
+            self.laps.take("post_filter", answer.status)
         self._give_up(unfit, answer)
 
     def _give_up(self, unfit: Unfit, answer: PostFilterAnswer | None) -> None:
@@ -194,11 +196,6 @@ class Attempt:
         self._decide(result, status, nominated, found=found, unfit=unfit, victims=victims)
         self.engine.failed(self.queued, status, nominated)
 
-    def _timed(self, point: str, began: int, answer: Status | None = None) -> int:
-        now = perf_counter_ns()
-        self.timings.append((point, now - began, _SUCCESS if answer is None else answer.code))
-        return now
-
     def _decide(
         self,
         result: Result,
@@ -236,8 +233,8 @@ class Attempt:
                 nominated=nominated,
                 victims=victims,
                 draw=self.draw,
-                started=self.started,
-                timings=tuple(self.timings),
-                plugins=tuple(self.plugins),
+                started=self.laps.started,
+                timings=tuple(self.laps.taken),
+                plugins=() if self.stopwatch is None else self.stopwatch.timings(),
             )
         )

@@ -14,12 +14,13 @@ from typing import TypeVar, cast
 import anyio
 
 from kframework.clock import Clock
-from kframework.decision import Binding, PluginTiming, PointTiming
+from kframework.decision import Binding, PluginTiming
 from kframework.effects import Reservation
 from kframework.points import fault, on_node_status
 from kframework.profile import Profile, Step
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.status import Code, Status
+from kframework.stopwatch import Laps
 
 __all__ = ["BindFirst", "BindingCycle", "contained"]
 
@@ -67,12 +68,12 @@ class BindingCycle:
         self._bind_first = bind_first
         self._rejector: str | None = None
         self._waited = 0.0
-        self._steps: list[PointTiming] = []
+        self._laps = Laps()
         self._plugins: list[PluginTiming] = []
 
     async def run(self) -> Binding:
         """Take the pod to its node, or report what stopped it, be it that the cycle was cancelled."""
-        reservation, started_at, started = self.reservation, self._clock.now(), perf_counter_ns()
+        reservation, started_at = self.reservation, self._clock.now()
         try:
             status = await self._until_bound()
         except asyncio.CancelledError:
@@ -80,7 +81,8 @@ class BindingCycle:
             raise
         self._offer(BindingEnded(reservation.pod.uid, reservation.attempt, status, self._rejector))
         if status is None:
-            await self._timed("post_bind", self._post_bind())
+            await self._post_bind()
+            self._laps.take("post_bind")
         return Binding(
             attempt=reservation.attempt,
             pod=reservation.pod.key,
@@ -93,32 +95,32 @@ class BindingCycle:
             message="" if status is None else status.message,
             waited=self._waited,
             draw=reservation.draw,
-            started=started,
-            steps=tuple(self._steps),
+            started=self._laps.started,
+            steps=tuple(self._laps.taken),
             plugins=tuple(self._plugins),
         )
 
     async def _until_bound(self) -> Status | None:
         reservation = self.reservation
         work = self._pre_flight()
+        if self.profile.pre_flight:
+            self._laps.take("pre_bind_pre_flight", work if isinstance(work, Status) else None)
         if isinstance(work, Status):
             return work
         if work or reservation.reserved.verdict is None:
             await self._announce(reservation)
-        status = await self._timed("wait_on_permit", self._wait_on_permit())
+        status = await self._wait_on_permit()
+        self._laps.take("wait_on_permit", status)
         if status is not None:
             return status
         self._offer(BindingStarted(reservation.pod.uid, reservation.attempt))
         if work:
-            status = await self._timed("pre_bind", self._unless_preempted(self._pre_bind(work)))
+            status = await self._unless_preempted(self._pre_bind(work))
+            self._laps.take("pre_bind", status)
             if status is not None:
                 return status
-        return await self._timed("bind", self._bind())
-
-    async def _timed(self, point: str, work: Awaitable[Status | None]) -> Status | None:
-        began = perf_counter_ns()
-        status = await work
-        self._steps.append((point, perf_counter_ns() - began, Code.SUCCESS if status is None else status.code))
+        status = await self._bind()
+        self._laps.take("bind", status)
         return status
 
     # -- PreBindPreFlight, Permit ----------------------------------------------------------------------------------
@@ -138,6 +140,12 @@ class BindingCycle:
         return frozenset(at_work)
 
     def _ask_pre_flight(self, step: Step) -> Status | None:
+        began = perf_counter_ns()
+        status = self._pre_flight_status(step)
+        self._note("pre_bind_pre_flight", step, began, status)
+        return status
+
+    def _pre_flight_status(self, step: Step) -> Status | None:
         reservation = self.reservation
         try:
             answer = step.call(reservation.state, reservation.pod, reservation.node_name)
@@ -234,6 +242,12 @@ class BindingCycle:
 
     async def _ask(self, step: Step, hook: str, title: str) -> Status | None:
         """Ask one plugin, awaiting its answer if it is to be awaited."""
+        began = perf_counter_ns()
+        status = await self._answer(step, hook, title)
+        self._note(hook, step, began, status)
+        return status
+
+    async def _answer(self, step: Step, hook: str, title: str) -> Status | None:
         reservation = self.reservation
         try:
             answer = step.call(reservation.state, reservation.pod, reservation.node_name)
@@ -248,9 +262,17 @@ class BindingCycle:
     async def _post_bind(self) -> None:
         reservation = self.reservation
         for step in self.profile.post_bind:
+            began, status = perf_counter_ns(), None
             try:
                 answer = step.call(reservation.state, reservation.pod, reservation.node_name)
                 if inspect.isawaitable(answer):
                     await contained(answer)
             except Exception as error:
-                fault(self.profile, step.name, "post_bind", error)
+                status = fault(self.profile, step.name, "post_bind", error)
+            self._note("post_bind", step, began, status)
+
+    def _note(self, hook: str, step: Step, began: int, status: Status | None) -> None:
+        """Note how long a plugin took, if that is wanted of this attempt."""
+        if self.reservation.timed:
+            code = Code.SUCCESS if status is None else status.code
+            self._plugins.append((hook, step.name, perf_counter_ns() - began, code))

@@ -14,13 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from random import Random
-from time import perf_counter_ns
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kframework.cycle_state import CycleState
-from kframework.decision import PointTiming
 from kframework.layers import FEW, Layer, Plan, ask_filter_rows
 from kframework.objections import ATTEMPT, PASS, PLUGIN, UNREACHED, StatusTable, bits_of, of_plugin, order_of, source_of
 from kframework.outcome import Failed, Found, Unfit
@@ -42,6 +40,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.status import Code, Status
+from kframework.stopwatch import Laps
 
 __all__ = ["Rotation", "Search", "nodes_to_find"]
 
@@ -49,7 +48,6 @@ Places = NDArray[np.int64]
 
 _NONE = np.zeros(0, dtype=np.int64)
 _LOWEST = int(np.iinfo(np.int64).min)
-_SUCCESS = Code.SUCCESS
 
 
 class Rotation:
@@ -75,7 +73,15 @@ class Search:
     #: How many rows the search looked at.
     evaluated: int = 0
 
-    def __init__(self, cluster: ClusterState, plan: Plan, pod: PendingPod, rotation: Rotation, random: Random) -> None:
+    def __init__(
+        self,
+        cluster: ClusterState,
+        plan: Plan,
+        pod: PendingPod,
+        rotation: Rotation,
+        random: Random,
+        laps: Laps | None = None,
+    ) -> None:
         self.profile: Profile = plan.profile
         self.cluster = cluster
         self.nodes: NodeTable = cluster.nodes
@@ -106,29 +112,28 @@ class Search:
         self.candidates: NDArray[np.int64] = _NONE
         self.feasible: NDArray[np.int64] = _NONE
         self.totals: Scores = _NONE
-        self.timings: list[PointTiming] = []
+        #: How long the points took.
+        self.laps: Laps = laps or Laps()
 
     def run(self) -> Found | Unfit | Failed:
         """Find a node."""
         narrowing = self._begin()
         if not isinstance(narrowing, Narrowing):
             return narrowing
-        began = perf_counter_ns()
         outcome = self._nominated() or self._filter(narrowing) or self._few(narrowing)
-        began = self._timed("filter", began, outcome.status if isinstance(outcome, Failed) else None)
+        self.laps.take("filter", outcome.status if isinstance(outcome, Failed) else None)
         if outcome is not None:
             return outcome
         outcome = self._choose()
-        self._timed("score", began, outcome.status if isinstance(outcome, Failed) else None)
+        self.laps.take("score", outcome.status if isinstance(outcome, Failed) else None)
         return outcome
 
     def _begin(self) -> Narrowing | Unfit | Failed:
         """Find out whether the pod can be placed at all, and where to look."""
         if not len(self.nodes):
             return Failed(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes available to schedule pods",)))
-        began = perf_counter_ns()
         narrowing = self._pre_filter()
-        self._timed("pre_filter", began, narrowing.status)
+        self.laps.take("pre_filter", narrowing.status)
         if narrowing.status is None:
             return narrowing
         return self._rejected(narrowing) if narrowing.status.rejected else Failed(narrowing.status)
@@ -171,11 +176,6 @@ class Search:
             passing = np.flatnonzero(passes)
             self.candidates = ring[passing]
             self.evaluated = int(passing[enough]) if len(passing) > enough else len(ring)
-
-    def _timed(self, point: str, began: int, problem: Status | None = None) -> int:
-        now = perf_counter_ns()
-        self.timings.append((point, now - began, _SUCCESS if problem is None else problem.code))
-        return now
 
     # -- PreFilter -------------------------------------------------------------------------------------------------
 
@@ -457,7 +457,10 @@ class Search:
     def _totals(self) -> Scores | Status:
         """Return the totals of the feasible nodes, or what went wrong."""
         scoring = Scoring(self.plan, self.top, self.fresh_scores, self.state, self.pod, self.nodes)
-        return scoring.totals(self.feasible)
+        skipped = scoring.pre_score(self.feasible)
+        if scoring.asks_before:
+            self.laps.take("pre_score", skipped if isinstance(skipped, Status) else None)
+        return skipped if isinstance(skipped, Status) else scoring.totals(self.feasible, skipped)
 
     def _top(self, candidates: NDArray[np.int64], totals: Scores, ties: Places) -> tuple[tuple[str, int], ...]:
         """Name the three best nodes."""

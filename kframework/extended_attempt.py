@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter_ns
-
 import msgspec
 
 from kframework.attempt import Attempt
@@ -25,15 +23,23 @@ class ExtendedAttempt(Attempt):
 
     async def run_extended(self) -> None:
         """Take the pod from pop to its Decision."""
+        if self.stopwatch is None:
+            await self._try_with_extenders()
+        else:
+            with self.stopwatch.running():
+                await self._try_with_extenders()
+
+    async def _try_with_extenders(self) -> None:
         engine = self.engine
         self.queued.unschedulable_plugins = self.queued.pending_plugins = frozenset()
         try:
-            search = engine.extended_search(self.profile, self.queued)
+            search = engine.extended_search(self.profile, self.queued, self.laps)
+            self.laps.take("sign")
             outcome = await engine.find_extended(search)
         except PluginError as error:
             self._blame(error)
             return
-        self._searched(search)
+        engine.undo_leaks(self.profile)
         if isinstance(outcome, Found):
             self._place(search, outcome)
         elif isinstance(outcome, Unfit):
@@ -46,14 +52,13 @@ class ExtendedAttempt(Attempt):
         """Look for a way out that the extenders agree to; where they do not, the plugins behind are asked."""
         plugins = PostFilterRound(self.profile)
         while True:
-            began = perf_counter_ns()
             answer = plugins.run(search.state, self.pod, unfit.diagnosis)
             self.engine.undo_leaks(self.profile)
-            began = self._timed("post_filter", began, answer.status)
+            self.laps.take("post_filter", answer.status)
             if not isinstance(answer.result, Preempt) or not answer.result.candidates:
                 return answer
             narrowed = await self._narrow(answer.status, answer.result)
-            self._timed("extender_preempt", began, narrowed.status)
+            self.laps.take("extender_preempt", narrowed.status)
             # Only a success has kept the plugins behind from being asked.
             if answer.status.code != Code.SUCCESS or narrowed.status.code != Code.UNSCHEDULABLE:
                 return narrowed

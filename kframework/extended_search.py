@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from random import Random
-from time import perf_counter_ns
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod
 from kframework.status import Code, Status
+from kframework.stopwatch import Laps
 
 __all__ = ["ExtendedSearch"]
 
@@ -37,8 +37,9 @@ class ExtendedSearch(Search):
         rotation: Rotation,
         random: Random,
         extenders: Extenders,
+        laps: Laps | None = None,
     ) -> None:
-        super().__init__(cluster, plan, pod, rotation, random)
+        super().__init__(cluster, plan, pod, rotation, random, laps)
         self.extenders = extenders
         self.choosy: bool = self.choosy or extenders.choosy
         #: The objections of extenders, by row.
@@ -49,16 +50,15 @@ class ExtendedSearch(Search):
         narrowing = self._begin()
         if not isinstance(narrowing, Narrowing):
             return narrowing
-        began = perf_counter_ns()
         nominated = self._nominated()
         if nominated is not None and not await self._let_in(nominated.node):
             nominated = None
         outcome: Found | Unfit | Failed | None = nominated or self._filter(narrowing)
-        began = self._timed("filter", began, outcome.status if isinstance(outcome, Failed) else None)
+        self.laps.take("filter", outcome.status if isinstance(outcome, Failed) else None)
         if outcome is None:
             failed = await self._ask_about_feasible(narrowing)
             outcome = failed or self._few(narrowing)
-            self._timed("extender_filter", began, failed.status if failed is not None else None)
+            self.laps.take("extender_filter", failed.status if failed is not None else None)
         return outcome or await self._choose_extended()
 
     async def _let_in(self, node_name: str) -> bool:
@@ -99,16 +99,15 @@ class ExtendedSearch(Search):
 
     async def _choose_extended(self) -> Found | Failed:
         """Score the feasible nodes, let the extenders add to the totals, and draw one of the best."""
-        began = perf_counter_ns()
         totals = self._totals()
-        began = self._timed("score", began, totals if isinstance(totals, Status) else None)
+        self.laps.take("score", totals if isinstance(totals, Status) else None)
         if isinstance(totals, Status):
             return Failed(totals)
         self.totals = totals
         nodes = self._nodes()
         added = await self.extenders.prioritize(self.pod, nodes)
         found = self._best(totals + np.array([added.get(node.name, 0) for node in nodes], dtype=np.int64))
-        self._timed("extender_prioritize", began)
+        self.laps.take("extender_prioritize")
         return found
 
     def _nodes(self) -> list[NodeInfo]:

@@ -53,6 +53,7 @@ from kframework.state.preempting import Preempting
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.status import Code, Status
+from kframework.stopwatch import Laps, PluginStopwatch
 
 __all__ = ["PodEngine"]
 
@@ -134,6 +135,9 @@ class PodEngine:
         self.queue: SchedulingQueue = SchedulingQueue(
             profiles, self.clock.now, self._backoff, max_unschedulable=self._max_unschedulable
         )
+        self.stopwatches: dict[str, PluginStopwatch] = {
+            name: PluginStopwatch(profile) for name, profile in profiles.items()
+        }
         self.handlers: EventHandlers = EventHandlers(self.cluster, self.queue, profiles)
         self._layers = {
             name: Layers(profile, self.cluster.nodes, self._layer_memory // len(profiles))
@@ -281,16 +285,16 @@ class PodEngine:
             _log.error("a plugin of profile %r left a statement open; it is undone", profile.name)
             statement.rollback()
 
-    def search(self, profile: Profile, queued: QueuedPod) -> Search:
+    def search(self, profile: Profile, queued: QueuedPod, laps: Laps | None = None) -> Search:
         """Open the search for a node; PluginError if the pod cannot be signed."""
         plan = self._plan(profile, queued)
-        self.current = Search(self.cluster, plan, queued.pod, self.rotation, self._ties)
+        self.current = Search(self.cluster, plan, queued.pod, self.rotation, self._ties, laps)
         return self.current
 
-    def extended_search(self, profile: Profile, queued: QueuedPod) -> ExtendedSearch:
+    def extended_search(self, profile: Profile, queued: QueuedPod, laps: Laps | None = None) -> ExtendedSearch:
         """Open the search for a node in which extenders have a say; PluginError if the pod cannot be signed."""
         plan = self._plan(profile, queued)
-        search = ExtendedSearch(self.cluster, plan, queued.pod, self.rotation, self._ties, self.extenders)
+        search = ExtendedSearch(self.cluster, plan, queued.pod, self.rotation, self._ties, self.extenders, laps)
         self.current = search
         return search
 

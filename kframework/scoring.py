@@ -36,13 +36,12 @@ class Scoring:
         self.state = state
         self.pod = pod
         self.nodes = nodes
+        #: Whether anybody must be asked for `pre_score`.
+        self.asks_before: bool = bool(plan.fresh_pre_scores) or plan.profile.has_wrapper("pre_score")
 
-    def totals(self, candidates: NDArray[np.int64]) -> Scores | Status:
+    def totals(self, candidates: NDArray[np.int64], skipped: set[str]) -> Scores | Status:
         """Return the weighted sum of all scores for each candidate, or what went wrong."""
         plan, top = self.plan, self.top
-        skipped = self._pre_score(candidates)
-        if isinstance(skipped, Status):
-            return skipped
         if top is None:
             totals = np.zeros(len(candidates), dtype=np.int64)
         else:
@@ -67,9 +66,9 @@ class Scoring:
             totals += weighted
         return totals
 
-    def _pre_score(self, candidates: NDArray[np.int64]) -> set[str] | Status:
+    def pre_score(self, candidates: NDArray[np.int64]) -> set[str] | Status:
         """Run PreScore; return the plugins asked afresh that have nothing to say, or what went wrong."""
-        if not self.plan.fresh_pre_scores and not self.profile.has_wrapper("pre_score"):
+        if not self.asks_before:
             return self.plan.pre_score_fault or set()
         return self.profile.wrapped("pre_score", self._run_pre_scores, self.state, self.pod, self.nodes, candidates)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework import Code, CycleState, PendingPod, Plugin, Wait, error, unschedulable
+from kframework import Code, CycleState, PendingPod, Plugin, Skip, Wait, error, unschedulable
 from kframework.decision import Result
 from kframework.pod_engine import PodEngine
 from kframework.state.cluster import ClusterState
@@ -14,9 +14,6 @@ from kframework.state.inbox import Activated
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import held, plugin
 from tests.test_pod_engine import UID, Stage
-
-#: With two feasible nodes they are scored, by whatever plugins there are.
-SCORED = ("score", Code.SUCCESS)
 
 
 def tried(*plugins: type[Plugin]) -> Stage:
@@ -49,32 +46,30 @@ def test_a_failed_attempt_leaves_nothing_behind(failing: type[Plugin], result: R
 
 
 @pytest.mark.parametrize(
-    ("scripted", "ends"),
+    ("scripted", "laps"),
     [
-        ({}, ["pre_filter Success", "filter Success", "reserve Success", "permit Success"]),
-        ({"pre_filter": unschedulable("x")}, ["pre_filter Unschedulable"]),
-        ({"pre_filter": error("x")}, ["pre_filter Error"]),
-        ({"filter": unschedulable("x")}, ["pre_filter Success", "filter Success"]),
-        ({"filter": ValueError("x")}, ["pre_filter Success", "filter Error"]),
-        ({"score": 101}, ["pre_filter Success", "filter Success", "score Error"]),
+        ({}, "sign pre_filter filter assume reserve permit"),
+        ({"sign": ValueError("x"), "filter": None}, "sign:Error"),
+        ({"pre_filter": unschedulable("x")}, "sign pre_filter:Unschedulable"),
+        ({"pre_filter": error("x")}, "sign pre_filter:Error"),
+        ({"filter": unschedulable("x")}, "sign pre_filter filter"),
+        ({"filter": ValueError("x")}, "sign pre_filter filter:Error"),
         (
             {"filter": unschedulable("x"), "post_filter": unschedulable("y")},
-            ["pre_filter Success", "filter Success", "post_filter Unschedulable"],
+            "sign pre_filter filter post_filter:Unschedulable",
         ),
-        (
-            {"reserve": unschedulable("x")},
-            ["pre_filter Success", "filter Success", "reserve Unschedulable", "unreserve Success"],
-        ),
-        (
-            {"permit": error("x")},
-            ["pre_filter Success", "filter Success", "reserve Success", "permit Error", "unreserve Success"],
-        ),
-        ({"permit": Wait(5)}, ["pre_filter Success", "filter Success", "reserve Success", "permit Wait"]),
+        ({"pre_score": Skip, "score": 1}, "sign pre_filter filter pre_score score assume reserve permit"),
+        ({"pre_score": error("x"), "score": 1}, "sign pre_filter filter pre_score:Error score:Error"),
+        ({"score": 101}, "sign pre_filter filter score:Error"),
+        ({"reserve": unschedulable("x")}, "sign pre_filter filter assume reserve:Unschedulable unreserve"),
+        ({"permit": error("x")}, "sign pre_filter filter assume reserve permit:Error unreserve"),
+        ({"permit": Wait(5)}, "sign pre_filter filter assume reserve permit:Wait"),
     ],
 )
-def test_the_decision_says_how_each_point_ended(scripted: dict[str, Any], ends: list[str]) -> None:
+def test_the_decision_says_how_each_lap_ended(scripted: dict[str, Any], laps: str) -> None:
     (decision,) = tried(plugin("A", **scripted)).decisions
-    assert [f"{point} {code.title}" for point, _, code in decision.timings if (point, code) != SCORED] == ends
+    told = (point if code == Code.SUCCESS else f"{point}:{code.title}" for point, _, code in decision.timings)
+    assert " ".join(told) == laps
 
 
 def test_the_lots_are_drawn_evenly_and_by_the_seed() -> None:

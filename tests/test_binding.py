@@ -33,11 +33,13 @@ class Cycle:
         waits: float = 0.0,
         verdict: Verdict = lambda reserved: None,
         bind_first: BindFirst | None = None,
+        timed: bool = False,
     ) -> None:
         self.messages: list[Message] = []
         self.announced: list[str] = []
         self.ended_at = -1.0
         self._bind_first = bind_first
+        self._timed = timed
         self.binding: Binding = run_virtual(lambda: self._run(plugins, waits, verdict))
 
     async def _run(self, plugins: tuple[type[Plugin], ...], waits: float, verdict: Verdict) -> Binding:
@@ -46,7 +48,8 @@ class Cycle:
         pod = PendingPod(make_pod(), Interned())
         reserved = ReservedPod(pod, "a", {"P": clock.now() + 99} if waits else {}, clock.now())
         loop.call_later(waits, verdict, reserved)
-        reservation = Reservation(7, profile(*plugins), QueuedPod(pod, clock.now()), CycleState(), reserved)
+        queued = QueuedPod(pod, clock.now())
+        reservation = Reservation(7, profile(*plugins), queued, CycleState(), reserved, draw=0.25, timed=self._timed)
 
         async def announce(reservation: Reservation) -> None:
             self.announced.append(reservation.node_name)
@@ -63,6 +66,7 @@ class Cycle:
     ("scripted", "ends"),
     [
         ({}, ["wait_on_permit Success", "bind Success", "post_bind Success"]),
+        ({"pre_bind_pre_flight": error("x"), "pre_bind": None}, ["pre_bind_pre_flight Error"]),
         ({"pre_bind": unschedulable("x")}, ["wait_on_permit Success", "pre_bind Unschedulable"]),
         ({"pre_bind": ValueError("x")}, ["wait_on_permit Success", "pre_bind Error"]),
         ({"bind": error("x")}, ["wait_on_permit Success", "bind Error"]),
@@ -72,6 +76,20 @@ class Cycle:
 def test_the_binding_says_how_each_point_ended(scripted: dict[str, Any], ends: list[str]) -> None:
     binding = Cycle(plugin("A", **scripted)).binding
     assert [f"{point} {code.title}" for point, _, code in binding.steps] == ends
+
+
+def test_plugins_are_timed_where_that_is_wanted() -> None:
+    hooks: dict[str, Any] = {"pre_bind_pre_flight": None, "pre_bind": None, "bind": Skip, "post_bind": ValueError("x")}
+    cycle = Cycle(plugin("A", **hooks), timed=True)
+    assert cycle.binding.draw == 0.25
+    assert [(hook, name, code) for hook, name, _, code in cycle.binding.plugins] == [
+        ("pre_bind_pre_flight", "A", Code.SUCCESS),
+        ("pre_bind", "A", Code.SUCCESS),
+        ("bind", "A", Code.SKIP),
+        ("bind", "Binder", Code.SUCCESS),
+        ("post_bind", "A", Code.ERROR),
+    ]
+    assert Cycle(plugin("A", **hooks)).binding.plugins == ()
 
 
 def test_a_pod_without_work_is_bound_and_nothing_is_announced() -> None:
@@ -92,7 +110,11 @@ async def slow(state: CycleState, pod: PendingPod, node_name: str) -> None:
     ("plugins", "announced", "steps"),
     [
         ([plugin("A", pre_bind=slow)], ["a"], ["wait_on_permit", "pre_bind", "bind", "post_bind"]),
-        ([plugin("A", pre_bind=slow, pre_bind_pre_flight=Skip)], [], ["wait_on_permit", "bind", "post_bind"]),
+        (
+            [plugin("A", pre_bind=slow, pre_bind_pre_flight=Skip)],
+            [],
+            ["pre_bind_pre_flight", "wait_on_permit", "bind", "post_bind"],
+        ),
     ],
 )
 def test_work_is_announced(plugins: list[type[Plugin]], announced: list[str], steps: list[str]) -> None:

@@ -55,11 +55,15 @@ def stage(*plugins: type[Plugin], extenders: list[Extender]) -> ExtendedStage:
     return ExtendedStage(*plugins, extenders=extenders, objects=list(objects))
 
 
+def laps(decision: Decision) -> str:
+    return " ".join(point for point, *_ in decision.timings)
+
+
 def test_a_pod_goes_where_the_extenders_want_it() -> None:
     staged = stage(extenders=[extender({"filter": lets_pass("b")})])
     decision = staged.step()
     assert (decision.result, decision.node, decision.attempt) == (Result.SCHEDULED, "b", 1)
-    assert [point for point, *_ in decision.timings] == ["pre_filter", "filter", "extender_filter", "reserve", "permit"]
+    assert laps(decision) == "sign pre_filter filter extender_filter assume reserve permit"
     assert [reservation.node_name for reservation in staged.bound] == ["b"]
     assert staged.engine.cluster.pods[UID].node_name == "b"
     assert not staged.engine.step()
@@ -67,8 +71,15 @@ def test_a_pod_goes_where_the_extenders_want_it() -> None:
 
 def test_scores_have_their_time() -> None:
     decision = stage(plugin("S", score=1), extenders=[extender({"prioritize": []})]).step()
-    points = ["pre_filter", "filter", "extender_filter", "score", "extender_prioritize", "reserve", "permit"]
-    assert [point for point, *_ in decision.timings] == points
+    points = "sign pre_filter filter extender_filter score extender_prioritize assume reserve permit"
+    assert laps(decision) == points
+
+
+def test_plugins_are_timed_as_without_extenders() -> None:
+    staged = stage(plugin("S", score=1), extenders=[extender({"prioritize": []})])
+    assert staged.engine.timed_share == 0.0
+    staged.engine.timed_share = 1.0
+    assert {(hook, name, code) for hook, name, _, code in staged.step().plugins} == {("score", "S", Code.SUCCESS)}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +192,7 @@ def test_preemption_chooses_from_what_extenders_leave(extenders: list[Extender],
     assert (decision.nominated, decision.victims) == (node, (f"default/low-{node}",))
     assert [victim.name for eviction in staged.evictions for victim in eviction.victims] == [f"low-{node}"]
     assert decision.message == "0/2 nodes are available: 2 full."
-    assert [point for point, *_ in decision.timings][-2:] == ["post_filter", "extender_preempt"]
+    assert laps(decision).endswith(" post_filter extender_preempt")
 
 
 def test_what_extenders_say_of_budgets_counts() -> None:

@@ -1,0 +1,157 @@
+"""The time that extension points and plugins take: laps of one attempt, and in a sample of them each plugin's share.
+
+An attempt whose plugins are timed calls other hooks than one whose are not: nobody else asks whether to look at the
+clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from time import perf_counter_ns
+
+from kframework.decision import PluginTiming, PointTiming
+from kframework.plugin import ClearNomination, Nominate, Preempt
+from kframework.profile import FilterStep, Profile, ScoreStep, Step
+from kframework.status import Code, Status, Wait
+
+__all__ = ["Laps", "PluginStopwatch"]
+
+#: Looking a member of an enumeration up costs more than taking a lap.
+_SUCCESS = Code.SUCCESS
+
+
+class Laps:
+    """The laps of one attempt or binding cycle: how long each point took, in nanoseconds, and how it ended."""
+
+    __slots__ = ("_began", "started", "taken")
+
+    def __init__(self) -> None:
+        self.started: int = perf_counter_ns()
+        self.taken: list[PointTiming] = []
+        self._began = self.started
+
+    def restart(self) -> None:
+        """Begin a lap now: what lies behind belongs to no point."""
+        self._began = perf_counter_ns()
+
+    def take(self, point: str, status: Status | None = None) -> None:
+        """End the lap as this point's, with the status it ended with, None for Success; the next one begins."""
+        now = perf_counter_ns()
+        self.taken.append((point, now - self._began, _SUCCESS if status is None else status.code))
+        self._began = now
+
+
+class PluginStopwatch:
+    """Times the plugins of one profile: while it is `running`, all calls of their hooks are timed.
+
+    What a plugin has others do (a preemption asks the Filter plugins about nodes without their victims) is its own
+    time. A plugin is asked about many nodes by `filter` and `score`: their time is that of all calls together.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self._hooks = [_TimedHook(self, name, step, attributes) for name, step, attributes in _hooks_of(profile)]
+        #: Whether a timed hook is being called.
+        self.inside: bool = False
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Time what is called until the end of the block, from nought."""
+        for hook in self._hooks:
+            hook.start()
+        try:
+            yield
+        finally:
+            for hook in self._hooks:
+                hook.stop()
+
+    def timings(self) -> tuple[PluginTiming, ...]:
+        """Return the times of the plugins that were asked since it was started, in the order of the points."""
+        return tuple(
+            (hook.name, hook.plugin, hook.nanoseconds, hook.code) for hook in self._hooks if hook.code is not None
+        )
+
+
+class _TimedHook:
+    """A hook of a plugin, in all its forms, and how long it took; `code` is None until it is called."""
+
+    def __init__(
+        self, stopwatch: PluginStopwatch, name: str, step: Step | FilterStep | ScoreStep, attributes: tuple[str, ...]
+    ) -> None:
+        self.name = name
+        self.plugin: str = step.name
+        self.nanoseconds = 0
+        self.code: Code | None = None
+        self._stopwatch = stopwatch
+        self._step = step
+        self._real = {attribute: real for attribute in attributes if (real := getattr(step, attribute)) is not None}
+        self._timed = {attribute: self._in_time(real) for attribute, real in self._real.items()}
+
+    def start(self) -> None:
+        self.nanoseconds, self.code = 0, None
+        for attribute, timed in self._timed.items():
+            setattr(self._step, attribute, timed)
+
+    def stop(self) -> None:
+        for attribute, real in self._real.items():
+            setattr(self._step, attribute, real)
+
+    def _in_time(self, real: Callable[..., object]) -> Callable[..., object]:
+        """Return the form of a hook that is called while the stopwatch runs."""
+        stopwatch, read = self._stopwatch, _nothing_said if self.name in _ABOUT_NODES else _code_of
+
+        def timed(*arguments: object) -> object:
+            if stopwatch.inside:
+                return real(*arguments)
+            stopwatch.inside = True
+            began = perf_counter_ns()
+            try:
+                answer = real(*arguments)
+            except Exception:
+                self.code = Code.ERROR
+                raise
+            else:
+                self.code = self.code or read(answer)
+                return answer
+            finally:
+                self.nanoseconds += perf_counter_ns() - began
+                stopwatch.inside = False
+
+        return timed
+
+
+def _hooks_of(profile: Profile) -> Iterator[tuple[str, Step | FilterStep | ScoreStep, tuple[str, ...]]]:
+    """Yield the hooks of a scheduling cycle: name, step, and the attributes that hold its forms."""
+    whole, many, once = ("call",), ("ask", "ask_rows"), ("normalize",)
+    points: Iterable[tuple[str, Iterable[Step | FilterStep | ScoreStep], tuple[str, ...]]] = (
+        ("pre_filter", profile.pre_filter, whole),
+        ("filter", profile.filters, many),
+        ("post_filter", profile.post_filter, whole),
+        ("pre_score", profile.pre_score, whole),
+        ("score", profile.scores, many),
+        ("normalize_score", profile.scores, once),
+        ("reserve", profile.reserve, whole),
+        ("permit", profile.permit, whole),
+        ("unreserve", profile.unreserve, whole),
+    )
+    for name, steps, attributes in points:
+        for step in steps:
+            yield name, step, attributes
+
+
+#: What these answer is about nodes.
+_ABOUT_NODES = frozenset({"filter", "score", "normalize_score"})
+
+
+def _nothing_said(answer: object) -> Code:
+    """Say of what is about nodes that it was answered."""
+    return _SUCCESS
+
+
+def _code_of(answer: object) -> Code:
+    """Return the code of an answer about the pod; of one that the contract does not know nothing is said here."""
+    if isinstance(answer, Preempt | Nominate | ClearNomination):
+        return answer.status.code
+    if isinstance(answer, Wait):
+        return Code.WAIT
+    return answer.code if isinstance(answer, Status) else _SUCCESS
