@@ -57,6 +57,7 @@ class History:
     """Keeps the last `kept` decisions, and as many bindings; the oldest are forgotten first."""
 
     def __init__(self, kept: int = KEPT) -> None:
+        self.kept = kept
         self._decisions = _Last[Decision](kept)
         self._bindings = _Last[Binding](kept)
 

@@ -36,8 +36,8 @@ __all__ = ["SLICE", "Inquiry", "ScoreColumn", "in_slices", "inquire"]
 #: After so much work the scheduler gets its turn, in seconds; one piece of work more may be under way then.
 SLICE = 0.001
 
-#: So many rows a plugin without a columnar form is asked about in one piece.
-_PIECE = 16
+#: So many rows a plugin is asked about in one piece: without a columnar form, and with one.
+_FEW, _MANY = 16, 10_000
 
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -78,6 +78,7 @@ class ScoreColumn(msgspec.Struct, frozen=True):
 class Inquiry:
     """What the plugins of the pod's profile say now, once its `work` is done.
 
+    `rows` are the nodes it is about, in their order, and `names` what they are called: rows are used again once nodes go.
     `said` holds each Filter plugin's own objection by row, PASS where it has none, whatever the others say; `first` the
     first of them in configured order, which is what an attempt counts. `feasible` are the rows that all of them let
     pass, in the order of the nodes; `scores` and `totals` are aligned to them. Like an attempt, it scores two feasible
@@ -96,6 +97,8 @@ class Inquiry:
     def _reset(self) -> None:
         self.narrowing: Narrowing = Narrowing()
         self.state: CycleState = CycleState()
+        self.rows: NDArray[np.int64] = self.nodes.order
+        self.names: list[str] = []
         #: The Filter plugins that have something to say about this pod, in order.
         self.filters: tuple[FilterStep, ...] = ()
         self.said: dict[str, Scores] = {}
@@ -154,6 +157,9 @@ class Inquiry:
         afresh = Afresh(self.cluster, self.profile, self.pod)
         self.narrowing, self.state = afresh.narrowing, afresh.state
         yield
+        for piece in _pieces(self.rows, _MANY):
+            self.names += [self.nodes.by_row[row].name for row in piece.tolist()]
+            yield
         if self.narrowing.status is not None:
             return
         self.filters = tuple(step for step in self.profile.filters if step.name not in self.narrowing.skipped)
@@ -169,7 +175,7 @@ class Inquiry:
 
     def _ask_filter(self, step: FilterStep, rows: NDArray[np.int64]) -> Iterator[None]:
         column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
-        for piece in _pieces(rows, columnar=step.ask_rows is not None):
+        for piece in _pieces(rows, _FEW if step.ask_rows is None else _MANY):
             objections = np.full(len(piece), PASS, dtype=np.int64)
             ask_filter_rows(self.profile, step, self.state, self.pod, self.nodes, piece, objections, self._table)
             column[piece] = objections
@@ -219,7 +225,7 @@ class Inquiry:
 
     def _ask_score(self, step: ScoreStep) -> Iterator[None]:
         raw: list[Scores] = []
-        for piece in _pieces(self.feasible, columnar=step.ask_rows is not None):
+        for piece in _pieces(self.feasible, _FEW if step.ask_rows is None else _MANY):
             scores, faults = ask_score_rows(self.profile, step, self.state, self.pod, self.nodes, piece)
             if faults:
                 self.fault = next(iter(faults.values()))
@@ -268,10 +274,15 @@ class Inquiry:
         return None if self.narrowing.nodes is None else narrow(self.narrowing)
 
     @property
+    def left_out(self) -> int:
+        """The number of these nodes."""
+        return 0 if self.narrowing.nodes is None else sum(name not in self.narrowing.nodes for name in self.names)
+
+    @property
     def reasons(self) -> Mapping[str, int]:
         """On how many nodes each reason is the first that stands against the pod."""
         if self.narrowing.status is not None:
-            return dict.fromkeys(self.narrowing.status.reasons, len(self.nodes))
+            return dict.fromkeys(self.narrowing.status.reasons, len(self.rows))
         reasons: dict[str, int] = {}
         for status, count in self.counted():
             for reason in status.reasons:
@@ -280,19 +291,19 @@ class Inquiry:
 
     def counted(self) -> Iterator[tuple[Status, int]]:
         """List the first objections to the nodes, each with the number of nodes, in configured order."""
-        first = self.first[self.nodes.order]
+        first = self.first[self.rows]
         objections, counts = np.unique(first[first != PASS], return_counts=True)
         for objection, count in zip(objections.tolist(), counts.tolist(), strict=True):
             yield self.status(objection), count
         absent = self.absent
         if absent is not None:
-            yield absent, len(self.nodes) - sum(name in self.nodes for name in self.narrowing.nodes or ())
+            yield absent, self.left_out
 
     @property
     def message(self) -> str:
         """Why no node is feasible, word for word as an attempt says it, but for what PostFilter adds."""
         status = self.narrowing.status
-        return fit_error(len(self.nodes), self.reasons, pre_filter_message=status.message if status is not None else "")
+        return fit_error(len(self.rows), self.reasons, pre_filter_message=status.message if status is not None else "")
 
     @property
     def diagnosis(self) -> Diagnosis:
@@ -302,10 +313,8 @@ class Inquiry:
         return Diagnosis(self.nodes, self.first, lambda o: nobody if o == PASS else self.status(o), rejectors)
 
     def __repr__(self) -> str:
-        return f"<Inquiry into {self.pod.key}: {len(self.feasible)} of {len(self.nodes)} nodes are feasible>"
+        return f"<Inquiry into {self.pod.key}: {len(self.feasible)} of {len(self.rows)} nodes are feasible>"
 
 
-def _pieces(rows: NDArray[np.int64], *, columnar: bool) -> Iterator[NDArray[np.int64]]:
-    """Split rows so that a plugin without a columnar form can be interrupted."""
-    length = len(rows) if columnar else _PIECE
-    return (rows[begin : begin + length] for begin in range(0, len(rows), length or 1))
+def _pieces(rows: NDArray[np.int64], length: int) -> Iterator[NDArray[np.int64]]:
+    return (rows[begin : begin + length] for begin in range(0, len(rows), length))

@@ -21,6 +21,7 @@ from kframework.queue.pool import Holder, Pool
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
 from kframework.status import Status
+from kframework.verbosity import V5
 
 __all__ = ["FLUSH_INTERVAL", "QueueRules", "SchedulingQueue", "own_updates"]
 
@@ -106,8 +107,9 @@ class SchedulingQueue:
         if self._active:
             return self._active.pop()
         if self._backing_off:
-            self.incoming["active", "PopFromBackoffQ"] += 1
-            return self._backing_off.pop()
+            queued = self._backing_off.pop()
+            self._entered("active", queued, "PopFromBackoffQ")
+            return queued
         return None
 
     def put_back(self, queued: QueuedPod) -> None:
@@ -209,7 +211,7 @@ class SchedulingQueue:
             self._requeue(queued, "ScheduleAttemptFailure")
         else:
             self._unschedulable.put(queued, queued.rejectors)
-            self.incoming["unschedulable", "ScheduleAttemptFailure"] += 1
+            self._entered("unschedulable", queued, "ScheduleAttemptFailure")
 
     def _worth(self, event: Occurrence, queued: QueuedPod) -> str:
         """Say whether an event makes another attempt worthwhile: "" no, "later" after backoff, "now" without."""
@@ -235,10 +237,13 @@ class SchedulingQueue:
     def flush_deadline(self) -> float | None:
         """When the first unschedulable pod has waited too long, in seconds since 1970."""
         oldest = next(iter(self._unschedulable), None)
-        return self._flush_time(oldest) if oldest is not None else None
+        return self.flushed_at(oldest) if oldest is not None else None
 
-    def _flush_time(self, queued: QueuedPod) -> float:
-        """Return the first multiple of the interval at which the pod is strictly older than the maximum."""
+    def flushed_at(self, queued: QueuedPod) -> float:
+        """Return when an unschedulable pod is tried again if nothing has woken it, in seconds since 1970.
+
+        It is the first multiple of the interval at which the pod is strictly older than the maximum.
+        """
         waited = queued.timestamp + self._max_unschedulable - self._born
         return self._born + (math.floor(waited / FLUSH_INTERVAL) + 1) * FLUSH_INTERVAL
 
@@ -248,13 +253,13 @@ class SchedulingQueue:
         for heap in (self._backing_off, self._backing_off_after_error):
             while (first := heap.first()) is not None and not self._backoff.resting(first, now):
                 self._push_active(heap.pop())
-                self.incoming["active", "BackoffComplete"] += 1
+                self._entered("active", first, "BackoffComplete")
         deadline = self.flush_deadline
         if deadline is not None and deadline <= now:
             self._flush(now)
 
     def _flush(self, now: float) -> None:
-        for queued in [queued for queued in self._unschedulable if self._flush_time(queued) <= now]:
+        for queued in [queued for queued in self._unschedulable if self.flushed_at(queued) <= now]:
             self._unschedulable.pop(queued.pod.uid)
             self._requeue(queued, _TIMEOUT.label)
         self._in_flight.happened(_TIMEOUT)
@@ -273,12 +278,12 @@ class SchedulingQueue:
             self._enter_active(queued, reason)
         elif self._gate(queued, reason):
             self._push_backing_off(queued)
-            self.incoming["backoff", reason] += 1
+            self._entered("backoff", queued, reason)
 
     def _enter_active(self, queued: QueuedPod, reason: str) -> None:
         if self._gate(queued, reason):
             self._push_active(queued)
-            self.incoming["active", reason] += 1
+            self._entered("active", queued, reason)
 
     def _push_backing_off(self, queued: QueuedPod) -> None:
         expiry = self._backoff.expiry(queued)
@@ -303,8 +308,15 @@ class SchedulingQueue:
         queued.gating_plugin = status.plugin
         queued.unschedulable_plugins |= {status.plugin}
         self._gated.put(queued, (status.plugin,))
-        self.incoming["unschedulable", reason] += 1
+        self._entered("unschedulable", queued, reason)
         return False
+
+    def _entered(self, queue: str, queued: QueuedPod, event: str) -> None:
+        """Note that a pod went where it is because of an event."""
+        self.incoming[queue, event] += 1
+        if log.isEnabledFor(V5):
+            fields = {"pod": queued.pod.key, "event": event, "queue": queue}
+            log.log(V5, "Pod moved to an internal scheduling queue", extra=fields, stacklevel=2)
 
     # -- looking at it ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,223 @@
+"""`kframework explain`: why a pod waits, or why it is where it is, and what would help."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kframework.cli.cluster_files import read_cluster
+from kframework.cli.config import warn
+from kframework.cli.options import Verbosity
+from kframework.cli.printing import print_json
+
+if TYPE_CHECKING:
+    from urllib.error import HTTPError
+
+    from kframework.explain import Explanation
+    from kframework.history import History
+    from kframework.scheduler import Scheduler
+
+__all__ = ["command"]
+
+#: Where `kframework run` answers unless it is told otherwise.
+_DEFAULT_SCHEDULER = "http://127.0.0.1:10259"
+
+_KINDS = ("pod", "pods", "po")
+
+#: How long a scheduler may take to answer, in seconds.
+_PATIENCE = 30.0
+
+
+class Form(StrEnum):
+    """The forms of an explanation beside the short text."""
+
+    WIDE = "wide"
+    JSON = "json"
+
+
+def command(
+    pod: Annotated[str, typer.Argument(metavar="POD|pod/NAME", help="The pod; NAMESPACE/NAME will do too.")],
+    namespace: Annotated[str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Its namespace.")] = None,
+    filenames: Annotated[
+        list[str] | None,
+        typer.Option("-f", "--filename", metavar="FILE", help="Cluster files, to be simulated first; - for stdin."),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help=f"Where the scheduler answers that is to explain it; {_DEFAULT_SCHEDULER}."),
+    ] = None,
+    certificate_authority: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Certificate of the authority that vouches for the scheduler.")
+    ] = None,
+    recording: Annotated[
+        str | None, typer.Option(metavar="FILE", help="What kframework run or simulate wrote with --record.")
+    ] = None,
+    attempt: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Right before the scheduler's Nth attempt, not at the recording's end."),
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="KubeSchedulerConfiguration for -f; the default one without it.")
+    ] = None,
+    output: Annotated[
+        Form | None, typer.Option("-o", "--output", help="Leave nothing out, or print JSON, instead of the short text.")
+    ] = None,
+    verbosity: Verbosity = 0,
+) -> None:
+    """Explain why a pod waits or why it is where it is, what it waits for, and what would help.
+
+    Asks a running scheduler, or works on cluster files or on a recording without one. Nothing is changed by it.
+    """
+    namespace, name = _key(pod, namespace)
+    _one_source(filenames=filenames, scheduler=scheduler, recording=recording)
+    if attempt is not None and recording is None:
+        raise typer.BadParameter("goes with --recording", param_hint="'--attempt'")
+    if config is not None and not filenames:
+        raise typer.BadParameter("goes with -f; others have their own", param_hint="'--config'")
+    if filenames:
+        explanation = _of_files(filenames, config, namespace, name)
+    elif recording is not None:
+        explanation = _of_recording(recording, attempt, namespace, name)
+    else:
+        explanation = _of_scheduler(scheduler or _DEFAULT_SCHEDULER, certificate_authority, namespace, name)
+    _print(explanation, output)
+
+
+def _key(pod: str, namespace: str | None) -> tuple[str, str]:
+    """Return namespace and name of the pod."""
+    before, slash, name = pod.rpartition("/")
+    if not slash or before in _KINDS:
+        return namespace or "default", name
+    if not before or "/" in before or namespace is not None:
+        raise typer.BadParameter("write POD, pod/NAME or NAMESPACE/NAME", param_hint="'POD'")
+    return before, name
+
+
+def _one_source(**sources: object) -> None:
+    given = [f"--{name}" for name, value in sources.items() if value]
+    if len(given) > 1:
+        raise typer.BadParameter("only one of them can be explained from", param_hint=" and ".join(given))
+
+
+def _print(explanation: Explanation, output: Form | None) -> None:
+    from kframework.cli.explanation_text import text_of
+
+    if output is Form.JSON:
+        print_json(explanation)
+    else:
+        typer.echo(text_of(explanation, wide=output is Form.WIDE), nl=False)
+
+
+# -- cluster files -----------------------------------------------------------------------------------------------------
+
+
+def _of_files(filenames: list[str], config: str | None, namespace: str, name: str) -> Explanation:
+    """Simulate the files, and explain the pod as it is in the end."""
+    from kframework.config import default_configuration, load
+    from kframework.history import History
+    from kframework.profiles import load_plugins
+    from kframework.registry import Registry
+    from kframework.simulate import simulate
+
+    configuration = load(config) if config is not None else default_configuration()
+    warn(configuration)
+    load_plugins(configuration, Registry.installed())
+    history, found = History(), list["Explanation"]()
+    simulate(
+        read_cluster(filenames).objects,
+        configuration,
+        observers=[history],
+        on_end=lambda scheduler: found.append(_in_the_end(scheduler, history, namespace, name)),
+    )
+    return found[0]
+
+
+def _in_the_end(scheduler: Scheduler, history: History, namespace: str, name: str) -> Explanation:
+    from kframework.cluster.memory import MemoryCluster
+    from kframework.explain import Unexplainable, explain, known_pod, not_known
+    from kframework.explain.explaining import finished
+    from kframework.objects import Pod
+
+    assert isinstance(scheduler.cluster, MemoryCluster)
+    whole = scheduler.cluster.find(Pod, name, namespace)
+    pod = finished(known_pod(scheduler.engine, namespace, name))
+    if pod is None:
+        raise Unexplainable(not_known(namespace, name, whole, scheduler.profiles))
+    return explain(scheduler.engine, history, pod, whole)
+
+
+# -- a recording -------------------------------------------------------------------------------------------------------
+
+
+def _of_recording(file: str, attempt: int | None, namespace: str, name: str) -> Explanation:
+    """Explain the pod as it was right before an attempt, or in the end; one that is gone by then as it was last."""
+    from pathlib import Path
+
+    from kframework.explain import Unexplainable, explain, known_pod
+    from kframework.explain.explaining import finished
+    from kframework.history import History
+    from kframework.replaying import Replay
+
+    history = History()
+    replay = Replay(Path(file), observers=[history])
+    reached = replay.tell_until(lambda decision: decision.attempt == attempt)
+    if attempt is not None and reached is None:
+        raise Unexplainable(f"{file}: there is no attempt {attempt} in this recording")
+    pod = finished(known_pod(replay.engine, namespace, name))
+    if pod is not None:
+        return explain(replay.engine, history, pod)
+    key = f"{namespace}/{name}"
+    last = next((each.attempt for each in history.recent(history.kept) if each.pod == key), None)
+    if attempt is None and last is not None:
+        return _of_recording(file, last, namespace, name)
+    when = "this recording" if attempt is None else f"this recording before attempt {attempt}"
+    raise Unexplainable(f"{file}: the scheduler does not know pod {key} in {when}")
+
+
+# -- a running scheduler -----------------------------------------------------------------------------------------------
+
+
+def _of_scheduler(url: str, certificate_authority: str | None, namespace: str, name: str) -> Explanation:
+    """Have a scheduler explain the pod."""
+    from urllib.error import HTTPError, URLError
+    from urllib.parse import urlencode
+
+    import msgspec
+
+    from kframework.explain import Explanation, Unexplainable
+
+    address = f"{url.rstrip('/')}/explain?{urlencode({'pod': f'{namespace}/{name}'})}"
+    try:
+        answer = _get(address, certificate_authority)
+    except HTTPError as error:
+        raise Unexplainable(_refusal(url, error)) from error
+    except (URLError, TimeoutError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        remedy = "name the right one with --scheduler URL, or cluster files with -f"
+        raise Unexplainable(f"no scheduler answers at {url}: {reason}; {remedy}") from error
+    try:
+        return msgspec.json.decode(answer, type=Explanation)
+    except msgspec.DecodeError as error:
+        raise Unexplainable(f"what answers at {url} is no scheduler of this version: {error}") from error
+
+
+def _get(address: str, certificate_authority: str | None) -> bytes:
+    import ssl
+    from urllib.request import urlopen
+
+    tls = ssl.create_default_context(cafile=certificate_authority) if address.startswith("https:") else None
+    with urlopen(address, timeout=_PATIENCE, context=tls) as response:
+        answer: bytes = response.read()
+    return answer
+
+
+def _refusal(url: str, error: HTTPError) -> str:
+    """Say why a scheduler does not explain the pod, in its own words if it has any."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(error.read(), type=dict[str, str])["error"]
+    except (msgspec.DecodeError, KeyError):
+        return f"what answers at {url} explains no pods: {error.code} {error.reason}"

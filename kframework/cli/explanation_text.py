@@ -1,0 +1,279 @@
+"""An explanation in words: what `kframework explain` prints, in less than forty lines unless more is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kframework.cli.printing import NONE, table
+
+if TYPE_CHECKING:
+    from kframework.decision import Decision
+    from kframework.explain.explanation import Assessment, Explanation, NodeScore, Preemption, Score, Waiting
+
+__all__ = ["text_of"]
+
+#: So many reasons, examples of nodes, best nodes, victims and remedies are shown.
+_REASONS, _EXAMPLES, _TOP, _VICTIMS, _REMEDIES = 8, 2, 3, 3, 5
+
+#: What has happened, in words.
+_ACTIONS = {
+    "add": "added",
+    "delete": "deleted",
+    "update": "changed",
+    "update_node_allocatable": "allocatable changed",
+    "update_node_label": "labels changed",
+    "update_node_taint": "taints changed",
+    "update_node_condition": "conditions changed",
+    "update_node_annotation": "annotations changed",
+    "update_node_declared_feature": "declared features changed",
+    "update_pod_label": "labels changed",
+    "update_pod_scale_down": "scaled down",
+    "update_pod_toleration": "tolerations added",
+    "update_pod_scheduling_gates_eliminated": "gates removed",
+    "update_pod_generated_resource_claim": "resource claim made",
+}
+
+
+def text_of(explanation: Explanation, *, wide: bool = False) -> str:
+    """Put an explanation into words; `wide` leaves nothing out."""
+    sections = (
+        _head(explanation),
+        _placement(explanation, wide),
+        _help(explanation, wide),
+        _preemption(explanation.preemption, wide) if explanation.preemption is not None else (),
+        _end(explanation),
+    )
+    return "\n\n".join(filter(None, ("\n".join(section) for section in sections))) + "\n"
+
+
+# -- the pod -----------------------------------------------------------------------------------------------------------
+
+
+def _head(explanation: Explanation) -> Iterator[str]:
+    fields = {
+        "Pod": explanation.pod,
+        "Scheduler": explanation.profile,
+        "Status": _status(explanation),
+        "Node": explanation.node or NONE,
+        "Nominated": explanation.nominated,
+        "Last attempt": _then(explanation),
+    }
+    width = max(map(len, fields)) + 2
+    for name, value in fields.items():
+        if value:
+            yield f"{name + ':':{width}}{value}"
+
+
+def _status(explanation: Explanation) -> str:
+    tries = explanation.attempts
+    attempts = "never tried" if not tries else "tried once" if tries == 1 else f"tried {tries} times"
+    return f"{explanation.state}, {attempts}"
+
+
+def _then(explanation: Explanation) -> str:
+    then = explanation.then
+    if then is None:
+        return ""
+    when = f"{_span(explanation.at - then.popped_at)} ago"
+    if then.node:
+        return f"{when}: {_choice(then)}{_outcome(explanation)}"
+    if then.reasons and then.reasons == explanation.now.reasons and then.nodes == explanation.now.nodes:
+        return f"{when}, with the same result as now"
+    return f"{when}: {then.message}"
+
+
+def _choice(then: Decision) -> str:
+    if not then.top:
+        return f"{then.node}, the only node that fitted of {_nodes(then.evaluated)} looked at"
+    drawn = f", drawn from {then.ties} that shared it" if then.ties > 1 else ""
+    others = [f"{node} had {score}" for node, score in then.top if node != then.node]
+    ahead = f" ({', '.join(others)})" if others and not drawn else ""
+    fitted = f"{then.feasible} of {_nodes(then.evaluated)} looked at fitted"
+    return f"{then.node} with score {then.score}{drawn}{ahead}; {fitted}"
+
+
+def _outcome(explanation: Explanation) -> str:
+    binding = explanation.binding
+    return f"; {binding.message}" if binding is not None and binding.message else ""
+
+
+# -- the nodes ---------------------------------------------------------------------------------------------------------
+
+
+def _placement(explanation: Explanation, wide: bool) -> Iterator[str]:
+    now = explanation.now
+    again = (
+        " if it were scheduled again"
+        if explanation.node
+        else " once it is let in"
+        if explanation.state.value == "gated"
+        else ""
+    )
+    if now.fault:
+        yield f"FAULT: {now.fault}"
+    if not now.nodes:
+        yield "There are no nodes."
+    elif not now.feasible:
+        yield f"WHY NOT: {_nodes(now.nodes, 'none')} would do{again}. ALONE: nothing else stands against the pod there."
+        yield from _objections(now, wide)
+    else:
+        rest = f", {now.nodes - now.feasible} would not" if now.feasible < now.nodes else ""
+        yield f"WHERE: {now.feasible} of {_nodes(now.nodes)} would do{again}{rest}."
+        yield from _best(now, explanation.node, wide)
+        if wide and now.objections:
+            yield from _objections(now, wide)
+    yield from _kept_room(now)
+
+
+def _objections(now: Assessment, wide: bool) -> Iterator[str]:
+    shown = now.objections if wide else now.objections[:_REASONS]
+    examples = None if wide else _EXAMPLES
+    rows = [
+        (str(each.nodes), str(each.alone), each.plugin, each.reason, _listed(each.examples, each.nodes, examples))
+        for each in shown
+    ]
+    yield from _indented(table(("NODES", "ALONE", "PLUGIN", "REASON", "FOR EXAMPLE"), rows, None, {}))
+    if len(now.objections) > len(shown):
+        yield f"  ... and {len(now.objections) - len(shown)} more reasons; -o wide shows them all"
+
+
+def _best(now: Assessment, node: str, wide: bool) -> Iterator[str]:
+    if not now.top:
+        if now.feasible == 1:
+            yield "  It is the only one, so nothing is scored."
+        return
+    best = now.top[0]
+    if now.ties > 1:
+        yield f"  {now.ties} nodes share the best score of {best.total}: one of them would be drawn."
+    elif len(now.top) > 1:
+        second = now.top[1].node
+        yield f"  {best.node} is ahead of {second} by {now.margin}, most by what {now.decided_by} says."
+    own = next((each for each in now.top if each.node == node), None)
+    if own is not None:
+        yield f"  {node}, where the pod is, comes {_ordinal(own.place)} with {own.total}."
+    if now.feasible > now.enough:
+        yield f"  An attempt looks at the first {now.enough} that would do; here all of them are compared."
+    yield from _indented(_score_table(now.top, node, wide))
+
+
+def _score_table(top: Sequence[NodeScore], node: str, wide: bool) -> Iterator[str]:
+    """Set the best nodes side by side; unless it is `wide`, without the plugins that say the same of all of them."""
+    shown = [each for number, each in enumerate(top) if wide or number < _TOP or each.node == node]
+    rows, alike = [], []
+    for scores in zip(*(each.scores for each in shown), strict=True):
+        if not wide and len({score.weighted for score in scores}) == 1 and len(shown) > 1:
+            alike.append(f"{scores[0].plugin} {scores[0].weighted}")
+        else:
+            rows.append((scores[0].plugin, str(scores[0].weight), *(_cell(score, wide) for score in scores)))
+    rows.append(("TOTAL", "", *(str(each.total) for each in shown)))
+    yield from table(("PLUGIN", "WEIGHT", *(each.node for each in shown)), rows, None, {})
+    if alike:
+        yield f"the same for all of these: {', '.join(alike)}"
+
+
+def _cell(score: Score, wide: bool) -> str:
+    return f"{score.weighted} ({score.raw} -> {score.normalized})" if wide else str(score.weighted)
+
+
+def _kept_room(now: Assessment) -> Iterator[str]:
+    for kept in now.kept_room:
+        yield f"  On {kept.node} room is kept for {_listed(kept.pods, len(kept.pods), _VICTIMS)}."
+
+
+# -- the way out -------------------------------------------------------------------------------------------------------
+
+
+def _help(explanation: Explanation, wide: bool) -> Iterator[str]:
+    if explanation.help:
+        yield "WHAT WOULD HELP, each by itself:"
+        yield from (f"  - {remedy.text}" for remedy in explanation.help[: None if wide else _REMEDIES])
+
+
+def _preemption(preemption: Preemption, wide: bool) -> Iterator[str]:
+    if preemption.node:
+        victims = _listed(preemption.victims, len(preemption.victims), None if wide else _VICTIMS)
+        broken = preemption.broken_budgets
+        budgets = f", breaking {broken} disruption budgets" if broken else ""
+        yield f"PREEMPTION would help: on {preemption.node}, if {victims} went{budgets}."
+    else:
+        yield f"PREEMPTION would not help: {preemption.why}{':' if preemption.reasons else '.'}"
+        reasons = sorted(preemption.reasons.items(), key=lambda item: -item[1])
+        shown = reasons if wide else reasons[:_VICTIMS]
+        yield from (f"  {_nodes(count)}: {reason}" for reason, count in shown)
+
+
+# -- what it waits for -------------------------------------------------------------------------------------------------
+
+
+def _end(explanation: Explanation) -> Iterator[str]:
+    waiting = explanation.waiting
+    if waiting is not None:
+        yield from _waiting(waiting, explanation)
+    yield from (f"Note: {note}." for note in explanation.notes)
+
+
+def _waiting(waiting: Waiting, explanation: Explanation) -> Iterator[str]:
+    held = ", ".join(waiting.held_by)
+    match explanation.state.value:
+        case "active":
+            yield f"WAITS FOR its turn, with {waiting.active - 1} other active pods."
+        case "backoff":
+            ends = _moment(waiting.until, explanation.at)
+            yield f"WAITS FOR the end of its backoff, {ends}; sooner if nothing else is to be done."
+        case "waiting on permit":
+            yield f"WAITS FOR {held} to permit it, at most until {_moment(waiting.until, explanation.at)}."
+        case "gated":
+            yield f"WAITS FOR {held}: {waiting.why}. It is looked at again when one of these happens:"
+            yield from _wakers(waiting)
+        case _:
+            yield "WAITS FOR one of these, if it may help:"
+            yield from _wakers(waiting)
+            yield f"  It is tried all the same {_moment(waiting.retried_at, explanation.at)}."
+
+
+def _wakers(waiting: Waiting) -> Iterator[str]:
+    for waker in waiting.wakers:
+        events = "; ".join(f"{resource} {_either(actions)}" for resource, actions in waker.events.items())
+        yield f"  {waker.plugin}: {events or 'nothing that it has named'}"
+
+
+def _either(actions: Iterable[str]) -> str:
+    return ", ".join(_ACTIONS.get(action, action) for action in actions)
+
+
+# -- small words -------------------------------------------------------------------------------------------------------
+
+
+def _nodes(count: int, word: str = "") -> str:
+    number = f"{word} of {count}" if word else str(count)
+    return f"{number} node{'' if count == 1 else 's'}"
+
+
+def _listed(names: Sequence[str], count: int, shown: int | None) -> str:
+    """List names, and count those that are left out."""
+    named = names[:shown]
+    rest = count - len(named)
+    return ", ".join(named) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _ordinal(place: int) -> str:
+    return {1: "first", 2: "second", 3: "third"}.get(place, f"{place}th")
+
+
+def _span(seconds: float) -> str:
+    from kframework.config import Duration
+
+    return str(Duration(max(round(seconds), 0)))
+
+
+def _moment(moment: float | None, now: float) -> str:
+    from kframework.clock import rfc3339
+
+    if moment is None:
+        return "at some time"
+    return f"at {rfc3339(moment)}, in {_span(moment - now)}" if moment > now else f"at {rfc3339(moment)}"
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)

@@ -1,0 +1,118 @@
+"""Explain one pod: what was decided, what the plugins say now, what it waits for, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TypeVar
+
+from kframework.explain.assessing import assess
+from kframework.explain.explanation import Assessment, Explanation, Preemption, State
+from kframework.explain.preempting import preempting
+from kframework.explain.restoring import as_pending
+from kframework.explain.waiting import state_of, waiting
+from kframework.history import History
+from kframework.inquiry import Inquiry, in_slices
+from kframework.objects import Pod
+from kframework.pod_engine import PodEngine
+from kframework.remedies import Remedy, remedies
+from kframework.state.pods import PodInfo
+
+__all__ = ["explain", "explaining", "finished"]
+
+T = TypeVar("T")
+
+
+def explain(engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None = None) -> Explanation:
+    """Explain a pod, as `explaining` does, at once."""
+    return finished(explaining(engine, history, pod, whole))
+
+
+def explaining(
+    engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None = None
+) -> Generator[None, None, Explanation]:
+    """Explain a pod that an engine knows (`known_pod`).
+
+    Yields after each millisecond of work, with nothing left open and nothing changed: whoever drives it gives way then.
+    `whole` is the pod as the API has it: of a pod on a node the scheduler keeps only what it needs, so without it the
+    plugins are asked about a pod without annotations and owners.
+    """
+    asked = as_pending(pod, whole, engine.cluster.interned)
+    inquiry = Inquiry(engine, asked)
+    account = _Account(inquiry)
+    yield from in_slices(account.work(), inquiry.aside)
+    found: tuple[Remedy, ...] = ()
+    if account.wants_help:
+        found = yield from remedies(engine, asked)
+    return account.explanation(history, found)
+
+
+def finished(work: Generator[None, None, T]) -> T:
+    """Do work without giving way."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+class _Account:
+    """An explanation while it is put together."""
+
+    def __init__(self, inquiry: Inquiry) -> None:
+        self._inquiry = inquiry
+        self._engine = inquiry.engine
+        self._pod = inquiry.pod
+        self._at = inquiry.engine.clock.now()
+        self._preemption: Preemption | None = None
+        self._now: Assessment
+
+    def work(self) -> Iterator[None]:
+        inquiry = self._inquiry
+        yield from inquiry.work()
+        node = self._node()
+        self._now = yield from assess(inquiry, node)
+        if not node and not self._now.feasible:
+            self._preemption = yield from preempting(inquiry)
+
+    def _node(self) -> str:
+        placed = self._engine.cluster.pods.get(self._pod.uid)
+        return placed.node_name if placed is not None else ""
+
+    @property
+    def wants_help(self) -> bool:
+        """Whether to look for what would help: the pod is pending, and gated or without a node to go to."""
+        stuck = bool(self._pod.spec.scheduling_gates) or not self._now.feasible
+        return stuck and not self._node() and not self._pod.terminating and self._now.nodes > 0
+
+    def explanation(self, history: History, found: tuple[Remedy, ...]) -> Explanation:
+        engine, pod = self._engine, self._pod
+        state = state_of(engine, pod.uid)
+        past, queued = history.of(pod.uid), engine.queue.get(pod.uid)
+        then = past.decisions[-1] if past.decisions else None
+        tries = then.tries if then is not None else 0
+        return Explanation(
+            pod=pod.key,
+            uid=pod.uid,
+            profile=pod.scheduler_name,
+            at=self._at,
+            state=state,
+            node=self._node(),
+            nominated=engine.cluster.nominator.node_of(pod.uid),
+            attempts=queued.attempts if queued is not None else tries,
+            then=then,
+            binding=history.binding(then) if then is not None else None,
+            now=self._now,
+            preemption=self._preemption,
+            waiting=waiting(engine, pod.uid, state),
+            help=found,
+            notes=tuple(self._notes(state)),
+        )
+
+    def _notes(self, state: State) -> Iterator[str]:
+        if len(self._engine.extenders):
+            yield "extenders were not asked again; they may object too"
+        if not self._engine.synced:
+            yield "the scheduler has not seen the whole cluster yet"
+        if state is State.BOUND and not self._now.feasible:
+            yield "it stays where it is: a pod on a node is not scheduled again"

@@ -1,0 +1,72 @@
+"""Explanations over HTTP: `GET /explain?pod=NAMESPACE/NAME` at the port of a running scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from kframework.errors import ClusterError
+from kframework.explain.explaining import explaining
+from kframework.explain.finding import known_pod, not_known
+from kframework.history import History
+from kframework.objects import Pod
+from kframework.scheduler import Scheduler
+from kframework.state.pods import PendingPod
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+__all__ = ["explain_routes"]
+
+T = TypeVar("T")
+
+_NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
+
+
+def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
+    """Return the route that explains one pod in JSON; 404 with an `error` for one that there is nothing to say of."""
+    from aiohttp import web
+
+    one_at_a_time = asyncio.Lock()
+
+    async def answer(request: web.Request) -> web.Response:
+        namespace, _, name = request.query.get("pod", "").partition("/")
+        if not namespace or not name:
+            return _json({"error": "say which pod: /explain?pod=NAMESPACE/NAME"}, status=400)
+        async with one_at_a_time:
+            pod = await _giving_way(known_pod(scheduler.engine, namespace, name))
+            whole = None if isinstance(pod, PendingPod) else await _whole(scheduler, namespace, name)
+            if pod is None:
+                return _json({"error": not_known(namespace, name, whole, scheduler.profiles)}, status=404)
+            return _json(await _giving_way(explaining(scheduler.engine, history, pod, whole)))
+
+    return [web.get("/explain", answer)]
+
+
+async def _giving_way(work: Generator[None, None, T]) -> T:
+    """Do work piece by piece, and let the scheduler go on after each."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await asyncio.sleep(0)
+
+
+async def _whole(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
+    """Return the pod as the API has it; None if it has none, or does not say."""
+    try:
+        return await scheduler.api.get(Pod, name, namespace)
+    except ClusterError:
+        return None
+
+
+def _json(data: object, *, status: int = 200) -> web.Response:
+    from aiohttp import web
+
+    body = msgspec.json.encode(data)
+    return web.Response(body=body, status=status, content_type="application/json", headers=_NO_SNIFFING)
