@@ -34,12 +34,12 @@ from kframework.decision import Binding, Decision
 from kframework.effects import Effects, Reservation
 from kframework.errors import ConfigError
 from kframework.extenders import Extenders
-from kframework.objects import Pod
+from kframework.objects import Node, Pod
 from kframework.pod_engine import PodEngine
 from kframework.profiles import Profiles
-from kframework.recording_file import LIMIT, RecordingFile
+from kframework.recording_file import LIMIT, Kept, RecordingFile
 from kframework.recording_privacy import Privacy
-from kframework.state.inbox import BindingEnded, Changed, Gone, Message, Nominated
+from kframework.state.inbox import Activated, BindingEnded, Changed, Gone, Message, Nominated
 from kframework.status import Status
 
 __all__ = [
@@ -63,7 +63,7 @@ VERSION = 2
 _NOTHING = msgspec.Raw(b"{}")
 
 #: What a later part begins with.
-_OBJECTS, _DECISIONS = "objects", "decisions"
+_NODES, _OBJECTS, _DECISIONS = "nodes", "objects", "decisions"
 
 
 class Header(msgspec.Struct, frozen=True, rename="camel"):
@@ -192,7 +192,7 @@ class Recorder:
     def stands_between_steps(self, engine: PodEngine) -> None:
         """Go on in a new part if it is time to; all that has arrived is applied."""
         if self._file.full:
-            self._file.begin(*self._opening(engine))
+            self._file.begin(self._opening(engine))
 
     def close(self) -> None:
         """Finish the file."""
@@ -204,25 +204,32 @@ class Recorder:
         """Write what the cluster says of an object."""
         obj, metadata = what.obj, what.obj.metadata
         line = self._line(type(what).__name__, self._privacy.encode(obj))
-        key = (type(obj), metadata.uid or (metadata.namespace, metadata.name))
+        chapter = _NODES if isinstance(obj, Node) else _OBJECTS
+        key = metadata.name if chapter == _NODES else (type(obj), metadata.uid or (metadata.namespace, metadata.name))
         if isinstance(what, Changed):
-            self._file.keep(line, _OBJECTS, key)
+            self._file.keep(line, chapter, key)
         else:
-            self._file.drop(line, _OBJECTS, key)
+            self._file.drop(line, chapter, key)
         if isinstance(obj, Pod) and (isinstance(what, Gone) or obj.spec.node_name):
             self._file.drop(b"", _DECISIONS, metadata.uid)
 
-    def _opening(self, engine: PodEngine) -> Iterator[bytes | str]:
+    def _opening(self, engine: PodEngine) -> Iterator[bytes | Kept]:
         """Yield what a new part begins with."""
         assert self._header is not None
         self._header = msgspec.structs.replace(self._header, part=self._header.part + 1)
         yield _text(self._header)
-        yield _OBJECTS
+        # So they come in the same order again, whichever of them was there first.
+        nodes = engine.cluster.nodes
+        yield Kept(_NODES, tuple(nodes[row].name for row in nodes.order.tolist()))
+        yield Kept(_OBJECTS)
         if engine.synced:
             yield self._line("Synced")
-        yield _DECISIONS
-        for uid in engine.handlers.pending:
-            if node_name := engine.cluster.nominator.node_of(uid):
+        yield Kept(_DECISIONS)
+        awake = tuple(queued.pod.uid for queued in engine.queue if not engine.queue.dormant(queued.pod.uid))
+        yield self._line("Activated", msgspec.json.encode(Activated(awake)))
+        for uid, pod in engine.handlers.pending.items():
+            node_name = engine.cluster.nominator.node_of(uid)
+            if node_name != pod.nominated_node_name:
                 yield self._line("Nominated", msgspec.json.encode(Nominated(uid, node_name)))
         yield self._line("Continued", msgspec.json.encode(Continued(engine.attempts, engine.rotation.start)))
 

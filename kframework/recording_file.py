@@ -16,8 +16,9 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 from pathlib import Path
 from threading import Event, Thread
+from typing import NamedTuple
 
-__all__ = ["LIMIT", "PARTS", "RecordingFile"]
+__all__ = ["LIMIT", "PARTS", "Kept", "RecordingFile"]
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +34,13 @@ _WORTHWHILE, _PAUSE = 256 << 10, 0.5
 
 #: How long the end waits for the disk, in seconds.
 _ENDING = 10.0
+
+
+class Kept(NamedTuple):
+    """The lines of a chapter that are kept: those of these keys in this order, or all of them as they came."""
+
+    chapter: str
+    order: tuple[Hashable, ...] | None = None
 
 
 class RecordingFile:
@@ -76,10 +84,10 @@ class RecordingFile:
         """Write a line, and let later parts begin without the one of this key."""
         self._enter((line, chapter, key, False))
 
-    def begin(self, *opening: bytes | str) -> None:
-        """Go on in a new part; it opens with these lines, and where a chapter is named with all its lines."""
+    def begin(self, opening: Iterable[bytes | Kept]) -> None:
+        """Go on in a new part, which opens with these lines and with what was kept."""
         self._turning = True
-        self._enter((opening, "", None, False))
+        self._enter((tuple(opening), "", None, False))
 
     def close(self) -> None:
         """Write what waits, and finish the file; a disk that does not answer is not waited for."""
@@ -139,16 +147,18 @@ class RecordingFile:
                 self._lasting.get(chapter, {}).pop(key, None)
         self._packed.write(b"".join(lines))
 
-    def _turn_over(self, opening: Iterable[bytes | str]) -> None:
+    def _turn_over(self, opening: Iterable[bytes | Kept]) -> None:
         """Begin a new part."""
         self._packed.close()
         self._raw.close()
         self._open()
-        for line in opening:
-            if isinstance(line, str):
-                self._packed.writelines(self._lasting.get(line, {}).values())
+        for part in opening:
+            if isinstance(part, Kept):
+                lines = self._lasting.get(part.chapter, {})
+                keys = lines if part.order is None else part.order
+                self._packed.write(b"".join(lines[key] for key in keys if key in lines))
             else:
-                self._packed.write(line)
+                self._packed.write(part)
         self._packed.flush(zlib.Z_SYNC_FLUSH)
         self._opened_with = self._raw.tell()
         self._over = self._turning = False
@@ -188,4 +198,4 @@ class RecordingFile:
 
 
 #: A line, its chapter and key, and whether it is to be kept; or what a new part opens with.
-_Entry = tuple[bytes | tuple[bytes | str, ...], str, Hashable, bool]
+_Entry = tuple[bytes | tuple[bytes | Kept, ...], str, Hashable, bool]

@@ -228,8 +228,9 @@ class Following(PodEngine):
             return
         queued = self._taken(decision)
         if queued is not None:
-            self._told = decision
-            self.failed(queued, Status(decision.code, (decision.message,)), decision.nominated)
+            # The nomination may have changed since; what is true of it is told by itself.
+            self._told = msgspec.structs.replace(decision, nominated=None)
+            self.failed(queued, Status(decision.code, (decision.message,)), None)
             self._told = None
 
     def _taken(self, decision: Decision) -> QueuedPod | None:

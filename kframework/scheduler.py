@@ -38,7 +38,7 @@ from kframework.state.pods import PodInfo
 from kframework.status import Code, Status
 from kframework.watched import watched_kinds
 
-__all__ = ["Engine", "Observer", "Scheduler"]
+__all__ = ["Engine", "MakeEngine", "Observer", "Scheduler"]
 
 W = TypeVar("W")
 
@@ -78,6 +78,10 @@ class Engine(Protocol):
         ...
 
 
+#: Makes the engine that a configuration asks for, without its profiles.
+MakeEngine = Callable[[Configuration, Clock, Effects, Extenders], PodEngine]
+
+
 def over_http(settings: ExtenderSettings) -> Extender:
     """Make an extender that is asked over HTTP; raises ConfigError."""
     return Extender(settings, HttpLine(settings))
@@ -102,7 +106,7 @@ class Scheduler:
         observers: Iterable[Observer] = (),
         slice: float = SLICE,
         extender: Callable[[ExtenderSettings], Extender] = over_http,
-        engine: Callable[[Configuration, Clock, Effects, Extenders], PodEngine] = PodEngine.of,
+        engine: MakeEngine = PodEngine.of,
         gate: Gate | None = None,
         timed_share: float = 0.0,
     ) -> None:

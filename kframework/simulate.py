@@ -21,8 +21,9 @@ from kframework.errors import ClusterError
 from kframework.extender import Extender, ExtenderError
 from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, Pod
+from kframework.pod_engine import PodEngine
 from kframework.registry import Registry
-from kframework.scheduler import Observer, Scheduler
+from kframework.scheduler import MakeEngine, Observer, Scheduler
 from kframework.state.pods import PodInfo
 from kframework.status import Code
 
@@ -116,14 +117,15 @@ def simulate(
     observers: Iterable[Observer] = (),
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_end: Callable[[Scheduler], None] = lambda scheduler: None,
+    engine: MakeEngine = PodEngine.of,
 ) -> Simulation:
     """Schedule the pods among these objects until nothing moves any more, or for `duration` virtual seconds.
 
-    `on_end` may look at the scheduler as it stands in the end. Deterministic: the same objects, configuration and
-    plugins give the same decisions in every process.
+    `on_end` may look at the scheduler as it stands in the end, `engine` make an engine that is recorded. Deterministic:
+    the same objects, configuration and plugins give the same decisions in every process.
     """
     configuration = configuration or default_configuration()
-    run = _Run(list(objects), configuration, duration, registry, observers, on_progress, on_end)
+    run = _Run(list(objects), configuration, duration, registry, observers, on_progress, on_end, engine)
     return run_virtual(run.main)
 
 
@@ -139,6 +141,7 @@ class _Run:
         observers: Iterable[Observer],
         on_progress: Callable[[Progress], None],
         on_end: Callable[[Scheduler], None],
+        engine: MakeEngine,
     ) -> None:
         self._objects = objects
         self._configuration = configuration
@@ -148,6 +151,7 @@ class _Run:
         pods = sum(isinstance(obj, Pod) and not obj.spec.node_name for obj in objects)
         self._records = _Records(on_progress, pods)
         self._on_end = on_end
+        self._engine = engine
         self._moved_at = 0.0
         self._retrying: tuple[str, ...] = ()
 
@@ -165,6 +169,7 @@ class _Run:
             observers=(self._records, *self._observers),
             slice=0.0,
             extender=lambda settings: SimulatedExtender(settings, self._cluster),
+            engine=self._engine,
         )
         began = self._moved_at = self._clock.now()
         self._over = asyncio.Event()

@@ -26,7 +26,7 @@ FLOORS = {
             dry_runs dry_run_memory preemption event_handlers pod_engine plugin_handle
             extender_wire extender extenders extended_search extended_attempt stopwatch watched inquiry
         """,
-        6: "tracing metrics journal recording recording_file recording_privacy recorded replaying history"
+        6: "tracing metrics journal recording recording_file recording_privacy recorded replaying reconsidering history"
         " remedies remedy_changes remedy_obstacles remedy_pod_changes remedy_proposals remedy_prospects remedy_trials",
         7: "cluster apiserver binding endpoints eviction http_line leader_thread lease outbox process run scheduler"
         " cluster_api event_recorder event_series fake_api flow_control gate lane",

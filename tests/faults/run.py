@@ -22,6 +22,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, parse
 from kframework.recording import Recorder
+from kframework.recording_file import LIMIT
 from kframework.registry import Registry
 from kframework.scheduler import Scheduler
 from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
@@ -98,9 +99,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return "\n  ".join(lines)
 
 
-def run(seed: int, shape: Shape, folder: Path) -> Report:
-    """Run a world of this seed and shape to its end; the inbox is recorded in the folder."""
-    return run_virtual(FaultyRun(seed, shape, folder / f"inbox-{seed}.jsonl.gz").main)
+def run(seed: int, shape: Shape, folder: Path, *, limit: int = LIMIT) -> Report:
+    """Run a world of this seed and shape to its end; the inbox is recorded in the folder, in so many bytes."""
+    return run_virtual(FaultyRun(seed, shape, folder / f"inbox-{seed}.jsonl.gz", limit).main)
 
 
 def configuration(seed: int) -> Configuration:
@@ -111,10 +112,11 @@ def configuration(seed: int) -> Configuration:
 class FaultyRun:
     """One run."""
 
-    def __init__(self, seed: int, shape: Shape, file: Path) -> None:
+    def __init__(self, seed: int, shape: Shape, file: Path, limit: int) -> None:
         self._seed = seed
         self._shape = shape
         self._file = file
+        self._limit = limit
 
     async def main(self) -> Report:
         """Let the world happen, wait until it is quiet, and look."""
@@ -126,7 +128,7 @@ class FaultyRun:
         api = InProcess(ApiServer(store, clock))
         self._faulty = FaultyTransport(api, self._random("faults"), shape.rates, clock)
         self._client = KubeCluster(self._faulty, clock, random=self._random("client"), page=50)
-        recorder = Recorder(self._file)
+        recorder = Recorder(self._file, limit=self._limit)
         self._scheduler = Scheduler(
             configuration(self._seed),
             self._client,
