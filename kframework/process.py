@@ -20,8 +20,9 @@ from kframework.endpoints import Listener, scheduler_routes, serve
 from kframework.errors import KFrameworkError
 from kframework.gate import Gate
 from kframework.leader_thread import LeaderThread
+from kframework.pod_engine import PodEngine
 from kframework.registry import Registry
-from kframework.scheduler import Observer, Scheduler
+from kframework.scheduler import MakeEngine, Observer, Scheduler
 from kframework.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Process:
 
     `connect` opens the scheduler's client, `elect` that of the leader election, in a thread of its own; without one
     there is no election. `identity` is what the lease will name, `listener` where the endpoints are, if there are any;
-    `routes` are those beside the health checks.
+    `routes` are those beside the health checks; `engine` may make an engine that is recorded.
     `gate`, which the scheduler's client may share, is closed when the lease is lost. `tell` gets the few lines that its
     user should see.
     """
@@ -65,6 +66,7 @@ class Process:
         observers: Iterable[Observer] = (),
         registry: Registry | None = None,
         gate: Gate | None = None,
+        engine: MakeEngine = PodEngine.of,
         routes: Routes = lambda scheduler: (),
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -77,6 +79,7 @@ class Process:
         self._observers = tuple(observers)
         self._registry = registry
         self._gate = gate or Gate()
+        self._engine = engine
         self._routes = routes
         self._tell = tell
         self._begin = asyncio.Event()
@@ -93,6 +96,7 @@ class Process:
                 registry=self._registry,
                 observers=self._observers,
                 gate=self._gate,
+                engine=self._engine,
             )
             self._collector = Collector(self.clock, self.scheduler)
             self.scheduler.on_idle = self._idle

@@ -28,8 +28,9 @@ from kframework.gate import Gate, GatedTransport
 from kframework.lease import new_identity
 from kframework.objects import Event
 from kframework.objects.manifest import Manifest
+from kframework.pod_engine import PodEngine
 from kframework.process import Connect, Process, Routes
-from kframework.scheduler import Observer
+from kframework.scheduler import MakeEngine, Observer
 from kframework.seeds import Seeds
 
 __all__ = ["EmbeddedServer", "RealServer", "Server", "dry", "process", "without_binding"]
@@ -122,6 +123,7 @@ def process(
     listener: Listener | None = None,
     report: Callable[[Event], None] | None = None,
     observers: Iterable[Observer] = (),
+    engine: MakeEngine = PodEngine.of,
     routes: Routes = lambda scheduler: (),
     tell: Callable[[str], None] = lambda line: None,
 ) -> Process:
@@ -138,6 +140,7 @@ def process(
         listener=listener,
         gate=server.gate,
         observers=observers,
+        engine=engine,
         routes=routes,
         tell=tell,
     )
