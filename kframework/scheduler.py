@@ -110,6 +110,7 @@ class Scheduler:
         gate: Gate | None = None,
         timed_share: float = 0.0,
     ) -> None:
+        self.configuration = configuration
         self.clock = clock
         self.cluster = cluster
         self.extenders: Extenders = Extenders(map(extender, configuration.settings.extenders))
@@ -131,7 +132,9 @@ class Scheduler:
         self._tasks: TaskGroup | None = None
         self._cycles: TaskGroup | None = None
         self._under_way = 0  # binding cycles and evictions
-        self._standing_by = self._stopping = False
+        #: Whether it only follows the cluster, as one of several replicas.
+        self.standing_by: bool = False
+        self._stopping = False
 
     @property
     def settled(self) -> bool:
@@ -140,11 +143,11 @@ class Scheduler:
 
     def stand_by(self) -> None:
         """Follow the cluster, but schedule nothing until `take_over`."""
-        self._standing_by = True
+        self.standing_by = True
 
     def take_over(self) -> None:
         """Schedule."""
-        self._standing_by = False
+        self.standing_by = False
         self._woken.set()
 
     def stop(self) -> None:
@@ -201,7 +204,7 @@ class Scheduler:
             await asyncio.sleep(0)
 
     def _turn(self) -> bool:
-        if self._standing_by:
+        if self.standing_by:
             self.engine.catch_up()
             return False
         return self.engine.step()
