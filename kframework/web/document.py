@@ -13,7 +13,19 @@ from typing import NamedTuple
 __all__ = ["Document", "live_page", "report_page"]
 
 #: The parts of the script, in the order in which they stand in it.
-_SCRIPTS = ("elements", "source", "words", "summary", "waiting", "decisions", "nodes", "profiles", "detail", "page")
+_SCRIPTS = (
+    "elements",
+    "source",
+    "words",
+    "summary",
+    "waiting",
+    "decisions",
+    "nodes",
+    "profiles",
+    "pod",
+    "detail",
+    "page",
+)
 
 
 class Document(NamedTuple):

@@ -96,10 +96,11 @@ def _answering(view: Callable[[_Query], Awaitable[object]]) -> Callable[[web.Req
 
     async def answer(request: web.Request) -> web.Response:
         try:
-            body = msgspec.json.encode(await view(request.query))
+            status, found = 200, await view(request.query)
         except _Wrong as wrong:
-            return web.Response(text=f"{wrong}\n", status=wrong.status, headers=_NO_SNIFFING)
-        response = web.Response(body=body, content_type="application/json", headers=_NO_SNIFFING)
+            status, found = wrong.status, {"error": str(wrong)}
+        body = msgspec.json.encode(found)
+        response = web.Response(body=body, status=status, content_type="application/json", headers=_NO_SNIFFING)
         response.enable_compression()
         return response
 

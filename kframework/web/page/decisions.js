@@ -4,12 +4,12 @@ const KEPT = 500;
 
 let decisions = []; // newest first
 let bindings = new Map(); // by attempt
-let lastAttempt = 0;
+let newest = 0;
 let wantedResult = "";
 
 async function refreshDecisions() {
-  const answer = await source.ask("attempts", { after: lastAttempt });
-  lastAttempt = Math.max(lastAttempt, answer.decisions[0]?.attempt ?? 0);
+  const answer = await source.ask("attempts", { after: newest });
+  newest = Math.max(newest, answer.decisions[0]?.attempt ?? 0);
   decisions = [...answer.decisions, ...decisions];
   if (source.live) decisions = decisions.slice(0, KEPT);
   bindings = new Map([...bindings, ...answer.bindings.map((binding) => [binding.attempt, binding])]);
@@ -38,7 +38,7 @@ function attemptRow(decision) {
   const steps = timings.map(([point, spent]) => `${point} ${took(spent)}`).join("\n");
   return h(
     "tr",
-    { class: "attempt", title: `attempt ${attempt}, the pod's ${tries}., by ${profile}` },
+    { class: "attempt", title: `attempt ${attempt}, number ${tries} of this pod, by ${profile}` },
     h("td", { class: "number quiet" }, moment(popped_at)),
     h(
       "th",
@@ -47,7 +47,7 @@ function attemptRow(decision) {
       node ? [" → ", nodeLink(node)] : null,
       h("p", { class: "why", title: message }, node ? "" : firstSentence(message), preempted(decision)),
     ),
-    h("td", { class: "number", title: `${number(nodes)} nodes` }, `${number(feasible)}/${number(evaluated)}`),
+    h("td", { class: "number minor", title: `${number(nodes)} nodes` }, `${number(feasible)}/${number(evaluated)}`),
     h("td", { class: "number", title: steps }, took(nanoseconds)),
   );
 }

@@ -14,7 +14,7 @@ function closeDetail() {
 
 function fillDetail(name, ...content) {
   const close = h("button", { type: "button", class: "close", "aria-label": "Close", onclick: closeDetail }, "×");
-  byId("detail").replaceChildren(h("header", {}, h("h2", { id: "detail-title" }, name), close), ...content);
+  byId("detail").replaceChildren(h("header", {}, h("h2", { id: "detail-title" }, name), close), ...content.flat().filter(Boolean));
 }
 
 function listenToDetail() {
@@ -57,7 +57,7 @@ function fillOf({ resource: what, allocatable, requested }, place) {
     "div",
     {},
     h("dt", {}, what),
-    h("dd", {}, h("meter", { max: Math.max(has, 1), value: takes, class: `f${step(has, takes)}` }), ` ${amount(what, takes)} of ${amount(what, has)}`),
+    h("dd", {}, bar(has, takes), ` ${amount(what, takes)} of ${amount(what, has)}`),
   );
 }
 
@@ -70,11 +70,4 @@ function podOnNode({ pod, priority, terminating, requests }, resources) {
     h("th", { scope: "row" }, podLink(pod), marks ? h("span", { class: "quiet" }, ` ${marks}`) : null),
     resources.map((what) => h("td", { class: "number" }, takes.has(what) ? amount(what, takes.get(what)) : "")),
   );
-}
-
-// -- a pod ---------------------------------------------------------------------------------------------------------
-
-async function showPod(name) {
-  const explanation = await source.ask("explain", { pod: name });
-  fillDetail(name, h("pre", {}, JSON.stringify(explanation, null, 2)));
 }

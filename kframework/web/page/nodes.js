@@ -96,18 +96,25 @@ function barsRow(place) {
 
 function fillBarsRow(row, place) {
   write(row.firstChild.lastChild, marks(place).join(" · "));
-  while (row.children.length <= nodes.fills.length) row.append(h("td", {}, h("meter"), h("span", { class: "quiet" })));
+  while (row.children.length <= nodes.fills.length) row.append(h("td", {}, bar(0, 0), h("span", { class: "quiet" })));
   nodes.fills.forEach((fill, index) => {
     const cell = row.children[index + 1];
     const [offered, requested] = [fill.allocatable[place], fill.requested[place]];
-    const [meter, said] = cell.children;
-    cell.hidden = false;
-    set(meter, "max", Math.max(offered, 1));
-    set(meter, "value", requested);
-    set(meter, "class", `f${step(offered, requested)}`);
-    set(meter, "aria-label", `${fill.resource} of ${nodes.names[place]}`);
+    const [fullness, said] = cell.children;
+    fillBar(fullness, offered, requested);
     write(said, offered || requested ? `${amount(fill.resource, requested)} / ${amount(fill.resource, offered)}` : "–");
   });
+}
+
+function bar(offered, requested) {
+  const made = s("svg", { class: "bar", viewBox: "0 0 100 1", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { height: 1 }));
+  fillBar(made, offered, requested);
+  return made;
+}
+
+function fillBar(made, offered, requested) {
+  set(made, "data-over", requested > offered);
+  set(made.firstChild, "width", offered > 0 ? Math.min((100 * requested) / offered, 100) : requested ? 100 : 0);
 }
 
 function marks(place) {
@@ -196,6 +203,8 @@ function scale() {
     "over",
     s("svg", { width: 14, height: 10 }, s("rect", { class: "fnone", width: 13, height: 10 })),
     "has none",
+    s("svg", { width: 14, height: 10 }, s("rect", { class: "f9 cordoned", width: 13, height: 10 })),
+    "cordoned",
   );
 }
 

@@ -19,10 +19,15 @@ async function refresh(view) {
     heard = new Date();
   } catch (fault) {
     faults.set(view, fault);
-    if (!(fault instanceof TypeError) && !(fault instanceof Refusal)) throw fault;
+    if (!(fault instanceof Refusal) && !unreachable(fault)) throw fault;
   } finally {
     showState();
   }
+}
+
+// Whether that is how fetch says that there was no answer, or none in JSON.
+function unreachable(fault) {
+  return source.live && (fault instanceof TypeError || fault instanceof SyntaxError);
 }
 
 async function follow(view) {

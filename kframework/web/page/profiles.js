@@ -27,14 +27,19 @@ function profileFrame({ name }) {
     h("h3", {}, name),
     h("p", { class: "note" }),
     h("ol", { class: "shares" }),
-    h("div", { class: "scroll wide", role: "region", "aria-label": `Plugins of ${name}`, tabindex: "0" }),
+    h(
+      "details",
+      {},
+      h("summary"),
+      h("div", { class: "scroll wide", role: "region", "aria-label": `Plugins of ${name}`, tabindex: "0" }),
+    ),
   );
 }
 
 function fillProfile(article, part) {
-  const [, said, shares, table] = article.children;
-  const total = part.points.reduce((sum, time) => sum + time.total, 0);
-  const timed = part.points.filter((time) => time.total > 0);
+  const [, said, shares, details] = article.children;
+  const timed = part.points.filter((time) => time.total > 0 && time.what !== "wait_on_permit"); // to wait is no work
+  const total = timed.reduce((sum, time) => sum + time.total, 0);
   const mean = part.attempts ? took(Math.round(total / part.attempts)) : "";
   write(said, part.attempts ? `${mean} for an attempt and its binding, over the last ${number(part.attempts)}` : "No attempts yet");
   keyed(
@@ -49,7 +54,8 @@ function fillProfile(article, part) {
       set(item, "title", `${time.what}: ${took(Math.round(time.total / time.times))} each of ${number(time.times)} times`);
     },
   );
-  table.replaceChildren(pluginTable(part));
+  write(details.firstChild, plural(part.plugins.length, "plugin"));
+  details.lastChild.replaceChildren(pluginTable(part));
 }
 
 function pluginTable({ points, plugins }) {

@@ -9,8 +9,9 @@ async function askScheduler(view, parameters) {
   const query = new URLSearchParams(parameters);
   const path = view === "explain" ? "explain" : `view/${view}`;
   const response = await fetch(`${path}?${query}`, { cache: "no-store" });
-  if (!response.ok) throw new Refusal((await response.text()).trim() || response.statusText);
-  return response.json();
+  const answer = await response.json();
+  if (!response.ok) throw new Refusal(answer.error);
+  return answer;
 }
 
 // What the scheduler answered, but not with what was asked for.

@@ -11,8 +11,8 @@ function showSummary(summary) {
     ["Pods on nodes", number(summary.pods_on_nodes)],
     ["Waiting", number(waiting)],
     ["Attempts", number(summary.attempts)],
-    ["Half under", summary.took ? took(summary.took.median) : "–"],
-    ["99 % under", summary.took ? took(summary.took.slow) : "–"],
+    ["Median attempt", summary.took ? took(summary.took.median) : "–"],
+    ["99th percentile", summary.took ? took(summary.took.slow) : "–"],
   ];
   keyed(
     byId("figures"),

@@ -25,10 +25,10 @@ function showWaiting({ counts, held, total, pods }) {
 }
 
 function showHolders(held) {
-  const several = new Set(held.map(({ profile }) => profile)).size > 1;
+  const several = (plugin) => held.filter((each) => each.plugin === plugin).length > 1;
   const list = held.slice(0, MOST_HOLDERS).map(({ profile, plugin, pods }) => [
     `${profile}/${plugin}`,
-    several ? `${plugin} · ${profile}` : plugin,
+    several(plugin) ? `${plugin} of ${profile}` : plugin,
     pods,
   ]);
   const chosen = wanted.plugin ? `${wanted.profile}/${wanted.plugin}` : null;
@@ -40,25 +40,25 @@ function showHolders(held) {
 }
 
 function waitingRow(pod) {
+  const held = h("p", { class: "held" }, h("span", { class: "place" }), h("span", { class: "quiet" }));
   return h(
     "tr",
     {},
-    h("th", { scope: "row" }, podLink(pod.pod), h("p", { class: "why" })),
-    h("td", {}, h("span", { class: "place" }), h("span", { class: "plugins" })),
+    h("th", { scope: "row" }, podLink(pod.pod), held, h("p", { class: "why" })),
     h("td", { class: "number" }),
     h("td", { class: "number" }),
   );
 }
 
 function fillWaitingRow(row, pod) {
-  const [name, held, tries, age] = row.children;
-  const why = name.lastChild;
-  write(why, firstSentence(pod.message ?? ""));
-  set(why, "title", pod.message);
+  const [name, tries, age] = row.children;
+  const [, held, why] = name.children;
   const [place, plugins] = held.children;
   set(place, "data-place", pod.place);
   write(place, (PLACES[pod.place] ?? pod.place) + wait(pod));
   write(plugins, (pod.plugins ?? []).join(", "));
+  write(why, firstSentence(pod.message ?? ""));
+  set(why, "title", pod.message);
   write(tries, pod.tries);
   write(age, span(now - (pod.since ?? pod.queued)));
 }

@@ -57,10 +57,15 @@ function span(seconds) {
   return `${Math.floor(whole / length)}${unit}${more ? more + rest[1] : ""}`;
 }
 
-// A moment: by the clock on a live page, since the start where time is virtual.
+// A moment: by the clock on a live page, as +h:mm:ss since the start where time is virtual.
 function moment(seconds) {
-  if (source.start !== null) return `+${span(Math.max(0, seconds - source.start))}`;
-  return new Date(seconds * 1000).toLocaleTimeString("en-GB");
+  if (source.start === null) return new Date(seconds * 1000).toLocaleTimeString("en-GB");
+  const tenths = Math.round(Math.max(0, seconds - source.start) * 10);
+  const two = (value) => String(value).padStart(2, "0");
+  const hours = Math.floor(tenths / 36000);
+  const minutes = Math.floor((tenths % 36000) / 600);
+  const rest = two(Math.floor((tenths % 600) / 10)) + (tenths % 10 ? `.${tenths % 10}` : "");
+  return hours ? `+${hours}:${two(minutes)}:${rest}` : `+${minutes}:${rest}`;
 }
 
 function plural(count, word) {
