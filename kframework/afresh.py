@@ -98,6 +98,17 @@ class Afresh:
 
     def totals(self, candidates: list[int]) -> dict[int, int] | Status:
         """Return the weighted score of each candidate, or what went wrong."""
+        weighted = self.weighted(candidates)
+        if isinstance(weighted, Status):
+            return weighted
+        totals = dict.fromkeys(candidates, 0)
+        for scores in weighted.values():
+            for row, score in zip(candidates, scores, strict=True):
+                totals[row] += score
+        return totals
+
+    def weighted(self, candidates: list[int]) -> dict[str, list[int]] | Status:
+        """Return what each Score plugin adds to the totals of the candidates, or what went wrong."""
         profile, rows = self.profile, np.array(candidates, dtype=np.int64)
         skipped = set()
         for step in profile.pre_score:
@@ -106,16 +117,15 @@ class Afresh:
                 return status
             if status is not None:
                 skipped.add(step.name)
-        totals = dict.fromkeys(candidates, 0)
+        weighted: dict[str, list[int]] = {}
         for score_step in profile.scores:
             if score_step.name in skipped:
                 continue
             scores = self._scores(score_step, candidates)
             if isinstance(scores, Status):
                 return scores
-            for row, score in zip(candidates, scores, strict=True):
-                totals[row] += score * score_step.weight
-        return totals
+            weighted[score_step.name] = [score * score_step.weight for score in scores]
+        return weighted
 
     def _scores(self, step: ScoreStep, candidates: list[int]) -> list[int] | Status:
         scores: list[int] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable
 
 from kframework.events import ActionType, EventResource, Occurrence, event_resource, node_updates, pod_updates
@@ -12,8 +13,11 @@ from kframework.queue import SchedulingQueue
 from kframework.queue.scheduling_queue import own_updates
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.verbosity import V3
 
 __all__ = ["EventHandlers"]
+
+_log = logging.getLogger(__name__)
 
 
 class EventHandlers:
@@ -45,6 +49,7 @@ class EventHandlers:
         if isinstance(obj, Pod):
             self._pod_gone(obj)
         elif isinstance(obj, Node):
+            _say("Delete event for node", obj)
             self.happened(Occurrence(EventResource.NODE, ActionType.DELETE, obj, None))
             self.cluster.remove_node(obj.metadata.name)
         else:
@@ -73,6 +78,7 @@ class EventHandlers:
         new = self.cluster.pods[uid]
         waited = self.pending.pop(uid, None)
         if confirmed:
+            _say("Add event for scheduled pod", pod)
             # Bound by us or by somebody else: it waits no longer.
             self.queue.delete(uid)
             self.cluster.nominator.remove(uid)
@@ -99,6 +105,7 @@ class EventHandlers:
             if new.terminating and (old is None or not old.terminating):
                 self._assumed_gone(uid)
         elif old is None:
+            _say("Add event for unscheduled pod", pod)
             self.queue.add(new)
             if new.nominated_node_name:
                 self.cluster.nominator.put(new, new.nominated_node_name)
@@ -126,6 +133,7 @@ class EventHandlers:
     def _pod_gone(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         waited = self.pending.pop(uid, None)
+        _say("Delete event for scheduled pod" if pod.spec.node_name else "Delete event for unscheduled pod", pod)
         if uid in self.cluster.assumed:
             self._assumed_gone(uid)
             return
@@ -161,6 +169,7 @@ class EventHandlers:
     def _node(self, node: Node) -> None:
         old = self.cluster.put_node(node)
         if old is None:
+            _say("Add event for node", node)
             self.happened(Occurrence(EventResource.NODE, ActionType.ADD, None, node))
             return
         for action in node_updates(old, node):
@@ -181,3 +190,11 @@ def _nominated(pod: PendingPod, node_name: str) -> PendingPod:
     was = copy.copy(pod)
     was.nominated_node_name = node_name
     return was
+
+
+def _say(happened: str, obj: Pod | Node) -> None:
+    """Log that a pod or a node has come or gone."""
+    if _log.isEnabledFor(V3):
+        name = obj.metadata.name
+        subject = {"node": name} if isinstance(obj, Node) else {"pod": f"{obj.metadata.namespace}/{name}"}
+        _log.log(V3, happened, extra=subject, stacklevel=2)

@@ -17,6 +17,8 @@ _log = logging.getLogger(__name__)
 #: An attempt that takes as long, in seconds, is told with its steps at any verbosity, as kube-scheduler does.
 SLOW = 0.1
 
+_SLOW = SLOW * 1e9
+
 _Fields = dict[str, object]
 
 
@@ -40,15 +42,12 @@ class Journal:
     def decided(self, decision: Decision) -> None:
         """Log an attempt."""
         took = self._now() - decision.started
-        if took >= SLOW * 1e9:
+        if took >= _SLOW:
             _log.log(NOTICE, "Scheduling took long", extra=self._of(decision) | _steps(took, decision.timings))
+        if _log.isEnabledFor(V2):
+            self._say(decision, took)
         if decision.result is Result.ERROR:
             _log.error("Error scheduling pod; retrying", extra=self._of(decision) | {"err": decision.message})
-        elif _log.isEnabledFor(V2):
-            self._say(decision)
-        if _log.isEnabledFor(logging.DEBUG):
-            details = _said(decision) | _steps(took, decision.timings)
-            _log.debug("What the plugins said", extra=self._of(decision) | details)
 
     def bound(self, binding: Binding) -> None:
         """Log how a binding cycle ended."""
@@ -61,12 +60,15 @@ class Journal:
         elif binding.code is not Code.SKIP:
             _log.error("Error scheduling pod; retrying", extra=self._of(binding) | {"err": binding.message})
 
-    def _say(self, decision: Decision) -> None:
+    def _say(self, decision: Decision, took: int) -> None:
         """Log why a pod has to wait; of one that need not, its binding will tell."""
+        if _log.isEnabledFor(logging.DEBUG):
+            details = _said(decision) | _steps(took, decision.timings)
+            _log.debug("What the plugins said", extra=self._of(decision) | details)
         if decision.result is Result.SCHEDULED:
             self._binding[decision.attempt] = {"evaluatedNodes": decision.evaluated, "feasibleNodes": decision.feasible}
-            return
-        self._wait(decision)
+        elif decision.result is Result.UNSCHEDULABLE:
+            self._wait(decision)
         if decision.victims:
             chosen = {"node": decision.nominated, "victims": decision.victims}
             _log.log(V2, "The target node for the preemption is determined", extra=self._of(decision) | chosen)

@@ -32,6 +32,7 @@ from kframework.profile import Profile, Signature
 from kframework.profiles import Profiles
 from kframework.queue import SchedulingQueue
 from kframework.queue.backoff import Backoff
+from kframework.score_log import log_scores
 from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
@@ -48,12 +49,13 @@ from kframework.state.inbox import (
     Synced,
     Touched,
 )
-from kframework.state.pods import PodInfo
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.preempting import Preempting
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.status import Code, Status
 from kframework.stopwatch import Laps, PluginStopwatch
+from kframework.verbosity import V3, V10
 
 __all__ = ["PodEngine"]
 
@@ -251,12 +253,18 @@ class PodEngine:
         elif len(self.extenders):
             self.under_way = self._try_with_extenders(queued)
         else:
-            self.attempts += 1
+            self._begin(pod)
             Attempt(self, self.profiles[pod.scheduler_name], queued).run()
             self._end_of_cycle()
 
-    async def _try_with_extenders(self, queued: QueuedPod) -> None:
+    def _begin(self, pod: PendingPod) -> None:
         self.attempts += 1
+        if _log.isEnabledFor(V3):
+            fields = {"pod": pod.key, "attempt": self.attempts, "profile": pod.scheduler_name}
+            _log.log(V3, "Attempting to schedule pod", extra=fields)
+
+    async def _try_with_extenders(self, queued: QueuedPod) -> None:
+        self._begin(queued.pod)
         try:
             await ExtendedAttempt(self, self.profiles[queued.pod.scheduler_name], queued).run_extended()
         finally:
@@ -304,18 +312,20 @@ class PodEngine:
         return self._layers[profile.name].plan(queued.signature, queued.pod)
 
     def find(self, search: Search) -> Found | Unfit | Failed:
-        """Run a search; under KFRAMEWORK_VERIFY compare it with the answers asked afresh."""
+        """Run a search; where that is asked for, check it against the answers asked afresh and log the scores."""
         start = self.rotation.start
-        return self._verified(search, search.run(), start)
+        return self._looked_over(search, search.run(), start)
 
     async def find_extended(self, search: ExtendedSearch) -> Found | Unfit | Failed:
         """Run a search in which extenders have a say, compared as others are in what the plugins say."""
         start = self.rotation.start
-        return self._verified(search, await search.run_extended(), start)
+        return self._looked_over(search, await search.run_extended(), start)
 
-    def _verified(self, search: Search, outcome: Found | Unfit | Failed, start: int) -> Found | Unfit | Failed:
+    def _looked_over(self, search: Search, outcome: Found | Unfit | Failed, start: int) -> Found | Unfit | Failed:
         if self._verifying:
             verify(search, outcome, start)
+        if _log.isEnabledFor(V10):
+            log_scores(self, search)
         return outcome
 
     def launch(self, reservation: Reservation) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import lt
@@ -25,8 +26,11 @@ from kframework.registry import Registry, points_of
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
 from kframework.status import Status
+from kframework.verbosity import V5
 
 __all__ = ["Profiles", "compile_profiles", "load_plugins"]
+
+_log = logging.getLogger(__name__)
 
 
 class Profiles(Mapping[str, Profile]):
@@ -96,11 +100,16 @@ class Profiles(Mapping[str, Profile]):
         """
         profile = self._profiles[pod.scheduler_name]
         registrations: tuple[ClusterEvent, ...] = profile.events.get(plugin, ())
-        return any(
+        wakes = any(
             registration.hint is None or _says_queue(profile, plugin, registration.hint, event, pod)
             for registration in registrations
             if registration.matches(event)
         )
+        if _log.isEnabledFor(V5):
+            hint = "Queue" if wakes else "QueueSkip"
+            fields = {"pod": pod.key, "event": event.label, "plugin": plugin, "hint": hint}
+            _log.log(V5, "Asked a plugin that holds the pod back about an event", extra=fields)
+        return wakes
 
     def plugins(self) -> Iterator[tuple[Profile, Plugin]]:
         """List every plugin instance with its profile."""

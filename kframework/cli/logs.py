@@ -26,6 +26,9 @@ _LINES, _A_TIME = 5, 60.0
 _voice = logging.getLogger("kframework.cli.say")
 _voice.setLevel(NOTICE)
 
+#: Nobody who asks what a scheduler does wants to know what its event loop does.
+_loop = logging.getLogger("asyncio")
+
 _KINDS = {"notice": NOTICE, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -44,16 +47,18 @@ def say(kind: str, text: str) -> None:
 @contextmanager
 def logging_to_stderr() -> Iterator[None]:
     """Write notices and worse to stderr inside; `set_verbosity` asks for more, `set_format` for another form."""
-    root = logging.getLogger()
-    level, handler = root.level, _Stderr()
+    root, handler = logging.getLogger(), _Stderr()
+    levels = {logger: logger.level for logger in (root, _loop)}
     root.addHandler(handler)
     root.setLevel(NOTICE)
+    _loop.setLevel(logging.INFO)
     try:
         yield
     finally:
         handler.say_repeated()
         root.removeHandler(handler)
-        root.setLevel(level)
+        for logger, level in levels.items():
+            logger.setLevel(level)
         handler.close()
 
 

@@ -24,7 +24,7 @@ FLOORS = {
         5: """
             objections points outcome profiles effects attempt queue decision layers scoring cycle afresh budgets
             dry_runs dry_run_memory preemption event_handlers pod_engine plugin_handle
-            extender_wire extender extenders extended_search extended_attempt stopwatch watched inquiry
+            extender_wire extender extenders extended_search extended_attempt stopwatch watched inquiry score_log
         """,
         6: "tracing metrics journal recording recording_file recording_privacy recorded replaying reconsidering history"
         " remedies remedy_changes remedy_obstacles remedy_pod_changes remedy_proposals remedy_prospects remedy_trials",

@@ -1,0 +1,120 @@
+"""What a log says at each verbosity, as somebody reads it who runs the command."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, Run
+
+CLUSTER = """
+apiVersion: v1
+kind: Node
+metadata: {name: node-a}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-b}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, annotations: {kframework.dev/run-seconds: "60"}}
+spec: {containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: huge, namespace: shop}
+spec: {containers: [{name: c, resources: {requests: {cpu: "8"}}}]}
+"""
+FROM_2 = ["Successfully bound pod to node", "Unable to schedule pod; no fit; waiting"]
+FROM_3 = [
+    "Add event for node",
+    "Add event for scheduled pod",
+    "Add event for unscheduled pod",
+    "Attempting to schedule pod",
+    "Delete event for scheduled pod",
+]
+FROM_4 = ["What the plugins said"]
+FROM_5 = ["Asked a plugin that holds the pod back about an event", "Pod moved to an internal scheduling queue"]
+FROM_10 = ["Calculated node's final score for pod", "Plugin scored node for pod"]
+#: Whether an attempt is slow depends on the machine.
+SLOW = "Scheduling took long"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(CLUSTER)
+    return file
+
+
+def log(result: Run) -> list[dict[str, object]]:
+    """Return the lines of a log in JSON, without the last line on stderr, which is the command's."""
+    assert result.code == 0
+    lines = [json.loads(line) for line in result.err.splitlines()[:-1]]
+    return [line for line in lines if line["msg"] != SLOW and line["logger"].startswith("kframework.")]
+
+
+def logged(run: Command, cluster: Path, verbosity: int) -> list[dict[str, object]]:
+    lines = log(run("simulate", "-f", cluster, "--logging-format", "json", "-v", verbosity))
+    return [line for line in lines if line["logger"] != "kframework.cli.say"]
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "messages"),
+    [
+        (0, []),
+        (1, []),
+        (2, FROM_2),
+        (3, FROM_2 + FROM_3),
+        (4, FROM_2 + FROM_3 + FROM_4),
+        (5, FROM_2 + FROM_3 + FROM_4 + FROM_5),
+        (9, FROM_2 + FROM_3 + FROM_4 + FROM_5),
+        (10, FROM_2 + FROM_3 + FROM_4 + FROM_5 + FROM_10),
+    ],
+)
+def test_each_verbosity_says_more(run: Command, cluster: Path, verbosity: int, messages: list[str]) -> None:
+    assert {line["msg"] for line in logged(run, cluster, verbosity)} == set(messages)
+
+
+def test_an_attempt_reads_from_its_beginning_to_its_end(run: Command, cluster: Path) -> None:
+    lines = [line for line in logged(run, cluster, 5) if line.get("pod") == {"name": "web", "namespace": "shop"}]
+    assert [(line["msg"], line["v"]) for line in lines] == [
+        ("Add event for unscheduled pod", 3),
+        ("Pod moved to an internal scheduling queue", 5),
+        ("Attempting to schedule pod", 3),
+        ("What the plugins said", 4),
+        ("Successfully bound pod to node", 2),
+        ("Add event for scheduled pod", 3),
+        ("Delete event for scheduled pod", 3),
+    ]
+    assert {line["attempt"] for line in lines if "attempt" in line} == {1}
+
+
+def test_the_scores_of_the_plugins_add_up(run: Command, cluster: Path) -> None:
+    sums, finals = Counter[object](), {}
+    for line in logged(run, cluster, 10):
+        if line["msg"] == "Plugin scored node for pod":
+            assert isinstance(line["score"], int)
+            sums[line["node"]] += line["score"]
+        elif line["msg"] == "Calculated node's final score for pod":
+            finals[line["node"]] = line["score"]
+    assert finals.keys() == {"node-a", "node-b"}
+    assert sums == finals
+
+
+def test_a_log_changes_nothing(run: Command, cluster: Path) -> None:
+    silent = run("simulate", "-f", cluster, "-o", "json", "--seed", 7)
+    assert run("simulate", "-f", cluster, "-o", "json", "--seed", 7, "-v", 10).out == silent.out
+
+
+def test_text_is_what_v_alone_brings(run: Command, cluster: Path) -> None:
+    *lines, summary = run("simulate", "-f", cluster, "-v", 2).errors
+    moments = [line.split()[:2] for line in lines if SLOW not in line]
+    assert moments == [["I0101", f"00:0{minute}:00.000000"] for minute in (0, 0, 1)]
+    assert summary.startswith("1 of 2 pods bound")

@@ -1,0 +1,43 @@
+"""The scores of every node are logged, and nothing is changed by that."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kframework.objects import ApiObject
+from kframework.simulate import Simulation, simulate
+from kframework.testing import make_node, make_pod
+from kframework.verbosity import V5, V10
+
+
+def run(caplog: pytest.LogCaptureFixture, level: int, *objects: ApiObject) -> Simulation:
+    with caplog.at_level(level):
+        return simulate(objects)
+
+
+def scores(caplog: pytest.LogCaptureFixture, message: str) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.message == message]
+
+
+def test_of_each_node_the_score_of_each_plugin_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    result = run(caplog, V10, make_node("a", cpu="4"), make_node("b", cpu="8"), make_pod("web", cpu="1"))
+    (decision,) = result.decisions
+    given: dict[str, int] = {}
+    for record in scores(caplog, "Plugin scored node for pod"):
+        node, score = record.__dict__["node"], record.__dict__["score"]
+        given[node] = given.get(node, 0) + score
+    finals = {r.__dict__["node"]: r.__dict__["score"] for r in scores(caplog, "Calculated node's final score for pod")}
+    assert given == finals == dict(decision.top)
+
+
+def test_where_there_is_no_choice_nothing_is_scored(caplog: pytest.LogCaptureFixture) -> None:
+    run(caplog, V10, make_node("a"), make_pod("web"))
+    assert not [record for record in caplog.records if record.name == "kframework.score_log"]
+
+
+def test_the_decisions_are_the_same_with_and_without(caplog: pytest.LogCaptureFixture) -> None:
+    objects = [*(make_node(f"node-{i}") for i in range(5)), *(make_pod(f"pod-{i}") for i in range(20))]
+    loud, quiet = run(caplog, V10, *objects), run(caplog, V5, *objects)
+    assert [decision.node for decision in loud.decisions] == [decision.node for decision in quiet.decisions]
