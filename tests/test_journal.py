@@ -146,7 +146,7 @@ def test_a_slow_attempt_tells_its_steps(caplog: pytest.LogCaptureFixture, draw: 
     ],
 )
 def test_what_the_plugins_said_is_there_at_4(caplog: pytest.LogCaptureFixture, decision: Decision, said: str) -> None:
-    line = lines(caplog, logging.DEBUG, decision, took=3_000_000)[-1]
+    line = lines(caplog, logging.DEBUG, decision, took=3_000_000)[0]
     steps = 'milliseconds=3.0 steps={"filter":2.0,"score":0.5}'
     assert line == f'What the plugins said pod="shop/web" {said} {steps}'
 
