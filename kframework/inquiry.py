@@ -34,10 +34,10 @@ from kframework.status import Code, Status
 __all__ = ["SLICE", "Inquiry", "ScoreColumn", "in_slices", "inquire"]
 
 #: After so much work the scheduler gets its turn, in seconds; one piece of work more may be under way then.
-SLICE = 0.001
+SLICE = 0.0005
 
 #: So many rows a plugin is asked about in one piece: without a columnar form, and with one.
-_FEW, _MANY = 16, 10_000
+_FEW, _MANY = 16, 2_000
 
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -103,6 +103,8 @@ class Inquiry:
         self.filters: tuple[FilterStep, ...] = ()
         self.said: dict[str, Scores] = {}
         self.first: Scores = np.full(self.nodes.capacity, PASS, dtype=np.int64)
+        #: The first objections to the nodes in configured order, each with the number of nodes.
+        self.counted: list[tuple[Status, int]] = []
         self.feasible: NDArray[np.int64] = _NONE
         self.scores: list[ScoreColumn] = []
         self.totals: Scores = _NONE
@@ -169,6 +171,9 @@ class Inquiry:
         yield from self._ask_beside_rivals(rows)
         for column in self.said.values():
             np.minimum(self.first, column, out=self.first)
+        yield
+        self.counted = list(self._count())
+        yield
         self.feasible = rows[self.first[rows] == PASS]
         if len(self.feasible) > 1:
             yield from self._ask_scores()
@@ -284,13 +289,12 @@ class Inquiry:
         if self.narrowing.status is not None:
             return dict.fromkeys(self.narrowing.status.reasons, len(self.rows))
         reasons: dict[str, int] = {}
-        for status, count in self.counted():
+        for status, count in self.counted:
             for reason in status.reasons:
                 reasons[reason] = reasons.get(reason, 0) + count
         return reasons
 
-    def counted(self) -> Iterator[tuple[Status, int]]:
-        """List the first objections to the nodes, each with the number of nodes, in configured order."""
+    def _count(self) -> Iterator[tuple[Status, int]]:
         first = self.first[self.rows]
         objections, counts = np.unique(first[first != PASS], return_counts=True)
         for objection, count in zip(objections.tolist(), counts.tolist(), strict=True):
@@ -309,7 +313,7 @@ class Inquiry:
     def diagnosis(self) -> Diagnosis:
         """What stands against the nodes, as PostFilter plugins get it."""
         nobody = self.absent or self.narrowing.status or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-        rejectors = sorted({status.plugin for status, _ in self.counted()} | set(self.narrowing.narrowed_by))
+        rejectors = sorted({status.plugin for status, _ in self.counted} | set(self.narrowing.narrowed_by))
         return Diagnosis(self.nodes, self.first, lambda o: nobody if o == PASS else self.status(o), rejectors)
 
     def __repr__(self) -> str:

@@ -137,7 +137,7 @@ def _of_files(filenames: list[str], config: str | None, namespace: str, name: st
 def _in_the_end(scheduler: Scheduler, history: History, namespace: str, name: str) -> Explanation:
     from kframework.cluster.memory import MemoryCluster
     from kframework.explain import Unexplainable, explain, known_pod, not_known
-    from kframework.explain.explaining import finished
+    from kframework.explain.account import finished
     from kframework.objects import Pod
 
     assert isinstance(scheduler.cluster, MemoryCluster)
@@ -156,7 +156,7 @@ def _of_recording(file: str, attempt: int | None, namespace: str, name: str) -> 
     from pathlib import Path
 
     from kframework.explain import Unexplainable, explain, known_pod
-    from kframework.explain.explaining import finished
+    from kframework.explain.account import finished
     from kframework.history import History
     from kframework.replaying import Replay
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.explain.explaining import explain, explaining
+from kframework.explain.account import explain, explaining
 from kframework.explain.explanation import Explanation, Unexplainable
 from kframework.explain.finding import known_pod, not_known
 from kframework.explain.routes import explain_routes

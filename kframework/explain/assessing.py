@@ -31,6 +31,7 @@ def assess(inquiry: Inquiry, node: str) -> Generator[None, None, Assessment]:
     feasible, totals = len(inquiry.feasible), inquiry.totals
     within = len(inquiry.rows) - inquiry.left_out
     top = _top(inquiry, node)
+    yield
     margin, decided_by = _margin(top)
     fault = inquiry.fault or reasons.fault
     return Assessment(

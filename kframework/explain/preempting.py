@@ -27,11 +27,12 @@ def preempting(inquiry: Inquiry) -> Generator[None, None, Preemption | None]:
     objection = inquiry.engine.preemption.ineligible(inquiry.pod, diagnosis)
     if objection is not None:
         return Preemption(why=objection.message)
-    places = diagnosis.rows(Code.UNSCHEDULABLE)
-    if not len(places):
+    yield
+    rows = diagnosis.rows(Code.UNSCHEDULABLE).tolist()
+    if not rows:
         return Preemption(why="no node's objection would go with less important pods")
     tries = _Tries(inquiry, inquiry.engine.preemption.dry_run(inquiry, inquiry.state))
-    yield from tries.run([inquiry.nodes[row].name for row in places.tolist()])
+    yield from tries.run([inquiry.nodes[row].name for row in rows])
     return tries.summary()
 
 

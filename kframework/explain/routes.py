@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from kframework.errors import ClusterError
-from kframework.explain.explaining import explaining
+from kframework.explain.account import explaining
 from kframework.explain.finding import known_pod, not_known
 from kframework.history import History
 from kframework.objects import Pod
