@@ -153,7 +153,11 @@ def _make_room(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
     if len(missing) > 1:
         enough = (other for other in _by_importance(node.pods) if all(_frees(other, each) for each in missing))
         yield from ((_deletion(other),) for other in list(enough)[:_FEW])
-    yield tuple(FreeResource(node.name, each.resource, each.missing, _examples(node, each)) for each in missing)
+    yield tuple(_free(node, each) for each in missing)
+
+
+def _free(node: NodeInfo, shortage: Shortage) -> Change:
+    return FreeResource(node.name, shortage.resource, shortage.missing, _examples(node, shortage))
 
 
 def _examples(node: NodeInfo, shortage: Shortage) -> tuple[str, ...]:
@@ -237,10 +241,18 @@ def _drop_ports(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
 
 
 def _ask_for_less(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+    """Ask for what there is; or only where a node never has so much, and make room for the rest."""
     missing = _shortages(afresh, node) if node is not None else []
-    if all(each.resource != "pods" for each in missing):
-        lowered = ((each.resource, min(each.missing, each.asked), each.asked) for each in missing)
-        yield tuple(LowerRequest(resource, amount, asked - amount) for resource, amount, asked in lowered)
+    never = [each for each in missing if not each.possible]
+    for lowered in (missing, never):
+        if node is not None and all(each.resource != "pods" for each in lowered):
+            freed = (each for each in missing if each not in lowered)
+            yield (*map(_lower, lowered), *(_free(node, each) for each in freed))
+
+
+def _lower(shortage: Shortage) -> Change:
+    amount = min(shortage.missing, shortage.asked)
+    return LowerRequest(shortage.resource, amount, shortage.asked - amount)
 
 
 def _drop_terms(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:

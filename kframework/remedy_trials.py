@@ -83,8 +83,10 @@ class Trials:
 
 def rejection_of(afresh: Afresh) -> Status | None:
     """Return what stands against the pod before any node is looked at."""
-    rejected = run_pre_enqueue(afresh.profile, afresh.pod) or afresh.narrowing.status
-    return _left_out(afresh) if rejected is None and not afresh.rows(0) else rejected
+    rejected, among = run_pre_enqueue(afresh.profile, afresh.pod) or afresh.narrowing.status, afresh.narrowing.nodes
+    if rejected is None and among is not None and not any(name in afresh.nodes for name in among):
+        return _left_out(afresh)
+    return rejected
 
 
 def objections_to(afresh: Afresh, node_name: str) -> list[Status]:
@@ -112,7 +114,9 @@ def _passing(afresh: Afresh) -> list[str]:
     """Name the nodes that pass the plugins with a columnar form; the others are not asked."""
     if afresh.narrowing.status is not None:
         return []
-    rows = np.array(afresh.rows(0), dtype=np.int64)
+    among, rows = afresh.narrowing.nodes, afresh.nodes.order
+    if among is not None:
+        rows = rows[[afresh.nodes[row].name in among for row in rows.tolist()]]
     objections, table = np.full(len(rows), PASS, dtype=np.int64), StatusTable(ATTEMPT)
     for step in _filters(afresh):
         if step.ask_rows is not None:

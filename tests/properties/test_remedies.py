@@ -1,0 +1,267 @@
+"""What would help, believed only once it is done: each line is applied and the real scheduler is run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from random import Random
+
+import msgspec
+import pytest
+
+from kframework.objects import (
+    Affinity,
+    ApiObject,
+    LabelSelector,
+    Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodAntiAffinity,
+    TopologySpreadConstraint,
+)
+from kframework.remedies import Remedy, remedies
+from kframework.remedy_changes import (
+    Change,
+    DeletePod,
+    FreeResource,
+    PodChange,
+    RemoveLabel,
+    RemoveTaint,
+    SetLabel,
+    Uncordon,
+    one_less,
+)
+from kframework.scheduler import Scheduler
+from kframework.simulate import Simulation, simulate
+from kframework.testing import make_node, make_pod
+
+RUNS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25"))
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+APPS = ["web", "db"]
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_every_line_helps_and_one_unit_less_does_not(seed: int) -> None:
+    objects = cluster(Random(seed))
+    simulation, found = asked(objects)
+    if scheduled(simulation):
+        assert not found
+        return
+    assert found
+    for remedy in found:
+        assert helps(objects, remedy.changes), remedy.text
+        for less in one_less(remedy.changes):
+            assert not helps(objects, less), f"{remedy.text}: so much is not needed, {less} would do"
+        for each in (change for change in remedy.changes if isinstance(change, FreeResource) and change.examples):
+            others = [change for change in remedy.changes if change is not each]
+            assert helps(without(objects, each.examples), others), remedy.text
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_no_smaller_set_of_changes_was_overlooked_on_the_way(seed: int) -> None:
+    """Single changes of the kinds that are tried by hand here are found where there are any."""
+    objects = cluster(Random(seed))
+    simulation, found = asked(objects)
+    if not scheduled(simulation) and all(len(remedy.changes) > 1 for remedy in found):
+        for change in by_hand(objects):
+            assert not helps(objects, [change]), f"overlooked: {change.text}"
+
+
+# -- the slow, obvious way -----------------------------------------------------------------------------------------
+
+
+def by_hand(objects: Sequence[ApiObject]) -> Iterable[Change]:
+    """List single changes of nodes, and every pod that could be deleted."""
+    for node in objects:
+        if isinstance(node, Node):
+            name = node.metadata.name
+            yield Uncordon(name)
+            yield from (RemoveTaint(name, taint) for taint in node.spec.taints)
+            yield from (SetLabel(name, "disk", value) for value in ("ssd", "hdd"))
+            yield from (FreeResource(name, resource, in_use(objects, name, resource)) for resource in ("cpu", "pods"))
+        elif isinstance(node, Pod) and node.spec.node_name:
+            yield DeletePod(key(node), node.metadata.uid, node.spec.node_name)
+
+
+def in_use(objects: Iterable[ApiObject], node: str, resource: str) -> int:
+    """Return what the pods on a node take together."""
+    pods = [pod for pod in objects if isinstance(pod, Pod) and pod.spec.node_name == node]
+    if resource == "pods":
+        return len(pods)
+    return sum(int(str(pod.spec.containers[0].resources.requests["cpu"]).rstrip("m")) for pod in pods)
+
+
+def helps(objects: Sequence[ApiObject], changes: Sequence[Change]) -> bool:
+    """Make the changes, run the scheduler, and tell whether it finds a node."""
+    deleted = [change.pod for change in changes if isinstance(change, DeletePod)]
+    return scheduled(simulate([changed(obj, changes) for obj in without(objects, deleted)]))
+
+
+def without(objects: Iterable[ApiObject], pods: Sequence[str]) -> list[ApiObject]:
+    return [obj for obj in objects if not isinstance(obj, Pod) or key(obj) not in pods]
+
+
+def changed(obj: ApiObject, changes: Iterable[Change]) -> ApiObject:
+    """Do to an object what the changes say, as by hand."""
+    for change in changes:
+        match obj, change:
+            case Pod() as pod, PodChange() if not pod.spec.node_name:
+                obj = change.on_pod(pod)
+            case Node() as node, Uncordon() if node.metadata.name == change.node:
+                taints = tuple(each for each in node.spec.taints if each.key != "node.kubernetes.io/unschedulable")
+                obj = put(node, spec=put(node.spec, unschedulable=False, taints=taints))
+            case Node() as node, RemoveTaint() if node.metadata.name == change.node:
+                taints = tuple(each for each in node.spec.taints if each != change.taint)
+                obj = put(node, spec=put(node.spec, taints=taints))
+            case Node() as node, SetLabel() if node.metadata.name == change.node:
+                labels = node.metadata.labels | {change.key: change.value}
+                obj = put(node, metadata=put(node.metadata, labels=labels))
+            case Node() as node, RemoveLabel() if node.metadata.name == change.node:
+                labels = {name: value for name, value in node.metadata.labels.items() if name != change.key}
+                obj = put(node, metadata=put(node.metadata, labels=labels))
+            case Node() as node, FreeResource() if node.metadata.name == change.node:
+                obj = put(node, status=put(node.status, allocatable=more(node, change)))
+    return obj
+
+
+def more(node: Node, change: FreeResource) -> dict[str, str | int | float]:
+    """Let a node offer more; the clusters here count cpu in milli and memory in bytes."""
+    offered = dict(node.status.allocatable)
+    if change.resource == "cpu":
+        offered["cpu"] = f"{int(str(offered['cpu']).rstrip('m')) + change.amount}m"
+    else:
+        offered[change.resource] = int(offered.get(change.resource, 0)) + change.amount
+    return offered
+
+
+def put(struct: msgspec.Struct, **fields: object):  # type: ignore[no-untyped-def]  # of the type that goes in
+    return msgspec.structs.replace(struct, **fields)
+
+
+def key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def asked(objects: Sequence[ApiObject]) -> tuple[Simulation, tuple[Remedy, ...]]:
+    """Run the scheduler, and ask in the end what would help the pod."""
+    found: list[Remedy] = []
+
+    def ask(scheduler: Scheduler) -> None:
+        for pod in scheduler.engine.handlers.pending.values():
+            search = remedies(scheduler.engine, pod)
+            while True:
+                try:
+                    next(search)
+                except StopIteration as end:
+                    found.extend(end.value)
+                    break
+                assert not scheduler.engine.cluster.statements
+
+    return simulate(objects, on_end=ask), tuple(found)
+
+
+def scheduled(simulation: Simulation) -> bool:
+    (outcome,) = (outcome for outcome in simulation.outcomes if outcome.pod == "default/pending")
+    return outcome.node is not None
+
+
+# -- random clusters -----------------------------------------------------------------------------------------------
+
+
+def cluster(random: Random) -> list[ApiObject]:
+    """Make a few nodes that are mostly closed to a pod in one way or another, what runs there, and the pod."""
+    strictness = random.random()
+
+    def sometimes(chance: float = 0.35) -> bool:
+        return random.random() < chance * strictness * 2
+
+    nodes = [node(f"node-{number}", random, sometimes) for number in range(random.randint(1, 4))]
+    running = [
+        make_pod(
+            f"running-{number}",
+            labels={"app": random.choice(APPS)},
+            cpu=f"{random.choice([300, 700, 1100])}m",
+            memory=random.choice([1 << 28, 1 << 30]),
+            host_ports=[8080] if sometimes(0.2) else [],
+            affinity=Affinity(
+                pod_anti_affinity=PodAntiAffinity(required_during_scheduling_ignored_during_execution=term(random))
+            )
+            if sometimes(0.15)
+            else None,
+            node_name=random.choice(nodes).metadata.name,
+        )
+        for number in range(random.randint(0, 8))
+    ]
+    return [*nodes, *running, pending(random, sometimes)]
+
+
+def node(name: str, random: Random, sometimes) -> Node:  # type: ignore[no-untyped-def]  # a local function
+    cordoned = sometimes(0.25)
+    taints = ["node.kubernetes.io/unschedulable:NoSchedule"] if cordoned and sometimes(0.8) else []
+    taints += ["dedicated=gpu:NoSchedule"] if sometimes() else []
+    taints += ["spot:NoExecute"] if sometimes(0.2) else []
+    return make_node(
+        name,
+        zone=random.choice(["a", "b", ""]),
+        labels={} if sometimes() else {"disk": random.choice(["ssd", "hdd"])},
+        cpu=f"{random.choice([1000, 2000, 3000])}m",
+        memory=random.choice([1 << 30, 1 << 32]),
+        pods=random.choice([2, 3, 110]),
+        taints=taints,
+        unschedulable=cordoned,
+    )
+
+
+def pending(random: Random, sometimes) -> Pod:  # type: ignore[no-untyped-def]  # a local function
+    near = PodAffinity(required_during_scheduling_ignored_during_execution=term(random)) if sometimes(0.1) else None
+    apart = (
+        PodAntiAffinity(required_during_scheduling_ignored_during_execution=term(random)) if sometimes(0.4) else None
+    )
+    return make_pod(
+        "pending",
+        labels={"app": random.choice(APPS)},
+        cpu=f"{random.choice([100, 900, 2500])}m",
+        memory=random.choice([1 << 27, 1 << 29, 3 << 30]),
+        requests={"example.com/gpu": 1} if sometimes(0.1) else {},
+        host_ports=[8080] if sometimes() else [],
+        node_selector={"disk": "ssd"} if sometimes(0.3) else {},
+        affinity=Affinity(
+            node_affinity=wanted(random) if sometimes(0.3) else None, pod_affinity=near, pod_anti_affinity=apart
+        ),
+        tolerations=["spot"] if random.random() < 0.3 else [],
+        topology_spread=[spread(random)] if sometimes(0.4) else [],
+        gates=["example.com/hold"] if sometimes(0.1) else [],
+        preemption_policy="Never",
+    )
+
+
+def term(random: Random) -> tuple[PodAffinityTerm, ...]:
+    selector = LabelSelector(match_labels={"app": random.choice(APPS)})
+    return (PodAffinityTerm(topology_key=random.choice([ZONE, HOST]), label_selector=selector),)
+
+
+def wanted(random: Random) -> NodeAffinity:
+    operator, values = random.choice(
+        [("In", ("ssd", "nvme")), ("NotIn", ("hdd",)), ("Exists", ()), ("DoesNotExist", ())]
+    )
+    disk = NodeSelectorRequirement(key="disk", operator=operator, values=values)
+    zone = NodeSelectorRequirement(key=ZONE, operator="In", values=(random.choice(["a", "b", "c"]),))
+    terms = [NodeSelectorTerm(match_expressions=(disk,)), NodeSelectorTerm(match_expressions=(disk, zone))]
+    chosen = tuple(terms[: random.randint(1, 2)] if random.random() < 0.7 else terms[1:])
+    return NodeAffinity(required_during_scheduling_ignored_during_execution=NodeSelector(node_selector_terms=chosen))
+
+
+def spread(random: Random) -> TopologySpreadConstraint:
+    return TopologySpreadConstraint(
+        max_skew=random.choice([1, 2]),
+        topology_key=random.choice([ZONE, HOST]),
+        when_unsatisfiable="DoNotSchedule",
+        label_selector=LabelSelector(match_labels={"app": random.choice(APPS)}),
+        min_domains=random.choice([None, 3]),
+    )
