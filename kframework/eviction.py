@@ -21,6 +21,7 @@ from kframework.outbox import Outbox
 from kframework.state.inbox import LastVictim, Message, PreemptionEnded
 from kframework.state.pods import PodInfo
 from kframework.state.waiting import WaitingPods
+from kframework.verbosity import V2
 
 __all__ = ["EvictionTask"]
 
@@ -104,6 +105,9 @@ class EvictionTask:
             note += " (in kube-scheduler memory)."
         elif not await self._deleted(victim):
             return
+        if _log.isEnabledFor(V2):
+            fields = {"preemptor": eviction.preemptor.key, "victim": victim.key, "node": eviction.node_name}
+            _log.log(V2, "Preemptor Pod preempted victim Pod", extra=fields)
         self._record(
             eviction.profile, victim, reason="Preempted", action="Preempting", note=note, related=eviction.preemptor
         )

@@ -24,6 +24,7 @@ from kframework.gate import STOPPED, Gate
 from kframework.lane import Lane
 from kframework.objects import Event, PodCondition
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.verbosity import V3
 
 __all__ = ["Outbox", "Written"]
 
@@ -113,6 +114,9 @@ class Outbox:
         if said and pod.uid not in self._statuses:
             status.end(None)
             return asyncio.shield(status.written)
+        if _log.isEnabledFor(V3):
+            fields = _fields(pod, condition, nominated_node_name)
+            _log.log(V3, "Updating pod condition and nominated node name", extra=fields)
         status.pod = pod
         status.condition = condition or status.condition
         if nominated_node_name is not None:
@@ -252,3 +256,14 @@ def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: 
     return condition is None or any(
         old.type == condition.type and says_the_same(old, condition) for old in pod.status.conditions
     )
+
+
+def _fields(pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> dict[str, object]:
+    """Return what the log says of a pod's status."""
+    fields: dict[str, object] = {"pod": pod.key}
+    if condition is not None:
+        said = {"Type": condition.type, "Status": condition.status, "Reason": condition.reason}
+        fields |= {f"condition{name}": value for name, value in said.items()}
+    if nominated_node_name is not None:
+        fields["nominatedNodeName"] = nominated_node_name
+    return fields

@@ -20,6 +20,9 @@ __all__ = ["json_line", "klog_line", "plain_text"]
 #: What every record has: all else are fields.
 _COMMON = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
 
+#: The fields that are `namespace/name` of a pod.
+_PODS = ("pod", "preemptor", "victim")
+
 #: From this level down, a line is followed by the traceback of what was raised.
 _WITH_TRACEBACK = logging.DEBUG
 
@@ -54,7 +57,7 @@ def json_line(record: logging.LogRecord) -> str:
         line["v"] = verbosity_of(record.levelno)
     else:
         line["level"] = record.levelname.lower()
-    line |= {name: _reference(value) if name == "pod" else value for name, value in _fields(record).items()}
+    line |= {name: _reference(value) if name in _PODS else value for name, value in _fields(record).items()}
     stack = _stack(record)
     return _json(line | _error(record) | ({"stacktrace": stack.strip()} if stack else {}))
 

@@ -38,6 +38,7 @@ FROM_3 = [
     "Add event for unscheduled pod",
     "Attempting to schedule pod",
     "Delete event for scheduled pod",
+    "Updating pod condition and nominated node name",
 ]
 FROM_4 = ["What the plugins said"]
 FROM_5 = ["Asked a plugin that holds the pod back about an event", "Pod moved to an internal scheduling queue"]
@@ -118,3 +119,42 @@ def test_text_is_what_v_alone_brings(run: Command, cluster: Path) -> None:
     moments = [line.split()[:2] for line in lines if SLOW not in line]
     assert moments == [["I0101", f"00:0{minute}:00.000000"] for minute in (0, 0, 1)]
     assert summary.startswith("1 of 2 pods bound")
+
+
+PREEMPTION = """
+apiVersion: v1
+kind: Node
+metadata: {name: node-a}
+status: {allocatable: {cpu: "1", memory: 8Gi, pods: "110"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: old, namespace: shop}
+spec: {nodeName: node-a, containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: new, namespace: shop}
+spec: {priority: 9, containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
+"""
+
+
+def test_a_preemption_is_told_from_its_choice_to_its_victims(run: Command, tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(PREEMPTION)
+    messages = [line["msg"] for line in logged(run, cluster, 2)]
+    assert messages == [
+        "Unable to schedule pod; no fit; waiting",
+        "The target node for the preemption is determined",
+        "Preemptor Pod preempted victim Pod",
+        "Successfully bound pod to node",
+    ]
+    (told,) = [line for line in logged(run, cluster, 2) if line["msg"] == messages[2]]
+    new, old = ({"name": name, "namespace": "shop"} for name in ("new", "old"))
+    assert (told["preemptor"], told["victim"], told["node"]) == (new, old, "node-a")
+    (updated,) = [line for line in logged(run, cluster, 3) if line.get("nominatedNodeName")]
+    assert (updated["pod"], updated["conditionReason"], updated["nominatedNodeName"]) == (
+        new,
+        "Unschedulable",
+        "node-a",
+    )
