@@ -217,6 +217,7 @@ class Attempt:
                 initial_attempt_at=self.popped_at if queued.initial_attempt is None else queued.initial_attempt,
                 queued_at=queued.timestamp,
                 popped_at=self.popped_at,
+                woken_by=queued.woken_by,
                 result=result,
                 code=status.code,
                 node=found.node if found is not None and result is Result.SCHEDULED else "",

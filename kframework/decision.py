@@ -40,7 +40,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     assumed. `evaluated` nodes were looked at, `feasible` passed, `ties` shared the best `score`, `top` names the best.
     `reasons` counts what stood against nodes; `message` is the whole text as the condition shows it. `nominated`: the
     node nominated from now on, "" = taken back, None = as it was. `queued_at` is when the pod was queued for this
-    attempt, `initial_attempt_at` when it became ready for its first one.
+    attempt, `initial_attempt_at` when it became ready for its first one, `woken_by` the event that called for this one,
+    by its label.
 
     `draw`, of [0, 1), is the attempt's lot: whoever wants a share of the attempts takes those that drew less, so that
     smaller samples are parts of the larger ones. `plugins` is empty unless the scheduler timed them in this attempt.
@@ -54,6 +55,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     initial_attempt_at: float = 0.0
     queued_at: float
     popped_at: float
+    woken_by: str = ""
     result: Result
     code: Code = Code.SUCCESS
     node: str = ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, IntFlag, StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -138,15 +139,17 @@ class Occurrence(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """Spell the event as kube-scheduler's metrics do."""
-        if self.named:
-            return self.named
-        action = "".join(word.capitalize() for word in (self.action.name or "Update").split("_"))
-        return self.resource + action
+        return self.named or _label(self.resource, self.action)
 
     @property
     def wildcard(self) -> bool:
         """Tell whether the event concerns every waiting pod, whatever rejected it."""
         return self.resource == EventResource.ANY and self.action == ActionType.ALL
+
+
+@lru_cache(maxsize=1024)
+def _label(resource: str, action: ActionType) -> str:
+    return resource + "".join(word.capitalize() for word in (action.name or "Update").split("_"))
 
 
 #: What a plugin without `events_to_register` is woken by: everything that kube-scheduler's default registration lists.

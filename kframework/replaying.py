@@ -32,8 +32,8 @@ from kframework.status import Status
 
 __all__ = ["Difference", "Following", "Replay", "Replayed", "replay"]
 
-#: What of a decision is measured, not decided.
-_MEASURED = frozenset({"started", "timings", "plugins"})
+#: What of a decision is measured, not decided, or not known to a part that begins in the middle.
+_MEASURED = frozenset({"started", "timings", "plugins", "woken_by"})
 _COMPARED = tuple(name for name in Decision.__struct_fields__ if name not in _MEASURED)
 
 

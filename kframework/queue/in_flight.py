@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 
 from kframework.events import Occurrence
@@ -21,6 +21,8 @@ class InFlight:
         self._popped: dict[str, int] = {}
         self._events: deque[tuple[int, Occurrence]] = deque()
         self._time = 0
+        #: How many events are kept, by their labels.
+        self.kept: Counter[str] = Counter()
 
     def pop(self, uid: str) -> None:
         """Note that a pod was popped."""
@@ -32,6 +34,7 @@ class InFlight:
         if self._popped:
             self._time += 1
             self._events.append((self._time, event))
+            self.kept[event.label] += 1
 
     def since_pop(self, uid: str) -> Iterator[Occurrence]:
         """List the events that happened since the pod was popped."""
@@ -44,7 +47,8 @@ class InFlight:
             return False
         oldest = next(iter(self._popped.values()), None)
         while self._events and (oldest is None or self._events[0][0] < oldest):
-            self._events.popleft()
+            _, event = self._events.popleft()
+            self.kept[event.label] -= 1
         return True
 
     @property

@@ -32,6 +32,9 @@ FLUSH_INTERVAL = 30.0
 
 _TIMEOUT = Occurrence(EventResource.ANY, ActionType.ALL, named="UnschedulableTimeout")
 
+#: What lets a pod go on that was woken before.
+_ENDS_OF_REST = frozenset({"BackoffComplete", "PopFromBackoffQ"})
+
 
 class QueueRules(Protocol):
     """What the queue asks of the profiles."""
@@ -67,7 +70,7 @@ class SchedulingQueue:
     def __init__(
         self, rules: QueueRules, now: Callable[[], float], backoff: Backoff, *, max_unschedulable: float = 300.0
     ) -> None:
-        self._rules = rules
+        self.rules: QueueRules = rules
         self._now = now
         self._backoff = backoff
         self._max_unschedulable = max_unschedulable
@@ -86,7 +89,7 @@ class SchedulingQueue:
     def add(self, pod: PendingPod) -> None:
         """Take in a pod that is new."""
         queued = QueuedPod(pod, self._now())
-        queued.signature = self._rules.sign(pod)
+        queued.signature = self.rules.sign(pod)
         self._enter_active(queued, "PodAdd")
 
     def pop(self) -> QueuedPod | None:
@@ -142,7 +145,7 @@ class SchedulingQueue:
         queued = self.get(pod.uid)
         if queued is None:
             return
-        old, queued.pod, queued.signature = queued.pod, pod, self._rules.sign(pod)
+        old, queued.pod, queued.signature = queued.pod, pod, self.rules.sign(pod)
         if self._active.remove(pod.uid):
             self._push_active(queued)
         elif self._backing_off.remove(pod.uid):
@@ -176,7 +179,7 @@ class SchedulingQueue:
 
         A gated pod is looked at only if its gating plugin is interested.
         """
-        interested = self._rules.interested(event)
+        interested = self.rules.interested(event)
         if not interested and not event.wildcard:
             return
         concerned = tuple(self._unschedulable) if event.wildcard else self._unschedulable.held_by(interested)
@@ -219,9 +222,9 @@ class SchedulingQueue:
             return "later"
         if event.wildcard:
             return "later" if event.new is None or event.new == queued.pod.uid else ""
-        if any(self._rules.wakes(event, queued.pod, plugin) for plugin in sorted(queued.pending_plugins)):
+        if any(self.rules.wakes(event, queued.pod, plugin) for plugin in sorted(queued.pending_plugins)):
             return "now"
-        if any(self._rules.wakes(event, queued.pod, plugin) for plugin in sorted(queued.unschedulable_plugins)):
+        if any(self.rules.wakes(event, queued.pod, plugin) for plugin in sorted(queued.unschedulable_plugins)):
             return "later"
         return ""
 
@@ -288,20 +291,20 @@ class SchedulingQueue:
     def _push_backing_off(self, queued: QueuedPod) -> None:
         expiry = self._backoff.expiry(queued)
         if queued.rejectors:
-            queued.sort_key = self._rules.sort_key(queued)
+            queued.sort_key = self.rules.sort_key(queued)
             self._backing_off.push((expiry, queued.sort_key), queued)
         else:
             self._backing_off_after_error.push((expiry,), queued)
 
     def _push_active(self, queued: QueuedPod) -> None:
-        queued.sort_key = self._rules.sort_key(queued)
+        queued.sort_key = self.rules.sort_key(queued)
         if queued.initial_attempt is None:
             queued.initial_attempt = self._now()
         self._active.push(queued.sort_key, queued)
 
     def _gate(self, queued: QueuedPod, reason: str) -> bool:
         """Ask PreEnqueue; a pod that is held back waits among the gated ones. Tell whether the way is free."""
-        status = self._rules.gate(queued.pod)
+        status = self.rules.gate(queued.pod)
         if status is None:
             queued.gating_plugin = ""
             return True
@@ -314,6 +317,8 @@ class SchedulingQueue:
     def _entered(self, queue: str, queued: QueuedPod, event: str) -> None:
         """Note that a pod went where it is because of an event."""
         self.incoming[queue, event] += 1
+        if event not in _ENDS_OF_REST:
+            queued.woken_by = event
         if log.isEnabledFor(V5):
             fields = {"pod": queued.pod.key, "event": event, "queue": queue}
             log.log(V5, "Pod moved to an internal scheduling queue", extra=fields, stacklevel=2)

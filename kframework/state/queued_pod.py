@@ -15,7 +15,8 @@ class QueuedPod:
     `timestamp` is when it was last (re)queued after an attempt, or first added; `initial_attempt` when it first
     entered the active queue, after its gates. `attempts` counts pops, `unschedulable_count` rejections and
     `consecutive_errors` the errors since the last rejection: one of the two sets the backoff. `unschedulable_plugins`
-    and `pending_plugins` rejected the last attempt, `gating_plugin` holds the pod back before any.
+    and `pending_plugins` rejected the last attempt, `gating_plugin` holds the pod back before any. `woken_by` is the
+    event that called for the next attempt, by its label: `PodAdd` for the first.
     """
 
     __slots__ = (
@@ -31,6 +32,7 @@ class QueuedPod:
         "timestamp",
         "unschedulable_count",
         "unschedulable_plugins",
+        "woken_by",
     )
 
     def __init__(self, pod: PendingPod, timestamp: float) -> None:
@@ -44,6 +46,7 @@ class QueuedPod:
         self.unschedulable_plugins: frozenset[str] = frozenset()
         self.pending_plugins: frozenset[str] = frozenset()
         self.gating_plugin: str = ""
+        self.woken_by: str = ""
         #: The profile's signature of the pod; None when it must be made (again) at the next attempt.
         self.signature: object | None = None
         #: The key that `queue_sort` gave; frozen while the pod is queued.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,6 +98,7 @@ def test_it_is_one_list_of_pops_and_events(steps: list[tuple[str, str]]) -> None
         pods = [entry[1] for entry in entries if entry[0] == "pod"]
         assert len(in_flight) == len(pods)
         assert in_flight.events == len(entries) - len(pods)
+        assert +in_flight.kept == Counter(name for kind, name in entries if kind == "event")
         for pod in pods:
             after = entries[entries.index(("pod", pod)) :]
             assert heard(in_flight, pod) == "".join(name for kind, name in after if kind == "event")
