@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from kframework.clock import Clock
@@ -50,12 +51,22 @@ class TokenBucket:
 
 
 class FlowControl:
-    """A transport that lets requests wait for their turn; streams do not count, as in client-go."""
+    """A transport that lets requests wait for their turn; streams do not count, as in client-go.
 
-    def __init__(self, transport: Transport, settings: ClientConnection, clock: Clock) -> None:
+    `tell` is told the method of each request that may have waited, and for how many seconds it has.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        settings: ClientConnection,
+        clock: Clock,
+        tell: Callable[[str, float], None] = lambda method, seconds: None,
+    ) -> None:
         self._transport = transport
         self._settings = settings
         self._clock = clock
+        self._tell = tell
         self._buckets: tuple[TokenBucket, TokenBucket] | None = None
         if settings.qps > 0:
             all_else, events = (TokenBucket(settings.qps, settings.burst, clock) for _ in range(2))
@@ -66,7 +77,9 @@ class FlowControl:
         """Send a request when its turn comes; its timeout counts from then on."""
         if self._buckets is not None:
             bucket = self._buckets[request.path.startswith(_EVENTS)]
-            self._waited(await bucket.admit())
+            waited = await bucket.admit()
+            self._tell(request.method, waited)
+            self._log(waited)
         return await self._transport.send(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
@@ -77,7 +90,7 @@ class FlowControl:
         """Give up all connections."""
         await self._transport.close()
 
-    def _waited(self, seconds: float) -> None:
+    def _log(self, seconds: float) -> None:
         now = self._clock.now()
         if seconds < LONG or now < self._said_at + SELDOM:
             return

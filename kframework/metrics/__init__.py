@@ -1,0 +1,50 @@
+"""Prometheus metrics: kube-scheduler's, by its names, of what the records tell and of what stands in the engine."""
+
+from __future__ import annotations
+
+from kframework.metrics.attempts import TIMED_SHARE, Attempts
+from kframework.metrics.events import EventTimes
+from kframework.metrics.families import Family
+from kframework.metrics.health import HealthResults
+from kframework.metrics.pod_resources import pod_resources
+from kframework.metrics.readings import build_info, engine_readings
+from kframework.metrics.requests import RequestCounts
+from kframework.metrics.series import Readings, Series, written
+from kframework.pod_engine import PodEngine
+
+__all__ = [
+    "TIMED_SHARE",
+    "Attempts",
+    "EventTimes",
+    "Family",
+    "HealthResults",
+    "Metrics",
+    "Readings",
+    "RequestCounts",
+    "Series",
+    "build_info",
+    "engine_readings",
+    "pod_resources",
+    "written",
+]
+
+
+class Metrics:
+    """All that one process counts: `attempts` is an observer of its scheduler, the others are told what they count."""
+
+    def __init__(self) -> None:
+        self.attempts: Attempts = Attempts()
+        self.events: EventTimes = EventTimes()
+        self.requests: RequestCounts = RequestCounts()
+        self.health: HealthResults = HealthResults()
+
+    def attach(self, engine: PodEngine) -> tuple[Series, ...]:
+        """Begin to count what happens in an engine that has not begun; return all series of `/metrics`."""
+        self.events.attach(engine, self.attempts.gated)
+        return (
+            *self.attempts.series,
+            *self.events.series,
+            *engine_readings(engine),
+            *self.requests.series,
+            build_info(),
+        )

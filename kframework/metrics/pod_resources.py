@@ -1,0 +1,74 @@
+"""What every pod asks for, as `/metrics/resources` shows it: a series for each pod and resource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kframework.metrics import families
+from kframework.metrics.families import Family
+from kframework.metrics.series import Series, label_pairs
+from kframework.objects import PodSpec
+from kframework.objects.requests import fit_requests, limits
+from kframework.pod_engine import PodEngine
+from kframework.state.pods import PodInfo
+
+__all__ = ["pod_resources"]
+
+_UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
+
+
+def pod_resources(engine: PodEngine) -> tuple[Series, ...]:
+    """Return the series of what the pods that an engine knows request, and what limits them."""
+    return (
+        _PodResources(families.POD_RESOURCE_REQUEST, engine, fit_requests),
+        _PodResources(families.POD_RESOURCE_LIMIT, engine, limits),
+    )
+
+
+class _PodResources:
+    """One of the two families; nothing of it is kept, but what a template's pods have in common."""
+
+    def __init__(self, family: Family, engine: PodEngine, amounts: Callable[[PodSpec], dict[str, int]]) -> None:
+        self.family: Family = family
+        self._engine = engine
+        self._amounts = amounts
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of one pod after the other; the engine may go on meanwhile."""
+        cluster, pending = self._engine.cluster, self._engine.handlers.pending
+        for pod in [*cluster.pods.values(), *(pod for uid, pod in pending.items() if uid not in cluster.pods)]:
+            endings = pod.template.once(self.family.name, self._endings)
+            if endings:
+                # Until the API says where an assumed pod is, it is nowhere.
+                node_name = "" if pod.uid in cluster.assumed else pod.node_name
+                beginning = f"{self.family.name}{{{_pairs(pod, node_name)},"
+                yield "".join([beginning + ending for ending in endings])
+
+    def _endings(self, spec: PodSpec) -> tuple[str, ...]:
+        """Write what the pods of a template have in common: everything behind their names."""
+        priority = "" if spec.priority is None else str(spec.priority)
+        common = label_pairs(("scheduler", "priority"), (spec.scheduler_name or "default-scheduler", priority))
+        return tuple(
+            f"{common},{label_pairs(('resource', 'unit'), (name, _unit(name)))}}} {_amount(name, amount)}\n"
+            for name, amount in sorted(self._amounts(spec).items())
+            if amount
+        )
+
+    def reset(self) -> None:
+        """Do nothing: there is nothing to forget."""
+
+
+def _pairs(pod: PodInfo, node_name: str) -> str:
+    return label_pairs(("namespace", "pod", "node"), (pod.namespace, pod.name, node_name))
+
+
+def _unit(resource: str) -> str:
+    if resource.startswith("hugepages-"):
+        return "bytes"
+    if resource.startswith("attachable-volumes-"):
+        return "integer"
+    return _UNITS.get(resource, "")
+
+
+def _amount(resource: str, amount: int) -> float | int:
+    return amount / 1000 if resource == "cpu" else amount
