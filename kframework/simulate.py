@@ -118,14 +118,16 @@ def simulate(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_end: Callable[[Scheduler], None] = lambda scheduler: None,
     engine: MakeEngine = PodEngine.of,
+    timed_share: float = 0.0,
 ) -> Simulation:
     """Schedule the pods among these objects until nothing moves any more, or for `duration` virtual seconds.
 
-    `on_end` may look at the scheduler as it stands in the end, `engine` make an engine that is recorded. Deterministic:
-    the same objects, configuration and plugins give the same decisions in every process.
+    `on_end` may look at the scheduler as it stands in the end, `engine` make an engine that is recorded. Plugins are
+    timed in `timed_share` of the attempts. Deterministic: the same objects, configuration and plugins give the same
+    decisions in every process.
     """
     configuration = configuration or default_configuration()
-    run = _Run(list(objects), configuration, duration, registry, observers, on_progress, on_end, engine)
+    run = _Run(list(objects), configuration, duration, registry, observers, on_progress, on_end, engine, timed_share)
     return run_virtual(run.main)
 
 
@@ -142,6 +144,7 @@ class _Run:
         on_progress: Callable[[Progress], None],
         on_end: Callable[[Scheduler], None],
         engine: MakeEngine,
+        timed_share: float,
     ) -> None:
         self._objects = objects
         self._configuration = configuration
@@ -151,6 +154,7 @@ class _Run:
         pods = sum(isinstance(obj, Pod) and not obj.spec.node_name for obj in objects)
         self._records = _Records(on_progress, pods)
         self._on_end = on_end
+        self._timed_share = timed_share
         self._engine = engine
         self._moved_at = 0.0
         self._retrying: tuple[str, ...] = ()
@@ -170,6 +174,7 @@ class _Run:
             slice=0.0,
             extender=lambda settings: SimulatedExtender(settings, self._cluster),
             engine=self._engine,
+            timed_share=self._timed_share,
         )
         began = self._moved_at = self._clock.now()
         self._over = asyncio.Event()

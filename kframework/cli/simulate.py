@@ -18,6 +18,7 @@ from kframework.cli.printing import NONE, print_json, print_names, print_table, 
 if TYPE_CHECKING:
     from kframework.config import Configuration
     from kframework.decision import Decision
+    from kframework.report import Reporter
     from kframework.scheduler import Observer
     from kframework.simulate import Outcome, Progress, Simulation
     from kframework.tracing import Tracing
@@ -29,6 +30,9 @@ _CONSOLE = "-"
 
 #: So many names are listed in a line; the others are counted.
 _LISTED = 5
+
+#: Plugins are timed in about so many attempts for a report.
+_TIMED = 5_000
 
 _HEADERS = ("NAMESPACE", "POD", "NODE", "STATUS", "ATTEMPTS", "MESSAGE")
 _WIDE_HEADERS = (*_HEADERS[:-1], "SCORE", "FEASIBLE", "EVALUATED", "PROFILE", "REJECTED BY", "MESSAGE")
@@ -52,6 +56,9 @@ def command(
     ] = None,
     trace: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write OpenTelemetry spans here, one a line; - for stderr.")
+    ] = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write an HTML page here that shows what came of it, and why.")
     ] = None,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
@@ -79,6 +86,9 @@ def command(
         observers: list[Observer] = [] if tracing is None else [tracing]
         if verbosity:
             observers.append(Journal())
+        reporter = _reporter(report, filenames, closing)
+        if reporter is not None:
+            observers.append(reporter.history)
         on_progress = closing.enter_context(_progress(alone=trace != _CONSOLE and not verbosity))
         simulation = simulate(
             objects,
@@ -86,6 +96,8 @@ def command(
             duration=duration,
             observers=observers,
             on_progress=on_progress,
+            on_end=reporter.write if reporter is not None else lambda scheduler: None,
+            timed_share=min(1.0, _TIMED / max(len(objects), 1)) if reporter is not None else 0.0,
         )
     _say_notices(simulation, configuration)
     _print(simulation, output)
@@ -122,6 +134,16 @@ def _tracing(trace: str | None, configuration: Configuration, closing: ExitStack
     if tracing is not None:
         closing.callback(tracing.close)
     return tracing
+
+
+def _reporter(report: str | None, filenames: Sequence[str], closing: ExitStack) -> Reporter | None:
+    """Open the file of the report at once, so that a simulation is not in vain that could not be written down."""
+    if report is None:
+        return None
+    from kframework.report import Reporter
+
+    page = closing.enter_context(open(report, "w", encoding="utf-8"))
+    return Reporter(page, title=f"Simulation of {', '.join(filenames)}")
 
 
 # -- while it runs -------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ function listenToDetail() {
 async function showNode(name) {
   const { labels, taints, total, pods } = await source.ask("node", { name });
   const place = nodes === null ? -1 : nodes.names.indexOf(name);
-  const fills = place < 0 ? [] : nodes.fills.map((fill) => fillOf(fill, place));
+  const fills = place < 0 ? [] : nodes.fills.filter(({ allocatable, requested }) => allocatable[place] || requested[place]).map((fill) => fillOf(fill, place));
   const resources = [...new Set(pods.flatMap(({ requests }) => requests.map(([what]) => what)))];
   fillDetail(
     name,

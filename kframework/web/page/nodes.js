@@ -84,8 +84,8 @@ function showBars(picture) {
     picture.replaceChildren(h("table", { class: "bars" }, h("thead"), h("tbody")));
   }
   const [head, body] = picture.firstChild.children;
-  const titles = ["Node", ...nodes.fills.map((fill) => fill.resource)];
-  head.replaceChildren(h("tr", {}, titles.map((title) => h("th", { scope: "col", "data-chosen": title === resource }, title))));
+  const titles = nodes.fills.map((fill) => h("th", { scope: "col", "data-chosen": fill.resource === resource }, fill.resource));
+  head.replaceChildren(h("tr", {}, h("th", { scope: "col" }, "Node"), titles));
   const places = inOrder().map(({ place }) => place);
   keyed(body, places, (place) => nodes.names[place], barsRow, fillBarsRow);
 }
@@ -96,12 +96,14 @@ function barsRow(place) {
 
 function fillBarsRow(row, place) {
   write(row.firstChild.lastChild, marks(place).join(" · "));
+  while (row.children.length > nodes.fills.length + 1) row.lastChild.remove();
   while (row.children.length <= nodes.fills.length) row.append(h("td", {}, bar(0, 0), h("span", { class: "quiet" })));
   nodes.fills.forEach((fill, index) => {
     const cell = row.children[index + 1];
     const [offered, requested] = [fill.allocatable[place], fill.requested[place]];
     const [fullness, said] = cell.children;
     fillBar(fullness, offered, requested);
+    set(cell, "data-chosen", fill.resource === resource);
     write(said, offered || requested ? `${amount(fill.resource, requested)} / ${amount(fill.resource, offered)}` : "–");
   });
 }

@@ -9,9 +9,9 @@ async function showPod(name) {
     notes.map((note) => h("p", { class: "note" }, note)),
     helpful(help),
     waiting && waitsFor(waiting, explained.at),
+    best(assessment, explained.node),
     against(assessment),
     preemption && preemptionSaid(preemption),
-    best(assessment, explained.node),
     then && lastAttempt(explained),
   );
 }
@@ -155,23 +155,25 @@ function ranked({ node, place, total, scores }, most, own) {
 
 function comparison(top, decider) {
   const shown = top.slice(0, 2);
-  const row = (score, index) =>
+  const row = ({ plugin, weight }, index) =>
     h(
       "tr",
-      { "data-decides": score.plugin === decider },
-      h("th", { scope: "row" }, s("svg", { class: "swatch", viewBox: "0 0 1 1", "aria-hidden": "true" }, s("rect", { class: `c${index % 10}`, width: 1, height: 1 })), score.plugin),
-      h("td", { class: "number" }, `× ${score.weight}`),
-      shown.map(({ scores }) => {
-        const { raw, normalized, weighted } = scores[index];
-        return h("td", { class: "number", title: `raw ${number(raw)}, normalised ${normalized}` }, number(weighted), h("span", { class: "quiet" }, ` ${number(raw)} → ${normalized}`));
-      }),
+      { "data-decides": plugin === decider },
+      h("th", { scope: "row" }, s("svg", { class: "swatch", viewBox: "0 0 1 1", "aria-hidden": "true" }, s("rect", { class: `c${index % 10}`, width: 1, height: 1 })), plugin),
+      h("td", { class: "number" }, `× ${weight}`),
+      shown.map(({ scores }) => scoreCell(scores.find((score) => score.plugin === plugin))),
     );
   const names = shown.map(({ node }) => h("th", { scope: "col", class: "number" }, node));
   return h(
     "div",
-    { class: "scroll wide", role: "region", "aria-label": "Scores", tabindex: "0" },
+    { class: "scroll wide", role: "region", "aria-label": "Weighted scores, beside them raw and normalised", tabindex: "0" },
     h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Plugin"), h("th", { scope: "col", class: "number" }, "Weight"), names)), h("tbody", {}, top[0].scores.map(row))),
   );
+}
+
+function scoreCell({ raw, normalized, weighted }) {
+  const title = `raw ${number(raw)}, normalised ${normalized}, weighted ${number(weighted)}`;
+  return h("td", { class: "number", title }, number(weighted), h("span", { class: "quiet" }, ` ${number(raw)} → ${normalized}`));
 }
 
 // -- what was decided ----------------------------------------------------------------------------------------------
@@ -179,7 +181,7 @@ function comparison(top, decider) {
 function lastAttempt({ then, binding }) {
   const outcome = [RESULTS[then.result].toLowerCase(), then.node ? ` on ${then.node}` : "", then.victims.length ? `, preempting ${then.victims.join(", ")}` : ""].join("");
   const steps = then.timings.map(([point, spent]) => `${point} ${took(spent)}`).join(" · ");
-  const bound = binding && (binding.code === 0 ? `bound after ${span(binding.ended_at - binding.started_at)}` : `not bound: ${binding.message}`);
+  const bound = binding && (binding.code === 0 ? `bound after ${took(Math.round((binding.ended_at - binding.started_at) * 1e9))}` : `not bound: ${binding.message}`);
   const facts = [
     ["At", `${moment(then.popped_at)}: ${outcome}`],
     ["Attempt", `number ${number(then.tries)} of this pod, ${number(then.attempt)} of all`],
