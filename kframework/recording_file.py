@@ -13,7 +13,7 @@ import logging
 import os
 import zlib
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from threading import Event, Thread
 from typing import NamedTuple
@@ -40,7 +40,19 @@ class Kept(NamedTuple):
     """The lines of a chapter that are kept: those of these keys in this order, or all of them as they came."""
 
     chapter: str
-    order: tuple[Hashable, ...] | None = None
+    order: tuple[str, ...] | None = None
+
+
+class _Entry:
+    """A line that is kept under its chapter and key, or ends what is."""
+
+    __slots__ = ("chapter", "kept", "key", "line")
+
+    def __init__(self, line: bytes, chapter: str, key: str, *, kept: bool) -> None:
+        self.line = line
+        self.chapter = chapter
+        self.key = key
+        self.kept = kept
 
 
 class RecordingFile:
@@ -55,9 +67,9 @@ class RecordingFile:
         self._limit = limit // PARTS
         self.failed: bool = False
         self._over = self._turning = False
-        self._waiting: deque[_Entry] = deque()
+        self._waiting: deque[bytes | _Entry | tuple[bytes | Kept, ...]] = deque()
         self._put = self._taken = 0
-        self._lasting: dict[str, dict[Hashable, bytes]] = {}
+        self._lasting: dict[str, dict[str, bytes]] = {}
         self._wake = Event()
         self._closing = False
         self._rotates = file.is_file() or not file.exists()
@@ -74,20 +86,20 @@ class RecordingFile:
 
     def write(self, line: bytes) -> None:
         """Write a line that says what happens."""
-        self._enter((line, "", None, False))
+        self._enter(line, len(line))
 
-    def keep(self, line: bytes, chapter: str, key: Hashable) -> None:
+    def keep(self, line: bytes, chapter: str, key: str) -> None:
         """Write a line that later parts begin with, in place of the one with the same key in this chapter."""
-        self._enter((line, chapter, key, True))
+        self._enter(_Entry(line, chapter, key, kept=True), len(line))
 
-    def drop(self, line: bytes, chapter: str, key: Hashable) -> None:
+    def drop(self, line: bytes, chapter: str, key: str) -> None:
         """Write a line, and let later parts begin without the one of this key."""
-        self._enter((line, chapter, key, False))
+        self._enter(_Entry(line, chapter, key, kept=False), len(line))
 
     def begin(self, opening: Iterable[bytes | Kept]) -> None:
         """Go on in a new part, which opens with these lines and with what was kept."""
         self._turning = True
-        self._enter((tuple(opening), "", None, False))
+        self._enter(tuple(opening), 0)
 
     def close(self) -> None:
         """Write what waits, and finish the file; a disk that does not answer is not waited for."""
@@ -97,11 +109,11 @@ class RecordingFile:
         if self._thread.is_alive():
             self._give_up("the disk does not answer")
 
-    def _enter(self, entry: _Entry) -> None:
+    def _enter(self, entry: bytes | _Entry | tuple[bytes | Kept, ...], size: int) -> None:
         if self.failed:
             return
         self._waiting.append(entry)
-        self._put += len(entry[0])
+        self._put += size
         behind = self._put - self._taken
         if behind > BACKLOG:
             self._give_up("the disk is too slow")
@@ -133,19 +145,29 @@ class RecordingFile:
         """Write all that has come by now."""
         lines: list[bytes] = []
         while self._waiting:
-            what, chapter, key, keep = self._waiting.popleft()
-            self._taken += len(what)
-            if isinstance(what, tuple):
-                self._packed.writelines(lines)
-                lines.clear()
-                self._turn_over(what)
-                continue
-            lines.append(what)
-            if keep:
-                self._lasting.setdefault(chapter, {})[key] = what
-            elif chapter:
-                self._lasting.get(chapter, {}).pop(key, None)
-        self._packed.write(b"".join(lines))
+            entry = self._waiting.popleft()
+            if isinstance(entry, bytes):
+                lines.append(entry)
+            elif isinstance(entry, _Entry):
+                lines.append(entry.line)
+                self._remember(entry)
+            else:
+                self._write(lines)
+                lines = []
+                self._turn_over(entry)
+        self._write(lines)
+
+    def _write(self, lines: list[bytes]) -> None:
+        data = b"".join(lines)
+        self._packed.write(data)
+        self._taken += len(data)
+
+    def _remember(self, entry: _Entry) -> None:
+        lines = self._lasting.setdefault(entry.chapter, {})
+        if entry.kept:
+            lines[entry.key] = entry.line
+        else:
+            lines.pop(entry.key, None)
 
     def _turn_over(self, opening: Iterable[bytes | Kept]) -> None:
         """Begin a new part."""
@@ -195,7 +217,3 @@ class RecordingFile:
 
     def __repr__(self) -> str:
         return f"<RecordingFile {self._file}{': given up' if self.failed else ''}>"
-
-
-#: A line, its chapter and key, and whether it is to be kept; or what a new part opens with.
-_Entry = tuple[bytes | tuple[bytes | Kept, ...], str, Hashable, bool]
