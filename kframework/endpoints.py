@@ -19,7 +19,7 @@ from kframework.errors import ConfigError
 if TYPE_CHECKING:
     from aiohttp import web
 
-__all__ = ["Check", "Listener", "configz_route", "health_routes", "scheduler_routes", "serve"]
+__all__ = ["Check", "Checked", "Listener", "configz_route", "health_routes", "scheduler_routes", "serve"]
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +40,10 @@ class Check(NamedTuple):
     problem: Callable[[], str | None]
 
 
+#: Told of each check that was asked for: the endpoint, the check's name, and what is wrong, None if nothing.
+Checked = Callable[[str, str, str | None], None]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Listener:
     """Where to listen, and the certificate to show.
@@ -56,21 +60,26 @@ class Listener:
 PING = Check("ping", lambda: None)
 
 
+def nobody(endpoint: str, check: str, problem: str | None) -> None:
+    """Take no notice of a check."""
+
+
 def scheduler_routes(
     configuration: Configuration,
     *,
     synced: Callable[[], bool],
     stopping: Callable[[], bool],
     election: Callable[[], str | None] | None,
+    checked: Checked = nobody,
 ) -> list[web.RouteDef]:
     """Return the routes that every scheduler has; `election` is what is wrong with its lease, None without one."""
     elections = [Check("leaderElection", election)] if election is not None else []
     shutdown = Check("shutdown", lambda: "process is shutting down" if stopping() else None)
     handlers = Check("sched-handler-sync", lambda: None if synced() else "handlers are not fully synchronized")
     return [
-        *health_routes("healthz", elections or [PING]),
-        *health_routes("livez", [PING]),
-        *health_routes("readyz", [*elections, shutdown, handlers]),
+        *health_routes("healthz", elections or [PING], checked),
+        *health_routes("livez", [PING], checked),
+        *health_routes("readyz", [*elections, shutdown, handlers], checked),
         configz_route(configuration),
     ]
 
@@ -78,12 +87,15 @@ def scheduler_routes(
 # -- health ------------------------------------------------------------------------------------------------------------
 
 
-def health_routes(name: str, checks: Sequence[Check]) -> list[web.RouteDef]:
-    """Return the route of all checks, `/<name>`, and that of each, `/<name>/<check>`."""
+def health_routes(name: str, checks: Sequence[Check], checked: Checked = nobody) -> list[web.RouteDef]:
+    """Return the route of all checks, `/<name>`, and that of each, `/<name>/<check>`.
+
+    `checked` is told of those that are asked for together, as kube-scheduler counts them.
+    """
     from aiohttp import web
 
     async def answer_all(request: web.Request) -> web.Response:
-        return _all_checks(name, checks, request.query.getall("exclude", []), "verbose" in request.query)
+        return _all_checks(name, checks, request.query.getall("exclude", []), "verbose" in request.query, checked)
 
     def answer_of(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
@@ -94,14 +106,19 @@ def health_routes(name: str, checks: Sequence[Check]) -> list[web.RouteDef]:
     return [web.get(f"/{name}", answer_all), *(web.get(f"/{name}/{check.name}", answer_of(check)) for check in checks)]
 
 
-def _all_checks(name: str, checks: Sequence[Check], excluded: Iterable[str], verbose: bool) -> web.Response:
+def _all_checks(
+    name: str, checks: Sequence[Check], excluded: Iterable[str], verbose: bool, checked: Checked
+) -> web.Response:
     """Answer whether all checks pass that are not excluded; what is wrong is told to the log alone."""
     unknown, lines, problems = set(excluded), list[str](), list[str]()
     for check in checks:
         if check.name in excluded:
             unknown.discard(check.name)
             lines.append(f"[+]{check.name} excluded: ok")
-        elif (problem := check.problem()) is not None:
+            continue
+        problem = check.problem()
+        checked(name, check.name, problem)
+        if problem is not None:
             lines.append(f"[-]{check.name} failed: reason withheld")
             problems.append(f"{check.name}: {problem}")
         else:

@@ -31,9 +31,9 @@ class MeteredTransport:
             response = await self._transport.send(request)
             status = response.status
         finally:
-            self._counts.ended(request.method, self._host, status)
-            self._counts.took(request.method, self._host, perf_counter_ns() - began)
-        self._counts.carried(request.method, self._host, sent=len(request.body), received=len(response.body))
+            self._counts.ended(self._host, request.method, status)
+            self._counts.took(self._host, request.method, perf_counter_ns() - began)
+        self._counts.carried(self._host, request.method, sent=len(request.body), received=len(response.body))
         return response
 
     @asynccontextmanager
@@ -43,9 +43,9 @@ class MeteredTransport:
             try:
                 stream = await open_stream.enter_async_context(self._transport.stream(request))
             except ClusterError:
-                self._counts.ended(request.method, self._host, 0)
+                self._counts.ended(self._host, request.method, 0)
                 raise
-            self._counts.ended(request.method, self._host, stream.status)
+            self._counts.ended(self._host, request.method, stream.status)
             yield stream
 
     async def close(self) -> None:

@@ -16,7 +16,7 @@ import anyio
 from kframework.clock import Clock
 from kframework.cluster import Cluster
 from kframework.config import Configuration
-from kframework.endpoints import Listener, scheduler_routes, serve
+from kframework.endpoints import Checked, Listener, nobody, scheduler_routes, serve
 from kframework.errors import KFrameworkError
 from kframework.gate import Gate
 from kframework.leader_thread import LeaderThread
@@ -68,6 +68,7 @@ class Process:
         gate: Gate | None = None,
         engine: MakeEngine = PodEngine.of,
         routes: Routes = lambda scheduler: (),
+        checked: Checked = nobody,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.configuration = configuration
@@ -81,6 +82,7 @@ class Process:
         self._gate = gate or Gate()
         self._engine = engine
         self._routes = routes
+        self._checked = checked
         self._tell = tell
         self._begin = asyncio.Event()
         self._stopping = self._synced = False
@@ -136,6 +138,7 @@ class Process:
             synced=lambda: self.scheduler.engine.synced,
             stopping=lambda: self._stopping,
             election=leader.problem if leader is not None else None,
+            checked=self._checked,
         )
         url = await stack.enter_async_context(serve([*routes, *self._routes(self.scheduler)], self._listener))
         self._tell(f"health checks at {url}/livez and {url}/readyz")

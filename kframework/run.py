@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import structs
 
@@ -19,19 +20,23 @@ from kframework.cluster import Cluster
 from kframework.cluster.dry_run import DryRunCluster
 from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.transport import Transport
 from kframework.config import Configuration
 from kframework.config.models import PluginEntry, PluginSet
-from kframework.endpoints import Listener
+from kframework.endpoints import Checked, Listener, nobody
 from kframework.flow_control import FlowControl
 from kframework.gate import Gate, GatedTransport
 from kframework.lease import new_identity
+from kframework.metered_transport import MeteredTransport
+from kframework.metrics import RequestCounts
 from kframework.objects import Event
 from kframework.objects.manifest import Manifest
 from kframework.pod_engine import PodEngine
 from kframework.process import Connect, Process, Routes
 from kframework.scheduler import MakeEngine, Observer
 from kframework.seeds import Seeds
+
+if TYPE_CHECKING:
+    from kframework.cluster.kube_transport import KubeTransport
 
 __all__ = ["EmbeddedServer", "RealServer", "Server", "dry", "process", "without_binding"]
 
@@ -54,20 +59,32 @@ class Server(Protocol):
 
 
 class RealServer:
-    """A real API server; each of its clients has connections of its own."""
+    """A real API server; each of its clients has connections of its own.
 
-    def __init__(self, connection: Connection, configuration: Configuration, clock: Clock) -> None:
+    `requests` counts what the scheduler's client sends.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        configuration: Configuration,
+        clock: Clock,
+        requests: RequestCounts | None = None,
+    ) -> None:
         self._connection = connection
         self._client = configuration.settings.client_connection
         self._clock = clock
+        self._requests = requests or RequestCounts()
         self.gate: Gate = Gate()
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
         """Open the scheduler's client, which asks no faster than `clientConnection` says."""
         async with self._transport("scheduler") as transport:
-            gated = GatedTransport(transport, self.gate)
-            yield KubeCluster(FlowControl(gated, self._client, self._clock), self._clock, random=_chance())
+            metered = MeteredTransport(transport, self._requests, transport.address)
+            gated = GatedTransport(metered, self.gate)
+            waited = partial(self._requests.waited, transport.address)
+            yield KubeCluster(FlowControl(gated, self._client, self._clock, waited), self._clock, random=_chance())
 
     @asynccontextmanager
     async def elect(self) -> AsyncIterator[Cluster]:
@@ -76,7 +93,7 @@ class RealServer:
             yield KubeCluster(transport, self._clock, random=_chance())
 
     @asynccontextmanager
-    async def _transport(self, user: str) -> AsyncIterator[Transport]:
+    async def _transport(self, user: str) -> AsyncIterator[KubeTransport]:
         agent = self._connection.user_agent or f"kframework/{__version__}"
         transport = await connect(structs.replace(self._connection, user_agent=f"{agent}/{user}"))
         try:
@@ -125,6 +142,7 @@ def process(
     observers: Iterable[Observer] = (),
     engine: MakeEngine = PodEngine.of,
     routes: Routes = lambda scheduler: (),
+    checked: Checked = nobody,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Process:
     """Make the process that schedules on a server; with `report` it writes nothing, and reports the Events instead."""
@@ -142,6 +160,7 @@ def process(
         observers=observers,
         engine=engine,
         routes=routes,
+        checked=checked,
         tell=tell,
     )
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Protocol
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 from yarl import URL
@@ -75,6 +75,11 @@ class KubeTransport:
         self._session = self._open_session()
         self._renewal: asyncio.Task[None] | None = None
         self._login = 0
+
+    @property
+    def address(self) -> str:
+        """The server's name or number, and its port."""
+        return urlsplit(self._host).netloc
 
     async def send(self, request: Request) -> Response:
         """Send a request and return the whole answer, whatever its status."""

@@ -23,20 +23,20 @@ class RequestCounts:
         #: All that is counted here.
         self.series: tuple[Series, ...] = (self._ends, self._times, self._waits, self._sent, self._received)
 
-    def ended(self, method: str, host: str, status: int) -> None:
+    def ended(self, host: str, method: str, status: int) -> None:
         """Count a request: its answer has begun, or will not come (status 0)."""
         self._ends[status, method, host] += 1
 
-    def took(self, method: str, host: str, nanoseconds: int) -> None:
+    def took(self, host: str, method: str, nanoseconds: int) -> None:
         """Measure a request, answered or not."""
         self._times[method, host].observe(nanoseconds)
 
-    def carried(self, method: str, host: str, *, sent: int, received: int) -> None:
+    def carried(self, host: str, method: str, *, sent: int, received: int) -> None:
         """Measure the bodies of a request and of its whole answer, in bytes."""
         self._sent[method, host].observe(sent)
         self._received[method, host].observe(received)
 
-    def waited(self, method: str, host: str, seconds: float) -> None:
+    def waited(self, host: str, method: str, seconds: float) -> None:
         """Measure how long a request waited for its turn."""
         self._waits[method, host].observe(round(seconds * NANOSECONDS))
 

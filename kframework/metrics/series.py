@@ -211,6 +211,7 @@ def _single(family: Family, values: Mapping[L, int]) -> Iterator[str]:
 
 
 def label_pairs(names: Iterable[str], values: Iterable[str]) -> str:
+    """Write labels as they stand between a series' braces."""
     return ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True))
 
 
