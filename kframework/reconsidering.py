@@ -42,7 +42,7 @@ class Disagreement(msgspec.Struct, frozen=True):
     """
 
     kind: str
-    recorded: Decision
+    recorded: Decision | None
     now: Decision | None
 
 

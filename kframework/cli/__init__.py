@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from kframework.cli import config, conformance, explain, fake_api, plugins, rbac, run, simulate
+from kframework.cli import config, conformance, explain, fake_api, plugins, rbac, replay, run, simulate
 from kframework.cli.go_flags import GoFlagsCommand
 from kframework.cli.logs import logging_to_stderr, say
 from kframework.cli.options import HELP_OPTIONS, help_alone
@@ -39,6 +39,7 @@ app.command("simulate")(simulate.command)
 app.command("run", cls=GoFlagsCommand)(run.command)
 app.command("fake-api")(fake_api.command)
 app.command("explain")(explain.command)
+app.command("replay")(replay.command)
 app.command("rbac")(rbac.command)
 app.command("conformance")(conformance.command)
 app.add_typer(plugins.app, name="plugins")

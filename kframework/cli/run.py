@@ -16,6 +16,7 @@ from kframework.cli.config import warn
 from kframework.cli.fake_api import say_where
 from kframework.cli.logs import say, sparing
 from kframework.cli.options import Logging, Objects, Port, Verbosity, WriteKubeconfig, span
+from kframework.cli.recording import Record, RecordLimit, recording
 from kframework.verbosity import NOTICE
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ def command(
     ] = False,
     port: Port = 0,
     write_kubeconfig: WriteKubeconfig = None,
+    record: Record = None,
+    record_limit: RecordLimit = None,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
@@ -146,14 +149,19 @@ def command(
         else _real(configuration, clock, kubeconfig, kube_context, master)
     )
     listener = _listener(bind_address, secure_port, tls_cert_file, tls_private_key_file)
-    with sparing(verbosity), _tracing(configuration) as observers:
+    with (
+        sparing(verbosity),
+        _tracing(configuration) as observers,
+        recording(record, record_limit) as recorded,
+    ):
         running = process(
             configuration,
             server,
             clock,
             listener=listener,
             report=_reporter() if dry_run else None,
-            observers=[*observers, Journal()],
+            observers=[*observers, Journal(), *recorded.observers],
+            engine=recorded.engine,
             tell=lambda line: _log.log(NOTICE, line),
         )
         asyncio.run(running.run())

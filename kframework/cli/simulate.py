@@ -14,6 +14,7 @@ from kframework.cli.config import warn
 from kframework.cli.logs import say
 from kframework.cli.options import Filenames, Logging, Output, OutputOption, Verbosity, span
 from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml
+from kframework.cli.recording import Record, RecordLimit, recording
 
 if TYPE_CHECKING:
     from kframework.config import Configuration
@@ -60,6 +61,8 @@ def command(
     report: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write an HTML page here that shows what came of it, and why.")
     ] = None,
+    record: Record = None,
+    record_limit: RecordLimit = None,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
@@ -89,12 +92,14 @@ def command(
         reporter = _reporter(report, filenames, closing)
         if reporter is not None:
             observers.append(reporter.history)
+        recorded = closing.enter_context(recording(record, record_limit))
         on_progress = closing.enter_context(_progress(alone=trace != _CONSOLE and not verbosity))
         simulation = simulate(
             objects,
             configuration,
             duration=duration,
-            observers=observers,
+            observers=[*observers, *recorded.observers],
+            engine=recorded.engine,
             on_progress=on_progress,
             on_end=reporter.write if reporter is not None else lambda scheduler: None,
             timed_share=min(1.0, _TIMED / max(len(objects), 1)) if reporter is not None else 0.0,

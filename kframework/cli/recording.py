@@ -1,0 +1,69 @@
+"""The options of the commands that can record what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+if TYPE_CHECKING:
+    from kframework.decision import Observer
+    from kframework.scheduler import MakeEngine
+
+__all__ = ["Record", "RecordLimit", "Recording", "recording", "size"]
+
+
+def size(text: str) -> int:
+    """Read a number of bytes from an option: 64Mi, 1G."""
+    from kframework.quantity import QuantityError, value
+
+    try:
+        found = value(text)
+    except QuantityError as error:
+        raise typer.BadParameter(str(error)) from error
+    if found <= 0:
+        raise typer.BadParameter("must be greater than zero")
+    return found
+
+
+Record = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Record all that happens here, for kframework replay and explain --recording."),
+]
+
+RecordLimit = Annotated[
+    int | None,
+    typer.Option(
+        metavar="SIZE", parser=size, help="How much FILE, FILE.1, FILE.2 and FILE.3 take together; 256Mi if not given."
+    ),
+]
+
+
+class Recording(NamedTuple):
+    """What a scheduler takes so that it is recorded: its engine is made by this, and these observe it."""
+
+    engine: MakeEngine
+    observers: list[Observer]
+
+
+@contextmanager
+def recording(file: str | None, limit: int | None) -> Iterator[Recording]:
+    """Record into a file while inside, if one is given."""
+    from pathlib import Path
+
+    from kframework.pod_engine import PodEngine
+    from kframework.recording import Recorder
+    from kframework.recording_file import LIMIT
+
+    if file is None:
+        if limit is not None:
+            raise typer.BadParameter("goes with --record only", param_hint="'--record-limit'")
+        yield Recording(PodEngine.of, [])
+        return
+    recorder = Recorder(Path(file), limit=limit or LIMIT)
+    try:
+        yield Recording(recorder.engine, [recorder])
+    finally:
+        recorder.close()

@@ -1,0 +1,231 @@
+"""`kframework replay`: decide again what was recorded, by the same configuration or by another one."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kframework.cli.config import warn
+from kframework.cli.logs import say
+from kframework.cli.options import Logging, Verbosity
+from kframework.cli.printing import NONE, print_json, print_table
+
+if TYPE_CHECKING:
+    from kframework.decision import Decision
+    from kframework.reconsidering import Disagreement, Reconsidered
+    from kframework.recorded import Recorded
+
+__all__ = ["command"]
+
+_HEADERS = ("ATTEMPT", "POD", "RECORDED", "NOW", "DIFFERENCE", "MESSAGE")
+_WIDE_HEADERS = (
+    "ATTEMPT", "TIME", "POD", "PROFILE", "RECORDED", "SCORE", "FEASIBLE", "NOW", "SCORE", "FEASIBLE", "DIFFERENCE",
+    "MESSAGE",
+)  # fmt: skip
+
+#: What of a decision JSON shows.
+_DECIDED = (
+    "result",
+    "node",
+    "score",
+    "ties",
+    "top",
+    "evaluated",
+    "feasible",
+    "reasons",
+    "nominated",
+    "victims",
+    "message",
+)
+
+
+class Form(StrEnum):
+    """The forms of the differences, beside the plain table."""
+
+    WIDE = "wide"
+    JSON = "json"
+
+
+def command(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What run or simulate wrote with --record.")],
+    config: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="KubeSchedulerConfiguration to decide by; the recorded one without it."),
+    ] = None,
+    output: Annotated[
+        Form | None, typer.Option("-o", "--output", help="Print the differences in a wider table, or as JSON.")
+    ] = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write how things stood in the end here, as a page of HTML.")
+    ] = None,
+    verbosity: Verbosity = 0,
+    logging_format: Logging = None,
+) -> None:
+    """Decide again what was recorded.
+
+    By the recorded configuration the same must come of it, or the exit code is 1. By another one every attempt is
+    decided again on the state as it was, and what was recorded is what then happens; the differences are printed.
+    """
+    from kframework.recorded import Recorded
+
+    recorded = Recorded(Path(file))
+    _say_maker(recorded)
+    result = _checked(Path(file)) if config is None and recorded.header.part == 1 else _reconsidered(Path(file), config)
+    _print(result, output)
+    _summarise(result, config)
+    if report is not None:
+        _report(Path(file), report)
+    if config is None and result.disagreements:
+        raise typer.Exit(1)
+
+
+# -- what is done --------------------------------------------------------------------------------------------------
+
+
+def _checked(file: Path) -> Reconsidered:
+    """Let an engine decide everything again by itself, until it decides otherwise."""
+    from kframework.reconsidering import Disagreement, Reconsidered
+    from kframework.replaying import replay
+
+    replayed = replay(file)
+    difference = replayed.difference
+    if difference is None:
+        return Reconsidered(replayed.decisions, (), cut_off=replayed.cut_off)
+    say("error", str(difference))
+    kind = ", ".join(difference.fields) or "no such attempt"
+    found = Disagreement(kind, difference.recorded, difference.replayed)
+    return Reconsidered(replayed.decisions, (found,), cut_off=replayed.cut_off)
+
+
+def _reconsidered(file: Path, config: str | None) -> Reconsidered:
+    from kframework.config import load
+    from kframework.reconsidering import reconsider
+
+    if config is None:
+        return reconsider(file)
+    configuration = load(config)
+    warn(configuration)
+    return reconsider(file, configuration)
+
+
+def _report(file: Path, page: str) -> None:
+    from kframework.history import History
+    from kframework.replaying import Replay
+    from kframework.report import report
+
+    history = History()
+    replay = Replay(file, observers=[history])
+    replay.tell_until(lambda decision: False)
+    text = report(replay.engine, history, title=f"Recording {file}")
+    Path(page).write_text(text, encoding="utf-8")
+
+
+# -- what came of it -----------------------------------------------------------------------------------------------
+
+
+def _say_maker(recorded: Recorded) -> None:
+    from kframework import __version__
+
+    maker, this = recorded.header.made_by, f"kframework {__version__}"
+    if maker != this:
+        say("notice", f"recorded by {maker}, and this is {this}: it may decide otherwise")
+    if recorded.header.part > 1:
+        say("notice", f"part {recorded.header.part} of a recording: it begins with what was known of the time before")
+
+
+def _print(result: Reconsidered, output: Form | None) -> None:
+    found = result.disagreements
+    if output is Form.JSON:
+        print_json(
+            {
+                "attempts": result.attempts,
+                "part": result.part,
+                "cutOff": result.cut_off,
+                "differences": [_item(disagreement) for disagreement in found],
+            }
+        )
+    elif found and output is Form.WIDE:
+        print_table(_WIDE_HEADERS, [_wide_row(disagreement) for disagreement in found])
+    elif found:
+        print_table(_HEADERS, [_row(disagreement) for disagreement in found])
+
+
+def _item(disagreement: Disagreement) -> dict[str, object]:
+    recorded, now = disagreement.recorded, disagreement.now
+    one = recorded or now
+    assert one is not None
+    return {
+        "attempt": one.attempt,
+        "pod": one.pod,
+        "difference": disagreement.kind,
+        "recorded": _decided(recorded),
+        "now": _decided(now),
+    }
+
+
+def _decided(decision: Decision | None) -> dict[str, object] | None:
+    """Return what was decided, without what was measured."""
+    return None if decision is None else {field: getattr(decision, field) for field in _DECIDED}
+
+
+def _row(disagreement: Disagreement) -> tuple[str, ...]:
+    recorded, now = disagreement.recorded, disagreement.now
+    one = recorded or now
+    assert one is not None
+    return str(one.attempt), one.pod, _where(recorded), _where(now), disagreement.kind, _why(disagreement)
+
+
+def _wide_row(disagreement: Disagreement) -> tuple[str, ...]:
+    from kframework.clock import rfc3339
+
+    recorded, now = disagreement.recorded, disagreement.now
+    attempt, pod, before, after, kind, message = _row(disagreement)
+    one = recorded or now
+    assert one is not None
+    time, profile = rfc3339(one.popped_at), one.profile
+    return attempt, time, pod, profile, before, *_numbers(recorded), after, *_numbers(now), kind, message
+
+
+def _numbers(decision: Decision | None) -> tuple[str, str]:
+    """Return score and number of feasible nodes; a score only where there was something to choose from."""
+    if decision is None:
+        return NONE, NONE
+    return str(decision.score) if decision.top else NONE, str(decision.feasible)
+
+
+def _where(decision: Decision | None) -> str:
+    """Name the node, or in brackets the one where room is being made."""
+    if decision is None:
+        return NONE
+    return decision.node or (f"({decision.nominated})" if decision.nominated else NONE)
+
+
+def _why(disagreement: Disagreement) -> str:
+    """Say what stands behind a difference."""
+    recorded, now = disagreement.recorded, disagreement.now
+    if recorded is None or now is None:
+        return ""
+    match disagreement.kind:
+        case "other node":
+            return ", ".join(f"{node} {score}" for node, score in now.top)
+        case "fits now":
+            return recorded.message
+        case "other victims":
+            return f"preempts {', '.join(now.victims)}" if now.victims else now.message
+    return now.message
+
+
+def _summarise(result: Reconsidered, config: str | None) -> None:
+    sys.stdout.flush()  # so that the last line comes last where both streams go to one place
+    if result.cut_off:
+        say("notice", "the recording ends in the middle: its writer was stopped, or is still at work")
+    by = "the recorded configuration" if config is None else config
+    kinds = Counter(disagreement.kind for disagreement in result.disagreements)
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    found = f"{len(result.disagreements)} otherwise ({counts})" if counts else "all alike"
+    sys.stderr.write(f"{result.attempts} attempts decided again by {by}: {found}\n")
