@@ -54,6 +54,8 @@ def _head(explanation: Explanation) -> Iterator[str]:
     fields = {
         "Pod": explanation.pod,
         "Scheduler": explanation.profile,
+        "Requests": ", ".join(f"{resource} {amount}" for resource, amount in explanation.requests.items()),
+        "Priority": str(explanation.priority or ""),
         "Status": _status(explanation),
         "Node": explanation.node or NONE,
         "Nominated": explanation.nominated,
@@ -160,16 +162,20 @@ def _best(now: Assessment, node: str, wide: bool) -> Iterator[str]:
 def _score_table(top: Sequence[NodeScore], node: str, wide: bool) -> Iterator[str]:
     """Set the best nodes side by side; unless it is `wide`, without the plugins that say the same of all of them."""
     shown = [each for number, each in enumerate(top) if wide or number < _TOP or each.node == node]
-    rows, alike = [], []
+    rows: list[tuple[str, ...]] = []
+    alike: list[str] = []
     for scores in zip(*(each.scores for each in shown), strict=True):
         if not wide and len({score.weighted for score in scores}) == 1 and len(shown) > 1:
             alike.append(f"{scores[0].plugin} {scores[0].weighted}")
         else:
             rows.append((scores[0].plugin, str(scores[0].weight), *(_cell(score, wide) for score in scores)))
-    rows.append(("TOTAL", "", *(str(each.total) for each in shown)))
-    yield from table(("PLUGIN", "WEIGHT", *(each.node for each in shown)), rows, None, {})
+    if rows:
+        rows.append(("TOTAL", "", *(str(each.total) for each in shown)))
+        yield from table(("PLUGIN", "WEIGHT", *(each.node for each in shown)), rows, None, {})
+    else:
+        yield f"These are {', '.join(each.node for each in shown)}, for example."
     if alike:
-        yield f"the same for all of these: {', '.join(alike)}"
+        yield f"The same for all of them: {', '.join(alike)}."
 
 
 def _cell(score: Score, wide: bool) -> str:
@@ -191,8 +197,10 @@ def _help(explanation: Explanation, wide: bool) -> Iterator[str]:
 
 
 def _preemption(preemption: Preemption, wide: bool) -> Iterator[str]:
-    if preemption.node:
-        victims = _listed(preemption.victims, len(preemption.victims), None if wide else _VICTIMS)
+    victims = _listed(preemption.victims, len(preemption.victims), None if wide else _VICTIMS)
+    if preemption.under_way:
+        yield f"PREEMPTION is under way: {victims} must go from {preemption.node}, and {_has_not(preemption.victims)}."
+    elif preemption.node:
         broken = preemption.broken_budgets
         budgets = f", breaking {broken} disruption budgets" if broken else ""
         yield f"PREEMPTION would help: on {preemption.node}, if {victims} went{budgets}."
@@ -217,7 +225,8 @@ def _waiting(waiting: Waiting, explanation: Explanation) -> Iterator[str]:
     held = ", ".join(waiting.held_by)
     match explanation.state.value:
         case "active":
-            yield f"WAITS FOR its turn, with {waiting.active - 1} other active pods."
+            others = waiting.active - 1
+            yield f"WAITS FOR its turn{f', with {others} other active pods' if others else ''}."
         case "backoff":
             ends = _moment(waiting.until, explanation.at)
             yield f"WAITS FOR the end of its backoff, {ends}; sooner if nothing else is to be done."
@@ -248,6 +257,10 @@ def _either(actions: Iterable[str]) -> str:
 def _nodes(count: int, word: str = "") -> str:
     number = f"{word} of {count}" if word else str(count)
     return f"{number} node{'' if count == 1 else 's'}"
+
+
+def _has_not(pods: Sequence[str]) -> str:
+    return "has not ended yet" if len(pods) == 1 else "have not ended yet"
 
 
 def _listed(names: Sequence[str], count: int, shown: int | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import TypeVar
 
+from kframework.decision import Decision
 from kframework.explain.assessing import assess
 from kframework.explain.explanation import Assessment, Explanation, Preemption, State
 from kframework.explain.preempting import preempting
@@ -15,6 +16,7 @@ from kframework.inquiry import Inquiry, in_slices
 from kframework.objects import Pod
 from kframework.pod_engine import PodEngine
 from kframework.remedies import Remedy, remedies
+from kframework.remedy_changes import amount_of
 from kframework.state.pods import PodInfo
 
 __all__ = ["explain", "explaining", "finished"]
@@ -91,23 +93,34 @@ class _Account:
         past, queued = history.of(pod.uid), engine.queue.get(pod.uid)
         then = past.decisions[-1] if past.decisions else None
         tries = then.tries if then is not None else 0
+        nominated = engine.cluster.nominator.node_of(pod.uid)
         return Explanation(
             pod=pod.key,
             uid=pod.uid,
             profile=pod.scheduler_name,
+            priority=pod.priority,
+            requests={resource: amount_of(resource, amount) for resource, amount in pod.template.fit},
             at=self._at,
             state=state,
             node=self._node(),
-            nominated=engine.cluster.nominator.node_of(pod.uid),
+            nominated=nominated,
             attempts=queued.attempts if queued is not None else tries,
             then=then,
             binding=history.binding(then) if then is not None else None,
             now=self._now,
-            preemption=self._preemption,
+            preemption=self._under_way(nominated, then) or self._preemption,
             waiting=waiting(engine, pod.uid, state),
             help=found,
             notes=tuple(self._notes(state)),
         )
+
+    def _under_way(self, nominated: str, then: Decision | None) -> Preemption | None:
+        """Tell of the victims of the last attempt that are still there."""
+        node = self._engine.cluster.nodes.named(nominated)
+        if node is None or then is None or not then.victims:
+            return None
+        left = tuple(pod.key for pod in node.pods if pod.key in then.victims)
+        return Preemption(node=nominated, victims=left, under_way=True) if left else None
 
     def _notes(self, state: State) -> Iterator[str]:
         if len(self._engine.extenders):

@@ -116,14 +116,16 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
 class Preemption(msgspec.Struct, frozen=True, kw_only=True):
     """What preemption would come to now: the node and its victims, or `why` not.
 
-    `tried` nodes were looked at, on `candidates` of them it would help. `reasons` counts what would stand against the
-    others even with all less important pods gone.
+    `under_way`: the pod has preempted them already, and they have not left the node yet. `tried` nodes were looked at,
+    on `candidates` of them it would help. `reasons` counts what would stand against the others even with all less
+    important pods gone.
     """
 
     node: str = ""
     victims: tuple[str, ...] = ()
     broken_budgets: int = 0
     why: str = ""
+    under_way: bool = False
     tried: int = 0
     candidates: int = 0
     reasons: Mapping[str, int] = {}
@@ -159,13 +161,16 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """One pod, explained: what was decided last (`then`), what the plugins say `now`, and what would help.
 
-    `at` is when this was found out, in seconds since 1970. `node` is where the pod is or is about to be, `nominated`
-    where room is kept for it. `then` and `binding` are the records of its last attempt, if that is remembered.
+    `at` is when this was found out, in seconds since 1970. `requests` are what the pod asks for, as in a manifest.
+    `node` is where it is or is about to be, `nominated` where room is kept for it. `then` and `binding` are the records
+    of its last attempt, if that is remembered.
     """
 
     pod: str
     uid: str
     profile: str
+    priority: int = 0
+    requests: Mapping[str, str] = {}
     at: float
     state: State
     node: str = ""
