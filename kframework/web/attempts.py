@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
+from msgspec import structs
 
 from kframework.decision import Binding, Decision, Result
 from kframework.history import History
@@ -16,7 +17,10 @@ SHOWN, COUNTED, STRETCHES = 200, 1_000, 60
 
 
 class Attempts(msgspec.Struct, frozen=True):
-    """Decisions, the newest first, and those bindings of theirs that have ended; `last` numbers the newest attempt."""
+    """Decisions, the newest first, and those bindings of theirs that have ended; `last` numbers the newest attempt.
+
+    What each plugin took is left out; the profiles add it up.
+    """
 
     last: int
     decisions: tuple[Decision, ...]
@@ -46,7 +50,11 @@ def attempts(history: History, last: int, *, after: int = 0, shown: int = SHOWN)
     """Show the attempts behind that one, at most the newest of them."""
     decisions = history.since(after, shown)[::-1]
     bindings = (history.binding(decision) for decision in decisions)
-    return Attempts(last, tuple(decisions), tuple(binding for binding in bindings if binding is not None))
+    return Attempts(
+        last,
+        tuple(structs.replace(decision, plugins=()) for decision in decisions),
+        tuple(structs.replace(binding, plugins=()) for binding in bindings if binding is not None),
+    )
 
 
 def timeline(decisions: Sequence[Decision], now: float) -> Timeline:
