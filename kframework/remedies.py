@@ -72,7 +72,7 @@ _ORDER: dict[type[Change], int] = {kind: place for place, kind in enumerate(AnyC
 #: At most so many remedies are found.
 _SHOWN = 5
 #: So many nodes are tried for each pattern of objections to them, and so many in all.
-_EACH, _TRIED = 3, 24
+_EACH, _TRIED = 3, 12
 #: On one node so many plugins' objections are answered, and so many changes made, at most.
 _STEPS, _LONGEST = 8, 32
 #: Nodes may come and go while a remedy is sought; after so many new beginnings it is given up.
@@ -180,7 +180,7 @@ class _Search:
     def _together(self, base: Proposal) -> Generator[None, None, list[Proposal]]:
         """Change the cluster and, where that is not enough, the pod as well."""
         found: list[Proposal] = []
-        for row in self._prospects.easiest(1)[:_EACH]:
+        for row in self._prospects.easiest(2)[:_TRIED]:
             found += yield from self._mended(row, base, (of_cluster, of_pod))
         return found
 
@@ -194,7 +194,9 @@ class _Search:
                     return [changes]
                 # Room comes last: pods that go for other reasons leave some.
                 status = next((each for each in said if each.plugin != "NodeResourcesFit"), said[0])
-                proposals = [each for side in sides for each in side(afresh, afresh.nodes[row], status)]
+                proposals = sorted(
+                    (each for side in sides for each in side(afresh, afresh.nodes[row], status)), key=len
+                )
             yield
             settled = yield from self._settled(name, changes, status, proposals)
             if settled is None:
@@ -231,7 +233,7 @@ class _Search:
         for less in one_less(changes):
             if less and (yield from self._trials.anywhere(less)):
                 return (yield from self._needed(less)) if len(less) < len(changes) else None
-        return changes
+        return tuple(sorted(changes, key=lambda change: (_ORDER[type(change)], change.text)))
 
     def _illustrated(self, changes: Proposal) -> Proposal:
         """Keep the examples of pods to delete only where that would really do."""

@@ -6,7 +6,8 @@ that are not known here, single pods on the node are proposed to be deleted wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kframework.afresh import Afresh
 from kframework.config.args import NodeAffinityArgs
@@ -74,6 +75,10 @@ _GIVEN = frozenset(
 )
 
 
+#: Operators that are content with what others ask for.
+_LAX = frozenset({"Exists", "NotIn"})
+
+
 def of_cluster(afresh: Afresh, node: NodeInfo, status: Status) -> Iterator[Proposal]:
     """List the changes of the cluster that may answer this objection to the pod on a node, the best first."""
     propose = _OF_CLUSTER.get(status.plugin)
@@ -106,40 +111,48 @@ def _remove_taints(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
 
 def _label(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
     """Label the node as the pod's nodeSelector, its node affinity and the one added to it require."""
-    labels: list[Change] = [
-        SetLabel(node.name, key, value)
-        for key, value in afresh.pod.spec.node_selector.items()
-        if node.labels.get(key) != value
-    ]
+    labels: Mapping[str, str] | None = {**node.labels, **afresh.pod.spec.node_selector}
     for selector in _selectors(afresh):
-        met = min(
-            (_meet(node, unmet(term, node.labels, node.name)) for term in _terms(selector)), key=_length, default=None
-        )
-        if met is None:
-            return
-        labels += met
-    if not any(_is_given(change) for change in labels):
-        yield tuple(dict.fromkeys(labels))
+        if labels is not None:
+            labels = _meeting(selector, labels, node)
+    if labels is None or any(labels.get(key) != node.labels.get(key) for key in _GIVEN):
+        return
+    removed = (RemoveLabel(node.name, key) for key in node.labels if key not in labels)
+    added = (SetLabel(node.name, key, value) for key, value in labels.items() if node.labels.get(key) != value)
+    yield (*removed, *added)
 
 
-def _meet(node: NodeInfo, requirements: Iterable[NodeSelectorRequirement]) -> list[Change] | None:
-    """Return the labels that meet requirements; None if there are none."""
-    changes: list[Change] = []
-    for required in requirements:
-        match required.operator:
-            case "In" if required.key != "metadata.name" and required.values:
-                changes.append(SetLabel(node.name, required.key, required.values[0]))
-            case "NotIn" | "DoesNotExist" if required.key != "metadata.name":
-                changes.append(RemoveLabel(node.name, required.key))
-            case "Exists":
-                changes.append(SetLabel(node.name, required.key, "true"))
-            case "Gt":
-                changes.append(SetLabel(node.name, required.key, str(int(required.values[0]) + 1)))
-            case "Lt":
-                changes.append(SetLabel(node.name, required.key, str(int(required.values[0]) - 1)))
-            case _:
-                return None
-    return None if any(map(_is_given, changes)) else changes
+def _meeting(selector: NodeSelector, labels: Mapping[str, str], node: NodeInfo) -> Mapping[str, str] | None:
+    """Return the labels with the fewest changes that make the selector match; None if no labels do."""
+    closest, fewest = None, math.inf
+    for term in _terms(selector):
+        missing = unmet(term, labels, node.name)
+        changed: Mapping[str, str] | None = labels
+        for required in sorted(missing, key=lambda required: required.operator in _LAX):
+            changed = None if changed is None else _with_label(changed, required)
+        if changed is not None and len(missing) < fewest:
+            closest, fewest = changed, len(missing)
+    return closest
+
+
+def _with_label(labels: Mapping[str, str], required: NodeSelectorRequirement) -> Mapping[str, str] | None:
+    """Return the labels with one that meets the requirement; None if that takes another node."""
+    key, values = required.key, required.values
+    match required.operator:
+        case _ if key == "metadata.name":
+            return None
+        case "In" if values:
+            return {**labels, key: values[0]}
+        case "NotIn" | "DoesNotExist":
+            return {name: value for name, value in labels.items() if name != key}
+        case "Exists":
+            return {key: "true", **labels}
+        case "Gt":
+            return {**labels, key: str(int(values[0]) + 1)}
+        case "Lt":
+            return {**labels, key: str(int(values[0]) - 1)}
+        case _:
+            return None
 
 
 def _delete_port_holders(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
@@ -147,13 +160,21 @@ def _delete_port_holders(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
 
 
 def _make_room(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+    """Free what is missing, or delete a pod that holds much of it."""
     missing = _shortages(afresh, node)
     if not all(shortage.possible for shortage in missing):
         return
-    if len(missing) > 1:
-        enough = (other for other in _by_importance(node.pods) if all(_frees(other, each) for each in missing))
-        yield from ((_deletion(other),) for other in list(enough)[:_FEW])
+    holders = [(other, [left for each in missing if (left := _left(each, other)).missing > 0]) for other in node.pods]
+    holders.sort(key=lambda holder: (len(holder[1]), holder[0].priority, holder[0].key))
+    for other, rest in holders[:_FEW]:
+        if 1 + len(rest) < len(missing):
+            yield (_deletion(other), *(_free(node, each) for each in rest))
     yield tuple(_free(node, each) for each in missing)
+
+
+def _left(shortage: Shortage, pod: PodInfo) -> Shortage:
+    """Return what would still be missing without a pod."""
+    return shortage._replace(missing=shortage.missing - _held(pod, shortage.resource))
 
 
 def _free(node: NodeInfo, shortage: Shortage) -> Change:
@@ -296,14 +317,6 @@ def _selectors(afresh: Afresh) -> Iterator[NodeSelector]:
 
 def _terms(selector: NodeSelector) -> list[NodeSelectorTerm]:
     return [term for term in selector.node_selector_terms if term.match_expressions or term.match_fields]
-
-
-def _length(changes: Sequence[Change] | None) -> float:
-    return float("inf") if changes is None else len(changes)
-
-
-def _is_given(change: Change) -> bool:
-    return isinstance(change, SetLabel | RemoveLabel) and change.key in _GIVEN
 
 
 def _shortages(afresh: Afresh, node: NodeInfo) -> list[Shortage]:

@@ -49,7 +49,10 @@ class Prospects:
         self.rows: NDArray[np.int64] = rows
         #: The plugins that object somewhere, each with the rows where it does and its estimate.
         self.objecting: dict[str, tuple[NDArray[np.bool_], Estimate]] = {}
+        #: How many changes of the cluster it takes.
         self.changes: Scores = np.zeros(len(rows), dtype=np.int64)
+        #: The same, where the pod itself is changed if nothing else can be done.
+        self.effort: Scores = np.zeros(len(rows), dtype=np.int64)
         self.size: NDArray[np.float64] = np.zeros(len(rows))
         #: Which plugins object, as one integer.
         self.pattern: Scores = np.zeros(len(rows), dtype=np.int64)
@@ -66,6 +69,7 @@ class Prospects:
             self.pattern += objects.astype(np.int64) << len(self.objecting)
             self.objecting[name] = (objects, estimate)
             needed = np.where(objects, estimate.changes, 0)
+            self.effort += np.where(needed < HOPELESS, needed, 1)
             if name in _OF_THE_NODE:
                 self.changes += needed
             else:
@@ -79,9 +83,8 @@ class Prospects:
         return self._best(np.flatnonzero(self.changes < HOPELESS), self.changes, self.size, each)
 
     def easiest(self, each: int) -> list[int]:
-        """List the rows where the fewest plugins object: so many for each pattern."""
-        plugins = sum((objects.astype(np.int64) for objects, _ in self.objecting.values()), np.zeros_like(self.changes))
-        return self._best(np.arange(len(self.rows)), plugins, self.size, each)
+        """List the rows with the least to do, be it to the pod itself: so many for each pattern, best first."""
+        return self._best(np.arange(len(self.rows)), self.effort, self.size, each)
 
     def alone(self, plugin: str) -> int | None:
         """Return the row where only this plugin objects, and least; None if there is none."""

@@ -45,6 +45,8 @@ class Trials:
                 gone = self.cluster.pods.get(change.uid) if isinstance(change, DeletePod) else None
                 if gone is not None and gone.row >= 0:
                     statement.remove(gone)
+            # In a what-if a port is free once one of its holders leaves; here they are gone for good, and all count.
+            self.cluster.nodes.host_ports.let_go = frozenset()
             for node in self._nodes(changes):
                 statement.set_node(node)
             yield Afresh(self.cluster, self.profile, pod)
