@@ -71,7 +71,7 @@ def command(
     Asks a running scheduler, or works on cluster files or on a recording without one. Nothing is changed by it.
     """
     namespace, name = _key(pod, namespace)
-    _one_source(filenames=filenames, scheduler=scheduler, recording=recording)
+    _one_source(filename=filenames, scheduler=scheduler, recording=recording)
     if attempt is not None and recording is None:
         raise typer.BadParameter("goes with --recording", param_hint="'--attempt'")
     if config is not None and not filenames:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["text_of"]
 
-#: So many reasons, examples of nodes, best nodes, victims and remedies are shown.
-_REASONS, _EXAMPLES, _TOP, _VICTIMS, _REMEDIES = 8, 2, 3, 3, 5
+#: So many reasons, examples of nodes, best nodes, nodes with room kept, victims, remedies and wakers are shown.
+_REASONS, _EXAMPLES, _TOP, _KEPT, _VICTIMS, _REMEDIES, _WAKERS = 5, 2, 3, 2, 3, 5, 3
 
 #: What has happened, in words.
 _ACTIONS = {
@@ -38,11 +38,11 @@ _ACTIONS = {
 def text_of(explanation: Explanation, *, wide: bool = False) -> str:
     """Put an explanation into words; `wide` leaves nothing out."""
     sections = (
-        _head(explanation),
+        _head(explanation, wide),
         _placement(explanation, wide),
         _help(explanation, wide),
         _preemption(explanation.preemption, wide) if explanation.preemption is not None else (),
-        _end(explanation),
+        _end(explanation, wide),
     )
     return "\n\n".join(filter(None, ("\n".join(section) for section in sections))) + "\n"
 
@@ -50,7 +50,7 @@ def text_of(explanation: Explanation, *, wide: bool = False) -> str:
 # -- the pod -----------------------------------------------------------------------------------------------------------
 
 
-def _head(explanation: Explanation) -> Iterator[str]:
+def _head(explanation: Explanation, wide: bool) -> Iterator[str]:
     fields = {
         "Pod": explanation.pod,
         "Scheduler": explanation.profile,
@@ -60,6 +60,7 @@ def _head(explanation: Explanation) -> Iterator[str]:
         "Node": explanation.node or NONE,
         "Nominated": explanation.nominated,
         "Last attempt": _then(explanation),
+        "Message": explanation.then.message if wide and explanation.then is not None else "",
     }
     width = max(map(len, fields)) + 2
     for name, value in fields.items():
@@ -125,7 +126,7 @@ def _placement(explanation: Explanation, wide: bool) -> Iterator[str]:
         yield from _best(now, explanation.node, wide)
         if wide and now.objections:
             yield from _objections(now, wide)
-    yield from _kept_room(now)
+    yield from _kept_room(now, wide)
 
 
 def _objections(now: Assessment, wide: bool) -> Iterator[str]:
@@ -182,8 +183,8 @@ def _cell(score: Score, wide: bool) -> str:
     return f"{score.weighted} ({score.raw} -> {score.normalized})" if wide else str(score.weighted)
 
 
-def _kept_room(now: Assessment) -> Iterator[str]:
-    for kept in now.kept_room:
+def _kept_room(now: Assessment, wide: bool) -> Iterator[str]:
+    for kept in now.kept_room[: None if wide else _KEPT]:
         yield f"  On {kept.node} room is kept for {_listed(kept.pods, len(kept.pods), _VICTIMS)}."
 
 
@@ -214,14 +215,13 @@ def _preemption(preemption: Preemption, wide: bool) -> Iterator[str]:
 # -- what it waits for -------------------------------------------------------------------------------------------------
 
 
-def _end(explanation: Explanation) -> Iterator[str]:
-    waiting = explanation.waiting
-    if waiting is not None:
-        yield from _waiting(waiting, explanation)
+def _end(explanation: Explanation, wide: bool) -> Iterator[str]:
+    if explanation.waiting is not None:
+        yield from _waiting(explanation.waiting, explanation, wide)
     yield from (f"Note: {note}." for note in explanation.notes)
 
 
-def _waiting(waiting: Waiting, explanation: Explanation) -> Iterator[str]:
+def _waiting(waiting: Waiting, explanation: Explanation, wide: bool) -> Iterator[str]:
     held = ", ".join(waiting.held_by)
     match explanation.state.value:
         case "active":
@@ -229,22 +229,26 @@ def _waiting(waiting: Waiting, explanation: Explanation) -> Iterator[str]:
             yield f"WAITS FOR its turn{f', with {others} other active pods' if others else ''}."
         case "backoff":
             ends = _moment(waiting.until, explanation.at)
-            yield f"WAITS FOR the end of its backoff, {ends}; sooner if nothing else is to be done."
+            yield f"WAITS FOR the end of its backoff, {ends}, or for a moment with nothing else to do."
         case "waiting on permit":
-            yield f"WAITS FOR {held} to permit it, at most until {_moment(waiting.until, explanation.at)}."
+            yield f"WAITS FOR {held} to permit it; they give up {_moment(waiting.until, explanation.at)}."
         case "gated":
             yield f"WAITS FOR {held}: {waiting.why}. It is looked at again when one of these happens:"
-            yield from _wakers(waiting)
+            yield from _wakers(waiting, wide)
         case _:
             yield "WAITS FOR one of these, if it may help:"
-            yield from _wakers(waiting)
+            yield from _wakers(waiting, wide)
             yield f"  It is tried all the same {_moment(waiting.retried_at, explanation.at)}."
 
 
-def _wakers(waiting: Waiting) -> Iterator[str]:
-    for waker in waiting.wakers:
+def _wakers(waiting: Waiting, wide: bool) -> Iterator[str]:
+    shown = len(waiting.wakers) if wide else _WAKERS
+    for waker in waiting.wakers[:shown]:
         events = "; ".join(f"{resource} {_either(actions)}" for resource, actions in waker.events.items())
         yield f"  {waker.plugin}: {events or 'nothing that it has named'}"
+    others = [waker.plugin for waker in waiting.wakers[shown:]]
+    if others:
+        yield f"  ... and what {', '.join(others)} would look at; -o wide shows it"
 
 
 def _either(actions: Iterable[str]) -> str:

@@ -1,0 +1,245 @@
+"""`kframework explain`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from kframework.endpoints import Listener, serve
+from kframework.explain import Explanation
+from kframework.testing import make_node, make_pod
+from tests.cli.conftest import Command
+from tests.explain.scene import Scene
+
+CLUSTER = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {capacity: {cpu: "1", memory: 4Gi, pods: "110"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: first}
+spec: {containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec: {containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: foreign}
+spec: {schedulerName: another, containers: [{name: c}]}
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(CLUSTER)
+    return file
+
+
+# -- cluster files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pod", [("shop/web",), ("web", "-n", "shop"), ("pod/web", "-n", "shop"), ("po/web", "-nshop")])
+def test_a_pod_of_files_is_explained(run: Command, cluster: Path, pod: tuple[str, ...]) -> None:
+    done = run("explain", *pod, "-f", cluster)
+    assert (done.code, done.errors) == (0, [])
+    assert done.out.startswith("Pod:          shop/web\n")
+    assert "NodeResourcesFit  Insufficient cpu" in done.out
+    assert "WHAT WOULD HELP" in done.out
+    assert len(done.out.splitlines()) < 40
+
+
+def test_the_namespace_is_default(run: Command, cluster: Path) -> None:
+    assert run("explain", "first", "-f", cluster).out.startswith("Pod:          default/first\n")
+
+
+def test_it_is_explained_in_json(run: Command, cluster: Path) -> None:
+    found = json.loads(run("explain", "shop/web", "-f", cluster, "-o", "json").out)
+    assert (found["pod"], found["state"], found["now"]["reasons"]) == (
+        "shop/web",
+        "unschedulable",
+        {"Insufficient cpu": 1},
+    )
+    assert msgspec.convert(found, Explanation).then is not None
+
+
+def test_the_wide_text_leaves_nothing_out(run: Command, cluster: Path) -> None:
+    wide = run("explain", "shop/web", "-f", cluster, "-o", "wide").out
+    assert "Message:      0/1 nodes are available: 1 Insufficient cpu." in wide
+
+
+def test_files_are_simulated_by_a_configuration(run: Command, cluster: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles:\n- schedulerName: another\n"
+    )
+    assert "Scheduler:    another" in run("explain", "foreign", "-f", cluster, "--config", config).out
+
+
+@pytest.mark.parametrize(
+    ("pod", "line"),
+    [
+        ("absent", "error: there is no pod default/absent"),
+        (
+            "foreign",
+            "error: pod default/foreign is for the scheduler 'another'; this one schedules for default-scheduler",
+        ),
+    ],
+)
+def test_where_there_is_nothing_to_explain_it_is_said(run: Command, cluster: Path, pod: str, line: str) -> None:
+    done = run("explain", pod, "-f", cluster)
+    assert (done.code, done.out, done.errors) == (1, "", [line])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("a/b/c", "-f", "x"), "Invalid value for 'POD': write POD, pod/NAME or NAMESPACE/NAME"),
+        (("a/b", "-n", "c", "-f", "x"), "Invalid value for 'POD': write POD, pod/NAME or NAMESPACE/NAME"),
+        (("/b", "-f", "x"), "Invalid value for 'POD': write POD, pod/NAME or NAMESPACE/NAME"),
+        (("b", "--attempt", "1"), "Invalid value for '--attempt': goes with --recording"),
+        (("b", "--config", "c"), "Invalid value for '--config': goes with -f; others have their own"),
+        (
+            ("b", "-f", "c", "--recording", "d"),
+            "Invalid value for --filename and --recording: only one of them can be explained from",
+        ),
+    ],
+)
+def test_a_wrong_command_line_is_refused(run: Command, arguments: tuple[str, ...], problem: str) -> None:
+    done = run("explain", *arguments)
+    assert (done.code, done.errors[0]) == (2, f"error: {problem}")
+
+
+# -- a running scheduler -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def port() -> Iterator[str]:
+    """A port that answers as a scheduler does, about one pod; and on /bare as somebody else."""
+    scene = Scene(make_node("n1", cpu=1), make_pod("pod", cpu=2)).settle()
+    explanation = msgspec.json.encode(scene.explain("pod"))
+    ready, over = threading.Event(), asyncio.Event()
+    urls: list[str] = []
+    loop = asyncio.new_event_loop()
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.query["pod"] == "default/pod":
+            return web.Response(body=explanation, content_type="application/json")
+        return web.json_response({"error": f"there is no pod {request.query['pod']}"}, status=404)
+
+    async def odd(request: web.Request) -> web.Response:
+        return web.json_response({"pod": 1})
+
+    async def work() -> None:
+        routes = [web.get("/explain", answer), web.get("/odd/explain", odd)]
+        async with serve(routes, Listener(port=0)) as url:
+            urls.append(url)
+            ready.set()
+            await over.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(work()))
+    thread.start()
+    ready.wait()
+    yield urls[0]
+    loop.call_soon_threadsafe(over.set)
+    thread.join()
+    loop.close()
+
+
+def test_a_running_scheduler_is_asked(run: Command, port: str) -> None:
+    done = run("explain", "pod", "--scheduler", port)
+    assert done.code == 0, done.err
+    assert "Insufficient cpu" in done.out
+
+
+@pytest.mark.parametrize(
+    ("path", "pod", "error"),
+    [
+        ("", "absent", "there is no pod default/absent"),
+        ("/bare", "pod", "what answers at {url}/bare explains no pods: 404 Not Found"),
+        ("/odd", "pod", "what answers at {url}/odd is no scheduler of this version: "),
+    ],
+)
+def test_what_a_scheduler_does_not_explain_is_said(run: Command, port: str, path: str, pod: str, error: str) -> None:
+    done = run("explain", pod, "--scheduler", port + path)
+    assert done.code == 1
+    assert done.errors[0].startswith(f"error: {error.format(url=port)}")
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "not-a-url"])
+def test_it_is_said_when_no_scheduler_answers(run: Command, url: str) -> None:
+    done = run("explain", "pod", "--scheduler", url)
+    assert done.code == 1
+    assert done.errors[0].startswith(f"error: no scheduler answers at {url}: ")
+    assert done.errors[0].endswith("; name the right one with --scheduler URL, or cluster files with -f")
+
+
+# -- a recording -------------------------------------------------------------------------------------------------------
+
+ENDED = """
+apiVersion: v1
+kind: Pod
+metadata: {name: short, annotations: {kframework.dev/run-seconds: "3"}}
+spec: {priority: 5, containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
+"""
+
+
+@pytest.fixture
+def recording(run: Command, cluster: Path, tmp_path: Path) -> Path:
+    """A run in which `short` comes first and ends, then `first` runs, and `web` never does."""
+    ended, file = tmp_path / "ended.yaml", tmp_path / "run.rec"
+    ended.write_text(ENDED)
+    done = run("simulate", "-f", ended, "-f", cluster, "--record", file)
+    assert done.code == 0, done.err
+    return file
+
+
+def test_a_recorded_pod_is_explained_as_it_was_in_the_end(run: Command, recording: Path) -> None:
+    found = explained(run("explain", "shop/web", "--recording", recording, "-o", "json").out)
+    assert found.state == "unschedulable"
+    assert found.then is not None and found.then.reasons == found.now.reasons == {"Insufficient cpu": 1}
+
+
+def test_one_that_has_ended_is_explained_as_it_was_last(run: Command, recording: Path) -> None:
+    found = explained(run("explain", "short", "--recording", recording, "-o", "json").out)
+    assert (found.node, found.then, found.now.feasible) == ("", None, 1)
+
+
+def test_a_pod_is_explained_as_it_was_before_an_attempt(run: Command, recording: Path) -> None:
+    found = explained(run("explain", "first", "--recording", recording, "--attempt", 2, "-o", "json").out)
+    assert (found.node, found.then, found.now.feasible) == ("", None, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("absent",), "the scheduler does not know pod default/absent in this recording"),
+        (("short", "--attempt", 99), "there is no attempt 99 in this recording"),
+        (
+            ("absent", "--attempt", 2),
+            "the scheduler does not know pod default/absent in this recording before attempt 2",
+        ),
+    ],
+)
+def test_what_a_recording_does_not_tell_is_said(
+    run: Command, recording: Path, arguments: tuple[object, ...], error: str
+) -> None:
+    done = run("explain", *arguments, "--recording", recording)
+    assert (done.code, done.errors) == (1, [f"error: {recording}: {error}"])
+
+
+def explained(text: str) -> Explanation:
+    return msgspec.json.decode(text, type=Explanation)
