@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 import anyio
 
 from kframework.clock import Clock
-from kframework.decision import Binding, PluginTiming
+from kframework.decision import Binding, PluginTiming, fit_error
 from kframework.effects import Reservation
 from kframework.points import fault, on_node_status
 from kframework.profile import Profile, Step
@@ -177,7 +177,8 @@ class BindingCycle:
             return None
         if verdict.rejected:
             self._rejector = verdict.plugin
-            return verdict
+            text = fit_error(1, dict.fromkeys(verdict.reasons, 1))
+            return Status(verdict.code, (text,), verdict.plugin)
         return Status(Code.ERROR, (f"waiting on permit for pod: {verdict.message}",), verdict.plugin)
 
     # -- PreBind, Bind, PostBind -----------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from kframework.attempt import Attempt
 from kframework.clock import Clock
 from kframework.config import Configuration, Duration
 from kframework.cycle import Rotation, Search
-from kframework.decision import fit_error
 from kframework.effects import Effects, Eviction, Nowhere, Reservation
 from kframework.event_handlers import EventHandlers
 from kframework.events import ActionType, EventResource, Occurrence
@@ -416,9 +415,6 @@ class PodEngine:
         freed = Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, was, None)
         rejectors = frozenset((rejector,)) if rejector is not None else frozenset()
         queued.unschedulable_plugins, queued.pending_plugins = rejectors, frozenset()
-        if rejector is not None:
-            reasons = dict.fromkeys(status.reasons, 1)
-            status = Status(status.code, (fit_error(1, reasons),), status.plugin)
         if pod.uid in self.cluster.pods:
             # It was bound all the same, by us or by somebody else: it frees nothing.
             self.failed(queued, status, "")

@@ -124,12 +124,16 @@ def test_work_is_announced(plugins: list[type[Plugin]], announced: list[str], st
     assert cycle.binding.ended_at - cycle.binding.started_at == 3.0 * len(announced)
 
 
+#: How a rejection reads in the pod's condition.
+NO_FIT = "0/1 nodes are available: 1 {}."
+
+
 @pytest.mark.parametrize(
     ("verdict", "status", "rejector"),
     [
         (lambda reserved: reserved.allow("P"), None, None),
-        (lambda reserved: reserved.reject("P", "no"), Status(Code.UNSCHEDULABLE, ("no",), "P"), "P"),
-        (lambda reserved: reserved.reject("", "removed"), Status(Code.UNSCHEDULABLE, ("removed",)), ""),
+        (lambda reserved: reserved.reject("P", "no"), Status(Code.UNSCHEDULABLE, (NO_FIT.format("no"),), "P"), "P"),
+        (lambda reserved: reserved.reject("", "gone"), Status(Code.UNSCHEDULABLE, (NO_FIT.format("gone"),)), ""),
         (
             lambda reserved: reserved.preempt("P"),
             Status(Code.ERROR, ("waiting on permit for pod: preempted",), "P"),
@@ -141,6 +145,7 @@ def test_a_wait_ends_with_its_verdict(verdict: Verdict, status: Status | None, r
     cycle = Cycle(waits=5.0, verdict=verdict)
     started: list[Message] = [BindingStarted(UID, 7)] if status is None else []
     assert cycle.messages == [*started, BindingEnded(UID, 7, status, rejector)]
+    assert cycle.binding.message == ("" if status is None else status.message)
     assert cycle.announced == ["a"]
     assert cycle.binding.waited == 5.0
 
