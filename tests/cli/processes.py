@@ -66,9 +66,9 @@ def server_of(kubeconfig: Path) -> str:
     return str(yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
 
 
-def until_bound(kubeconfig: Path, name: str) -> str:
-    """Watch a pod of the namespace `default` until it is bound; return its node."""
-    url = f"{server_of(kubeconfig)}/api/v1/namespaces/default/pods?watch=true&fieldSelector=metadata.name={name}"
+def until_bound(kubeconfig: Path, name: str, namespace: str = "default") -> str:
+    """Watch a pod until it is bound; return its node."""
+    url = f"{server_of(kubeconfig)}/api/v1/namespaces/{namespace}/pods?watch=true&fieldSelector=metadata.name={name}"
     with urlopen(url, timeout=30) as lines:
         for line in lines:
             node = json.loads(line)["object"]["spec"].get("nodeName")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command, Run
+from tests.cli.processes import exported, started, until_bound
 
 CLUSTER = """
 apiVersion: v1
@@ -158,3 +159,16 @@ def test_a_preemption_is_told_from_its_choice_to_its_victims(run: Command, tmp_p
         "Unschedulable",
         "node-a",
     )
+
+
+def test_a_running_scheduler_writes_nothing_but_json(cluster: Path) -> None:
+    flags = ["--embedded", "-f", cluster, "--secure-port=0", "-v=2", "--logging-format=json", "--profiling"]
+    with started("run", *flags) as scheduler:
+        assert until_bound(exported(scheduler), "web", "shop") in ("node-a", "node-b")
+        code, _, lines = scheduler.end()
+    entries = [json.loads(line) for line in lines]
+    assert code == 0
+    assert {entry["msg"] for entry in entries if entry["logger"] == "kframework.journal"} == set(FROM_2)
+    passed_over, *_, last = (entry["msg"] for entry in entries)
+    assert passed_over == "flags of kube-scheduler that mean nothing here: --profiling"
+    assert last == "Requested to terminate, exiting"

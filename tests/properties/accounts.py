@@ -1,0 +1,239 @@
+"""A random run, and all that is told of it outside: stored objects, spans, metrics, explanations, recording, log."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import aiohttp
+import anyio
+import msgspec
+from msgspec.structs import replace
+
+from kframework import CycleState, PendingPod, Plugin, hookimpl
+from kframework.apiserver.in_process import InProcess
+from kframework.apiserver.server import ApiServer
+from kframework.cli.log_lines import json_line
+from kframework.clock import LoopClock, outside, run_virtual
+from kframework.cluster.kube_cluster import KubeCluster
+from kframework.cluster.kubelet import Kubelet
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.volume_controller import VolumeController
+from kframework.config import Configuration, parse
+from kframework.endpoints import Listener, serve
+from kframework.explain import explain_routes
+from kframework.history import History
+from kframework.journal import Journal
+from kframework.metrics import TIMED_SHARE, Metrics
+from kframework.metrics_endpoints import metrics_routes
+from kframework.objects import Event, Pod
+from kframework.recording import Recorder
+from kframework.registry import Registry
+from kframework.scheduler import Scheduler
+from kframework.testing import make_pod
+from kframework.tracing import Tracing
+from kframework.verbosity import V2
+from tests.faults.hesitant import Hesitant, Reluctant
+from tests.faults.world import World
+
+__all__ = ["Accounts", "Json", "Labels", "accounts_of"]
+
+Json = dict[str, Any]
+
+#: The labels of a series, sorted by name.
+Labels = tuple[tuple[str, str], ...]
+
+CONFIGURATION = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    permit: {{enabled: [{{name: Hesitant}}, {{name: Reluctant}}]}}
+    reserve: {{enabled: [{{name: Clumsy}}]}}
+    preBind: {{enabled: [{{name: Clumsy}}]}}
+---
+apiVersion: kframework.dev/v1
+kind: KFrameworkConfiguration
+seed: {seed}
+"""
+
+#: How long all that was begun may take in the end, in seconds.
+QUIET = 2.0
+
+
+class Clumsy(Plugin):
+    """Fails now and then, before a pod is assumed and after."""
+
+    name = "Clumsy"
+
+    @hookimpl
+    def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        self._fail(pod, 0)
+
+    @hookimpl
+    def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        self._fail(pod, 1)
+
+    def _fail(self, pod: PendingPod, kind: int) -> None:
+        if self.handle.random.random() < 0.04:
+            raise ValueError(f"dropped {pod.name} for the {['first', 'second'][kind]} time")
+
+
+class Accounts(NamedTuple):
+    """What each of them says, as it was read back."""
+
+    decisions: list[Json]
+    bindings: list[Json]
+    spans: list[Json]
+    samples: dict[tuple[str, Labels], float]
+    explanations: dict[str, Json]
+    pods: list[Json]
+    events: list[Json]
+    log: list[Json]
+
+
+def accounts_of(seed: int, folder: Path) -> Accounts:
+    """Let a world of this seed happen, stop, and read all accounts of it."""
+    run = _Run(seed, folder)
+    samples, explanations, pods, events = run_virtual(run.main)
+    recorded = [json.loads(line) for line in gzip.decompress(run.recording.read_bytes()).splitlines()]
+    lines = [json.loads(line) for line in run.trace.read_text().splitlines()]
+    return Accounts(
+        decisions=[line["with"] for line in recorded if line.get("what") == "Decision"],
+        bindings=[line["with"] for line in recorded if line.get("what") == "Binding"],
+        spans=[span for line in lines for span in _spans(line)],
+        samples=samples,
+        explanations=explanations,
+        pods=pods,
+        events=events,
+        log=[json.loads(line) for line in run.log.getvalue().splitlines()],
+    )
+
+
+class _Run:
+    """One run."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self._seed = seed
+        self.recording = folder / f"{seed}.jsonl.gz"
+        self.trace = folder / f"{seed}.spans"
+        self.log = io.StringIO()
+
+    async def main(self) -> tuple[dict[tuple[str, Labels], float], dict[str, Json], list[Json], list[Json]]:
+        clock = LoopClock(asyncio.get_running_loop())
+        store = MemoryCluster(clock)
+        world = World(store, clock, Random(f"{self._seed}/world"), nodes=4, pods=60, pause=4.0)
+        self._client = KubeCluster(InProcess(ApiServer(store, clock)), clock, random=Random(self._seed))
+        history, metrics, recorder = History(), Metrics(), Recorder(self.recording)
+        with self.trace.open("w") as stream, self._logged() as journal:
+            tracing = Tracing.to_stream(stream)
+            scheduler = Scheduler(
+                _configuration(self._seed),
+                self._client,
+                clock,
+                registry=Registry.of(Clumsy, Hesitant, Reluctant),
+                observers=[recorder, history, metrics.attempts, tracing, journal],
+                slice=0.0,
+                engine=recorder.engine,
+                timed_share=TIMED_SHARE,
+            )
+            routes = [*explain_routes(scheduler, history), *metrics_routes(metrics, scheduler)]
+            async with anyio.create_task_group() as tasks:
+                for work in (Kubelet(store, clock), VolumeController(store), scheduler):
+                    tasks.start_soon(work.run)
+                await world.run()
+                _add_hopeless(store)
+                await asyncio.sleep(Random(self._seed).uniform(0.1, 10.0))
+                scheduler.stand_by()
+                await asyncio.sleep(QUIET)
+                async with outside(60.0), serve(routes, Listener(port=0)) as url:
+                    read = await self._read(url)
+                tasks.cancel_scope.cancel()
+            tracing.close()
+            recorder.close()
+        return read
+
+    async def _read(self, url: str) -> tuple[dict[tuple[str, Labels], float], dict[str, Json], list[Json], list[Json]]:
+        pods = [msgspec.to_builtins(pod) for pod in await self._client.list(Pod)]
+        events = [msgspec.to_builtins(event) for event in await self._client.list(Event)]
+        explanations = {}
+        async with aiohttp.ClientSession(url) as session:
+            async with session.get("/metrics") as response:
+                samples = dict(_samples(await response.text()))
+            for pod in pods:
+                key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+                async with session.get("/explain", params={"pod": key}) as response:
+                    if response.status == 200:
+                        explanations[pod["metadata"]["uid"]] = await response.json()
+        return samples, explanations, pods, events
+
+    @contextmanager
+    def _logged(self) -> Iterator[Journal]:
+        """Write the lines of the journal into the log, as JSON."""
+        handler, log = _Lines(self.log), logging.getLogger("kframework.journal")
+        level = log.level
+        log.addHandler(handler)
+        log.setLevel(V2)
+        try:
+            yield Journal()
+        finally:
+            log.setLevel(level)
+            log.removeHandler(handler)
+
+
+class _Lines(logging.StreamHandler[io.StringIO]):
+    def format(self, record: logging.LogRecord) -> str:
+        return json_line(record)
+
+
+def _configuration(seed: int) -> Configuration:
+    return parse(CONFIGURATION.format(seed=seed))
+
+
+def _add_hopeless(store: MemoryCluster) -> None:
+    """Make pods of every kind that stays pending."""
+    for pod in (
+        make_pod("huge", cpu=64),
+        make_pod("elsewhere", node_selector={"zone": "z"}),
+        make_pod("gated", gates=["wait"]),
+        make_pod("important", cpu="3", priority=1000),
+    ):
+        store.add(replace(pod, metadata=replace(pod.metadata, uid="")))
+
+
+def _spans(line: Json) -> Iterator[Json]:
+    """Yield the spans of a line of OTLP, their attributes as a plain dictionary."""
+    for resource in line["resourceSpans"]:
+        for scope in resource["scopeSpans"]:
+            for span in scope["spans"]:
+                yield span | {"attributes": {each["key"]: _value(each["value"]) for each in span["attributes"]}}
+
+
+def _value(value: Json) -> object:
+    ((kind, content),) = value.items()
+    if kind == "arrayValue":
+        return [_value(each) for each in content["values"]]
+    return int(content) if kind == "intValue" else content
+
+
+_SAMPLE = re.compile(r"([a-z_:]+)(?:\{(.*)\})? (\S+)")
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+def _samples(text: str) -> Iterator[tuple[tuple[str, Labels], float]]:
+    """Read the text format of Prometheus."""
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            matched = _SAMPLE.fullmatch(line)
+            assert matched is not None, line
+            name, labels, value = matched.groups()
+            yield (name, tuple(sorted(_LABEL.findall(labels or "")))), float(value)

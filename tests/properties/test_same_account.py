@@ -1,0 +1,324 @@
+"""Whoever tells of a run tells the same: each account, as it is read back outside, agrees with the recording."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+import pytest
+
+from kframework.metrics.attempts import EXTENSION_POINTS
+from kframework.status import Code
+from tests.properties.accounts import Accounts, Json, accounts_of
+
+SEEDS = (1, 2, 3)
+
+#: Longer notes are cut.
+NOTE = 1024
+
+#: As exactly is the moment of an event known.
+MICROSECOND = 2e-6
+
+IN_MEMORY = " (in kube-scheduler memory)."
+
+
+@pytest.fixture(scope="module", params=SEEDS)
+def accounts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Accounts:
+    """Read the accounts of a random run."""
+    return accounts_of(request.param, tmp_path_factory.mktemp("accounts"))
+
+
+# -- what the recording says ---------------------------------------------------------------------------------------
+
+
+class Failure(NamedTuple):
+    """An attempt that failed, in its cycle or while its pod was bound."""
+
+    attempt: int
+    uid: str
+    at: float
+    code: Code
+    message: str
+
+    @property
+    def reason(self) -> str:
+        """The reason in the pod's condition."""
+        return "Unschedulable" if self.code.rejected else "SchedulerError"
+
+
+def failures(accounts: Accounts) -> list[Failure]:
+    """List the attempts that failed, in the order in which they did."""
+    ends = [(each["popped_at"], each) for each in accounts.decisions if each["result"] != "scheduled"]
+    ends += [(each["ended_at"], each) for each in accounts.bindings if each["code"] != Code.SUCCESS]
+    ends.sort(key=lambda end: (end[0], end[1]["attempt"]))
+    return [Failure(end["attempt"], end["uid"], at, Code(end["code"]), end["message"]) for at, end in ends]
+
+
+def bound(accounts: Accounts) -> dict[str, Json]:
+    """Return the bindings that went well, by pod."""
+    return {each["uid"]: each for each in accounts.bindings if each["code"] == Code.SUCCESS}
+
+
+def last(records: Iterable[Json]) -> dict[str, Json]:
+    """Return the last record of each pod."""
+    return {record["uid"]: record for record in records}
+
+
+def differ(what: str, told: object, recorded: object) -> Iterator[str]:
+    if told != recorded:
+        yield f"{what}: told {told!r}, recorded {recorded!r}"
+
+
+# -- what others say -----------------------------------------------------------------------------------------------
+
+
+def stored_status(accounts: Accounts) -> Iterator[str]:
+    """A pod's node is the one it was bound to last, its condition says why its last attempt failed."""
+    why, nodes = {each.uid: each for each in failures(accounts)}, bound(accounts)
+    for pod in accounts.pods:
+        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+        yield from differ(f"node of {name}", pod["spec"].get("nodeName"), nodes.get(uid, {}).get("node"))
+        conditions = {each["type"]: each for each in pod["status"].get("conditions", ())}
+        condition = conditions.get("PodScheduled", {})
+        if condition.get("status") == "False" and condition["reason"] != "SchedulingGated":
+            failure = why.get(uid)
+            told = condition["reason"], condition["message"]
+            yield from differ(f"condition of {name}", told, failure and (failure.reason, failure.message))
+        elif uid not in nodes:
+            yield from differ(f"condition of {name}", None, why.get(uid))
+
+
+def event_notes(accounts: Accounts) -> Iterator[str]:
+    """Each event tells of an attempt or a binding of its moment, and of each of them there are events."""
+    failed, nodes, names = failures(accounts), bound(accounts), Counter[tuple[str, str]]()
+    for event in accounts.events:
+        uid, note, reason = event["regarding"]["uid"], event["note"], event["reason"]
+        names[uid, reason] += 1
+        at = datetime.fromisoformat(event["eventTime"]).timestamp()
+        if reason == "FailedScheduling" and not note.startswith("skip schedule deleting pod"):
+            then = {cut(each.message) for each in failed if each.uid == uid and abs(each.at - at) < MICROSECOND}
+            yield from differ(f"event of {pod_of(event)}", note, note if note in then else then)
+        elif reason == "Scheduled":
+            to = nodes.get(uid, {"pod": "", "node": ""})
+            yield from differ("event", note, f"Successfully assigned {to['pod']} to {to['node']}")
+        elif reason == "Preempted":
+            by = [each for each in accounts.decisions if pod_of(event) in each["victims"]]
+            notes = {f"Preempted by pod {each['uid']} on node {each['nominated']}" for each in by}
+            yield from differ(f"event of {pod_of(event)}", notes >= {note.removesuffix(IN_MEMORY)}, True)
+    yield from differ("pods said to be bound", {u for u, reason in names if reason == "Scheduled"}, nodes.keys())
+    unhappy = {uid for uid, reason in names if reason == "FailedScheduling"}
+    yield from differ("pods without a word", {each.uid for each in failed} - unhappy, set())
+
+
+def cut(message: str) -> str:
+    return message if len(message) <= NOTE else f"{message[: NOTE - 4]} ..."
+
+
+def pod_of(event: Json) -> str:
+    return f"{event['regarding']['namespace']}/{event['regarding']['name']}"
+
+
+def spans(accounts: Accounts) -> Iterator[str]:
+    """There is a span for each attempt and each binding cycle, linked to it, with what the records say."""
+    roots = {each["attributes"]["kframework.attempt"]: each for each in named(accounts, "scheduling_cycle")}
+    cycles = {each["attributes"]["kframework.attempt"]: each for each in named(accounts, "binding_cycle")}
+    yield from differ("attempts", roots.keys(), {each["attempt"] for each in accounts.decisions})
+    yield from differ("binding cycles", cycles.keys(), {each["attempt"] for each in accounts.bindings})
+    for decision in accounts.decisions:
+        root = roots.get(decision["attempt"])
+        if root is not None:
+            yield from span_of_attempt(root, decision)
+    for binding in accounts.bindings:
+        cycle = cycles.get(binding["attempt"])
+        if cycle is not None:
+            yield from span_of_binding(cycle, binding)
+            (link,) = cycle["links"]
+            yield from differ("link", link["spanId"], roots[binding["attempt"]]["spanId"])
+
+
+def named(accounts: Accounts, name: str) -> list[Json]:
+    return [span for span in accounts.spans if span["name"] == name]
+
+
+def span_of_attempt(span: Json, decision: Json) -> Iterator[str]:
+    said = {
+        "kframework.tries": decision["tries"],
+        "kframework.result": decision["result"],
+        "kframework.nodes.total": decision["nodes"],
+        "kframework.nodes.evaluated": decision["evaluated"],
+        "kframework.nodes.feasible": decision["feasible"],
+        "kframework.message": decision["message"],
+        "kframework.rejectors": decision["rejectors"],
+        "kframework.victims": decision["victims"],
+        "kframework.nominated_node": decision["nominated"],
+        "k8s.node.name": decision["node"],
+    }
+    yield from span_of(span, decision, said, failed=decision["result"] == "error")
+
+
+def span_of_binding(span: Json, binding: Json) -> Iterator[str]:
+    code = Code(binding["code"])
+    said = {
+        "kframework.result": code.title,
+        "kframework.message": binding["message"],
+        "k8s.node.name": binding["node"],
+    }
+    yield from span_of(span, binding, said, failed=code is not Code.SUCCESS and not code.rejected)
+
+
+def span_of(span: Json, record: Json, said: Json, *, failed: bool) -> Iterator[str]:
+    attributes, attempt = span["attributes"], record["attempt"]
+    pod = f"{attributes['k8s.namespace.name']}/{attributes['k8s.pod.name']}"
+    who = pod, attributes["k8s.pod.uid"], attributes["kframework.profile"]
+    yield from differ(f"span of attempt {attempt}", who, (record["pod"], record["uid"], record["profile"]))
+    for key, value in said.items():
+        yield from differ(f"{key} of attempt {attempt}", attributes.get(key) or None, value or None)
+    yield from differ(f"status of attempt {attempt}", span["status"]["code"] == 2, failed)
+
+
+def metrics(accounts: Accounts) -> Iterator[str]:
+    """What is counted is what was recorded; what stands in the queue is what the explanations say."""
+    done = bound(accounts).values()
+    attempts = {each["attempt"]: each for each in accounts.decisions}
+    tries = [attempts[each["attempt"]]["tries"] for each in done]
+    victims = [len(each["victims"]) for each in accounts.decisions if each["victims"]]
+    states = Counter(each["state"] for each in accounts.explanations.values())
+    recorded: dict[str, Mapping[tuple[str, ...], int]] = {
+        "schedule_attempts_total": Counter(ends(accounts)),
+        "scheduling_attempt_duration_seconds_count": Counter(ends(accounts)),
+        "scheduling_algorithm_duration_seconds_count": {(): len(accounts.decisions)},
+        "pod_scheduling_attempts_count": {(): len(tries)},
+        "pod_scheduling_attempts_sum": {(): sum(tries)},
+        "preemption_victims_count": {(): len(victims)},
+        "preemption_victims_sum": {(): sum(victims)},
+        "framework_extension_point_duration_seconds_count": Counter(points(accounts)),
+        "plugin_execution_duration_seconds_count": Counter(plugins(accounts)),
+        "pending_pods": {(queue,): states[queue] for queue in ("active", "backoff", "unschedulable", "gated")},
+        "unschedulable_pods": Counter(holders(accounts)),
+    }
+    for name, counts in recorded.items():
+        yield from differ(name, series(accounts, name), {labels: count for labels, count in counts.items() if count})
+
+
+def series(accounts: Accounts, name: str) -> dict[tuple[str, ...], int]:
+    """Return a metric by its labels, in the order of their names; what PreEnqueue takes is in no record."""
+    return {
+        tuple(value for _, value in labels): int(value)
+        for (each, labels), value in accounts.samples.items()
+        if each == f"scheduler_{name}" and value and ("extension_point", "PreEnqueue") not in labels
+    }
+
+
+def ends(accounts: Accounts) -> Iterator[tuple[str, ...]]:
+    """Yield how each attempt ended that has."""
+    yield from ((each["profile"], "scheduled") for each in bound(accounts).values())
+    profiles = {each["attempt"]: each["profile"] for each in accounts.decisions}
+    for each in failures(accounts):
+        yield profiles[each.attempt], "unschedulable" if each.code.rejected else "error"
+
+
+def points(accounts: Accounts) -> Iterator[tuple[str, ...]]:
+    for record in (*accounts.decisions, *accounts.bindings):
+        for point, _, code in record.get("timings", ()) or record["steps"]:
+            if point in EXTENSION_POINTS:
+                yield EXTENSION_POINTS[point], record["profile"], Code(code).title
+
+
+def plugins(accounts: Accounts) -> Iterator[tuple[str, ...]]:
+    for record in (*accounts.decisions, *accounts.bindings):
+        for hook, plugin, _, code in record["plugins"]:
+            yield EXTENSION_POINTS[hook], plugin, Code(code).title
+
+
+def holders(accounts: Accounts) -> Iterator[tuple[str, ...]]:
+    for explanation in accounts.explanations.values():
+        if explanation["state"] in ("unschedulable", "gated"):
+            yield from ((plugin, explanation["profile"]) for plugin in explanation["waiting"]["held_by"])
+
+
+def explanations(accounts: Accounts) -> Iterator[str]:
+    """What an explanation says of the past are the records, what it says of the present is what is stored."""
+    decisions, bindings = last(accounts.decisions), {each["attempt"]: each for each in accounts.bindings}
+    for pod in accounts.pods:
+        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+        told = accounts.explanations.get(uid)
+        if told is None:
+            yield from differ(f"phase of {name}", pod["status"].get("phase") in ("Succeeded", "Failed"), True)
+            continue
+        decision = decisions.get(uid)
+        yield from differ(f"last attempt at {name}", told["then"], decision)
+        yield from differ(f"last binding of {name}", told["binding"], decision and bindings.get(decision["attempt"]))
+        yield from differ(f"attempts at {name}", told["attempts"], decision["tries"] if decision else 0)
+        yield from differ(f"{name} is bound", told["state"] == "bound", uid in bound(accounts))
+        if told["state"] == "bound":
+            yield from differ(f"node of {name}", told["node"], pod["spec"]["nodeName"])
+        held_by = (told["waiting"] or {}).get("held_by", ())
+        if told["state"] == "unschedulable" and decision:
+            yield from differ(f"what holds {name}", sorted(held_by), decision["rejectors"])
+
+
+def log(accounts: Accounts) -> Iterator[str]:
+    """A line tells of each attempt where its pod went, or why it has to wait."""
+    lines = [each for each in accounts.log if each["msg"] not in ("Scheduling took long", PREEMPTION)]
+    told = Counter(
+        (each["attempt"], each.get("node") if "err" not in each else None, each.get("err")) for each in lines
+    )
+    recorded = Counter[object]((each["attempt"], each["node"], None) for each in bound(accounts).values())
+    recorded.update((each.attempt, None, each.message) for each in failures(accounts))
+    yield from differ("lines", told, recorded)
+    preempting = {
+        each["attempt"]: (each["node"], each["victims"]) for each in accounts.log if each["msg"] == PREEMPTION
+    }
+    chosen = {each["attempt"]: (each["nominated"], each["victims"]) for each in accounts.decisions if each["victims"]}
+    yield from differ("preemptions", preempting, chosen)
+
+
+PREEMPTION = "The target node for the preemption is determined"
+
+# -- they agree ----------------------------------------------------------------------------------------------------
+
+ACCOUNTS = (stored_status, event_notes, spans, metrics, explanations, log)
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_it_agrees_with_the_recording(accounts: Accounts, account: Callable[[Accounts], Iterator[str]]) -> None:
+    problems = list(account(accounts))
+    assert not problems, "\n".join(problems[:10])
+
+
+def test_much_has_happened(accounts: Accounts) -> None:
+    codes = {Code(each.code) for each in failures(accounts)}
+    assert codes >= {Code.UNSCHEDULABLE, Code.ERROR}
+    assert len(bound(accounts)) > 20
+    assert {"Scheduled", "FailedScheduling"} <= {each["reason"] for each in accounts.events}
+    assert {"bound", "gated"} <= {each["state"] for each in accounts.explanations.values()}
+
+
+# -- a lie is found ------------------------------------------------------------------------------------------------
+
+
+def with_lies(accounts: Accounts) -> Accounts:
+    """Return a recording that tells otherwise of every attempt."""
+    lie = {"message": "a lie", "node": "nowhere", "nominated": "nowhere", "tries": 99, "result": "error", "code": 1}
+    decisions = [each | {key: value for key, value in lie.items() if key in each} for each in accounts.decisions]
+    bindings = [each | {"code": 1, "message": "a lie"} for each in accounts.bindings]
+    return accounts._replace(decisions=decisions, bindings=bindings)
+
+
+def with_less(accounts: Accounts) -> Accounts:
+    """Return a recording without the last attempt at any pod."""
+    missing = {each["attempt"] for each in last(accounts.decisions).values()}
+    return accounts._replace(
+        decisions=[each for each in accounts.decisions if each["attempt"] not in missing],
+        bindings=[each for each in accounts.bindings if each["attempt"] not in missing],
+    )
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+@pytest.mark.parametrize("falsified", [with_lies, with_less])
+def test_another_account_is_found_out(
+    accounts: Accounts, account: Callable[[Accounts], Iterator[str]], falsified: Callable[[Accounts], Accounts]
+) -> None:
+    assert any(account(falsified(accounts)))
