@@ -138,11 +138,17 @@ class FreeResource(NodeChange, frozen=True, tag="freeResource"):
 
     @property
     def text(self) -> str:
-        what = f"{amount_of(self.resource, self.amount)} {self.resource}"
-        if self.resource == "pods":
-            what = "room for one more pod" if self.amount == 1 else f"room for {self.amount} more pods"
         examples = f" (e.g. delete {listed(self.examples)})" if self.examples else ""
-        return f"free {what} on {self.node}{examples}"
+        return f"free {self._what} on {self.node}{examples}"
+
+    @property
+    def _what(self) -> str:
+        if self.resource == "pods":
+            return "room for one more pod" if self.amount == 1 else f"room for {self.amount} more pods"
+        amount = amount_of(self.resource, self.amount)
+        if _is_in_bytes(self.resource) and amount.isdigit():
+            return f"{amount} {'byte' if self.amount == 1 else 'bytes'} of {self.resource}"
+        return f"{amount} {self.resource}"
 
     def less(self) -> FreeResource | None:
         return _with(self, amount=self.amount - 1) if self.amount > 1 else None
@@ -189,8 +195,11 @@ def amount_of(resource: str, amount: int) -> str:
     """Write an amount of a resource as in a manifest, exactly."""
     if resource == "cpu":
         return str(Quantity(amount * 10**6))
-    binary = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
-    return str(Quantity(amount * 10**9, "BinarySI")) if binary else str(amount)
+    return str(Quantity(amount * 10**9, "BinarySI")) if _is_in_bytes(resource) else str(amount)
+
+
+def _is_in_bytes(resource: str) -> bool:
+    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
 
 
 def written(taint: Taint) -> str:

@@ -7,7 +7,7 @@ that are not known here, single pods on the node are proposed to be deleted wher
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kframework.afresh import Afresh
 from kframework.config.args import NodeAffinityArgs
@@ -160,21 +160,30 @@ def _delete_port_holders(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
 
 
 def _make_room(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
-    """Free what is missing, or delete a pod that holds much of it."""
+    """Free what is missing; before that, delete pods as long as each is worth more than one resource that is freed."""
     missing = _shortages(afresh, node)
     if not all(shortage.possible for shortage in missing):
         return
-    holders = [(other, [left for each in missing if (left := _left(each, other)).missing > 0]) for other in node.pods]
-    holders.sort(key=lambda holder: (len(holder[1]), holder[0].priority, holder[0].key))
-    for other, rest in holders[:_FEW]:
-        if 1 + len(rest) < len(missing):
-            yield (_deletion(other), *(_free(node, each) for each in rest))
+    rest, deleted = missing, list[PodInfo]()
+    for _ in missing[1:]:
+        staying = [other for other in node.pods if other not in deleted]
+        if not rest or not staying:
+            break
+        deleted.append(min(staying, key=lambda other: (*_burden(_without(other, rest)), other.priority, other.key)))
+        rest = _without(deleted[-1], rest)
+        if len(deleted) + len(rest) < len(missing):
+            yield (*map(_deletion, deleted), *(_free(node, each) for each in rest))
     yield tuple(_free(node, each) for each in missing)
 
 
-def _left(shortage: Shortage, pod: PodInfo) -> Shortage:
-    """Return what would still be missing without a pod."""
-    return shortage._replace(missing=shortage.missing - _held(pod, shortage.resource))
+def _without(pod: PodInfo, missing: Iterable[Shortage]) -> list[Shortage]:
+    """List what would still be missing without a pod."""
+    left = (each._replace(missing=each.missing - _held(pod, each.resource)) for each in missing)
+    return [each for each in left if each.missing > 0]
+
+
+def _burden(missing: Sequence[Shortage]) -> tuple[int, float]:
+    return len(missing), sum(each.missing / each.asked for each in missing)
 
 
 def _free(node: NodeInfo, shortage: Shortage) -> Change:

@@ -1,0 +1,64 @@
+"""Asks what would help a pod, of an engine with the default plugins over a cluster that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kframework import Plugin
+from kframework.afresh import Afresh
+from kframework.clock import SystemClock
+from kframework.config import parse
+from kframework.effects import Nowhere
+from kframework.explain.account import finished
+from kframework.objects import ApiObject, Pod
+from kframework.plugin_handle import PluginHandle
+from kframework.pod_engine import PodEngine
+from kframework.profiles import compile_profiles
+from kframework.registry import Registry
+from kframework.remedies import Remedy, remedies
+from kframework.state.cluster import ClusterState
+from kframework.state.inbox import Changed
+from kframework.state.pods import PendingPod
+
+__all__ = ["afresh", "engine_of", "lines", "pending", "sought"]
+
+_CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {{multiPoint: {{enabled: [{plugins}]}}}}
+"""
+
+
+def engine_of(objects: Iterable[ApiObject], *plugins: type[Plugin]) -> PodEngine:
+    """Make an engine with the default plugins, and these behind them, that has seen these objects."""
+    effects = Nowhere()
+    engine = PodEngine(ClusterState(), SystemClock(), effects, verifying=False)
+    text = _CONFIGURATION.format(plugins=", ".join(f"{{name: {plugin.name}}}" for plugin in plugins))
+    handle = lambda profile, plugin: PluginHandle(engine, effects, profile, plugin)  # noqa: E731  # three words
+    engine.use(compile_profiles(parse(text), Registry.of(*plugins), handle))
+    for obj in objects:
+        engine.offer(Changed(obj))
+    engine.catch_up()
+    return engine
+
+
+def pending(engine: PodEngine, pod: Pod) -> PendingPod:
+    """Return the pod as the engine sees it; it need not know it."""
+    return PendingPod(pod, engine.cluster.interned)
+
+
+def afresh(engine: PodEngine, pod: Pod) -> Afresh:
+    """Ask PreFilter about a pod."""
+    return Afresh(engine.cluster, engine.profiles[pod.spec.scheduler_name], pending(engine, pod))
+
+
+def sought(engine: PodEngine, pod: Pod) -> tuple[Remedy, ...]:
+    """Find what would help a pod."""
+    return finished(remedies(engine, pending(engine, pod)))
+
+
+def lines(pod: Pod, *objects: ApiObject, plugins: Iterable[type[Plugin]] = ()) -> list[str]:
+    """Say what would help a pod in a cluster of these objects."""
+    return [remedy.text for remedy in sought(engine_of(objects, *plugins), pod)]
