@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -65,9 +66,10 @@ def _routes(path: str, pieces: Callable[[], AsyncIterator[bytes]], series: Itera
         response = web.StreamResponse(headers=_HEADERS)
         response.enable_compression()
         await response.prepare(request)
-        async for piece in pieces():
-            await response.write(piece)
-        await response.write_eof()
+        with suppress(ConnectionResetError):  # whoever asked may have gone away
+            async for piece in pieces():
+                await response.write(piece)
+            await response.write_eof()
         return response
 
     async def reset(request: web.Request) -> web.Response:
@@ -75,7 +77,7 @@ def _routes(path: str, pieces: Callable[[], AsyncIterator[bytes]], series: Itera
             each.reset()
         return web.Response(text="metrics reset\n")
 
-    return [web.get(path, show), web.delete(path, reset)]
+    return [web.get(path, show, allow_head=False), web.delete(path, reset)]
 
 
 def _text(series: Iterable[Series]) -> Iterator[str]:

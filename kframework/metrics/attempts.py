@@ -21,7 +21,7 @@ _STANDS_FOR = round(1 / TIMED_SHARE)
 #: The hooks of which kube-scheduler counts how often they are called.
 _EVALUATING = frozenset({"pre_filter", "filter", "pre_score", "score"})
 
-#: The label of each point and hook that is timed.
+#: The label of each point and hook; what else is timed, such as the wait for Permit plugins, is none of their work.
 EXTENSION_POINTS: dict[str, str] = {
     "pre_enqueue": "PreEnqueue",
     "sign": "Sign",
@@ -29,11 +29,9 @@ EXTENSION_POINTS: dict[str, str] = {
     "add_pod": "PreFilterExtensionAddPod",
     "remove_pod": "PreFilterExtensionRemovePod",
     "filter": "Filter",
-    "filter_nodes": "Filter",
     "post_filter": "PostFilter",
     "pre_score": "PreScore",
     "score": "Score",
-    "score_nodes": "Score",
     "normalize_score": "ScoreExtensionNormalize",
     "reserve": "Reserve",
     "unreserve": "Unreserve",
@@ -45,11 +43,8 @@ EXTENSION_POINTS: dict[str, str] = {
 }
 
 #: The points that come once a node is found, and once the pod is bound.
-_BEHIND_THE_SEARCH = frozenset({"reserve", "permit", "unreserve"})
+_BEHIND_THE_SEARCH = frozenset({"assume", "reserve", "permit", "unreserve"})
 _BEHIND_THE_BINDING = frozenset({"post_bind"})
-
-#: A step of a binding that is no run of plugins, and has a metric of its own.
-WAIT_ON_PERMIT = "wait_on_permit"
 
 #: Pods that took so many attempts, or more, share a label.
 _MANY = 15
@@ -167,7 +162,7 @@ class Attempts:
 
     def _waited(self, binding: Binding) -> int:
         """Count a wait on Permit; return for how long this machine did not notice it, as in virtual time."""
-        noticed, code = next((spent, code) for point, spent, code in binding.steps if point == WAIT_ON_PERMIT)
+        noticed, code = next((spent, code) for point, spent, code in binding.steps if point == "wait_on_permit")
         waited = round(binding.waited * NANOSECONDS)
         self._waits[code].observe(waited)
         return max(waited - noticed, 0)
@@ -198,7 +193,7 @@ class _UsualPoints(dict[str, Distribution]):
 
     def rare(self, point: str, code: Code) -> Distribution:
         """Return what belongs to this end of the point."""
-        return self._unshown if point == WAIT_ON_PERMIT else self._points[point, code, self._profile]
+        return self._points[point, code, self._profile] if point in EXTENSION_POINTS else self._unshown
 
 
 # -- from keys to labels -------------------------------------------------------------------------------------------
