@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from time import perf_counter_ns
 
-from kframework.decision import Binding, Decision, PointTiming, Result
+from kframework.decision import Binding, Decision, Result
 from kframework.status import Code
 from kframework.verbosity import NOTICE, V2
 
@@ -18,6 +18,9 @@ _log = logging.getLogger(__name__)
 SLOW = 0.1
 
 _SLOW = SLOW * 1e9
+
+#: So many plugins are named, where they were timed one by one.
+_SLOWEST = 3
 
 #: Looking a member of an enumeration up costs as much as all else that is done for a pod of which nothing is logged.
 _ERROR, _SUCCESS = Result.ERROR, Code.SUCCESS
@@ -46,7 +49,7 @@ class Journal:
         """Log an attempt."""
         took = self._now() - decision.started
         if took >= _SLOW:
-            _log.log(NOTICE, "Scheduling took long", extra=self._of(decision) | _steps(took, decision.timings))
+            _log.log(NOTICE, "Scheduling took long", extra=self._of(decision) | _times(took, decision))
         if _log.isEnabledFor(V2):
             self._say(decision, took)
         if decision.result is _ERROR:
@@ -66,7 +69,7 @@ class Journal:
     def _say(self, decision: Decision, took: int) -> None:
         """Log why a pod has to wait; of one that need not, its binding will tell."""
         if _log.isEnabledFor(logging.DEBUG):
-            details = _said(decision) | _steps(took, decision.timings)
+            details = _said(decision) | _times(took, decision)
             _log.debug("What the plugins said", extra=self._of(decision) | details)
         if decision.result is Result.SCHEDULED:
             self._binding[decision.attempt] = {"evaluatedNodes": decision.evaluated, "feasibleNodes": decision.feasible}
@@ -99,9 +102,16 @@ def _said(decision: Decision) -> _Fields:
     return {name: value for name, value in said.items() if value or value == 0}
 
 
-def _steps(took: int, timings: Iterable[PointTiming]) -> _Fields:
-    """Say how long the whole and each extension point took, in milliseconds."""
-    return {"milliseconds": _milliseconds(took), "steps": {point: _milliseconds(ns) for point, ns, _ in timings}}
+def _times(took: int, decision: Decision) -> _Fields:
+    """Say how long the whole and each extension point took, and the slowest plugins if they were timed, in ms."""
+    slowest = sorted(decision.plugins, key=lambda timing: -timing[2])[:_SLOWEST]
+    times: _Fields = {
+        "milliseconds": _milliseconds(took),
+        "steps": {point: _milliseconds(spent) for point, spent, _ in decision.timings},
+    }
+    if slowest:
+        times["slowest"] = {f"{plugin}.{hook}": _milliseconds(spent) for hook, plugin, spent, _ in slowest}
+    return times
 
 
 def _milliseconds(nanoseconds: int) -> float:

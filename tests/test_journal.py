@@ -136,6 +136,13 @@ def test_a_slow_attempt_tells_its_steps(caplog: pytest.LogCaptureFixture, draw: 
     ]
 
 
+def test_a_slow_attempt_names_the_slowest_plugins_if_they_were_timed(caplog: pytest.LogCaptureFixture) -> None:
+    spent = {"A": 100_000, "B": 4_000_000, "C": 1_000_000, "D": 2_000_000}
+    timed = replace(DECISION, plugins=tuple(("filter", plugin, ns, Code.SUCCESS) for plugin, ns in spent.items()))
+    (line,) = lines(caplog, NOTICE, timed, took=100_000_000)
+    assert line.endswith('slowest={"B.filter":4.0,"D.filter":2.0,"C.filter":1.0}')
+
+
 @pytest.mark.parametrize(
     ("decision", "said"),
     [

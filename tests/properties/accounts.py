@@ -41,7 +41,7 @@ from kframework.registry import Registry
 from kframework.scheduler import Scheduler
 from kframework.testing import make_pod
 from kframework.tracing import Tracing
-from kframework.verbosity import V2
+from kframework.verbosity import V2, V5
 from tests.faults.hesitant import Hesitant, Reluctant
 from tests.faults.world import World
 
@@ -65,6 +65,9 @@ apiVersion: kframework.dev/v1
 kind: KFrameworkConfiguration
 seed: {seed}
 """
+
+#: Whose lines are read.
+LOGGERS = {"kframework.journal": V2, "kframework.queue.scheduling_queue": V5}
 
 #: How long all that was begun may take in the end, in seconds.
 QUIET = 2.0
@@ -178,16 +181,17 @@ class _Run:
 
     @contextmanager
     def _logged(self) -> Iterator[Journal]:
-        """Write the lines of the journal into the log, as JSON."""
-        handler, log = _Lines(self.log), logging.getLogger("kframework.journal")
-        level = log.level
-        log.addHandler(handler)
-        log.setLevel(V2)
+        """Write what is logged of attempts and of the queue, as JSON."""
+        handler, levels = _Lines(self.log), {logging.getLogger(name): level for name, level in LOGGERS.items()}
+        for log, level in levels.items():
+            log.addHandler(handler)
+            log.setLevel(level)
         try:
             yield Journal()
         finally:
-            log.setLevel(level)
-            log.removeHandler(handler)
+            for log in levels:
+                log.setLevel(logging.NOTSET)
+                log.removeHandler(handler)
 
 
 class _Lines(logging.StreamHandler[io.StringIO]):

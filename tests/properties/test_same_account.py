@@ -260,8 +260,8 @@ def explanations(accounts: Accounts) -> Iterator[str]:
 
 
 def log(accounts: Accounts) -> Iterator[str]:
-    """A line tells of each attempt where its pod went, or why it has to wait."""
-    lines = [each for each in accounts.log if each["msg"] not in ("Scheduling took long", PREEMPTION)]
+    """A line tells of each attempt where its pod went, or why it has to wait; others count as the metrics do."""
+    lines = [each for each in accounts.log if each["msg"] not in ("Scheduling took long", PREEMPTION, MOVED)]
     told = Counter(
         (each["attempt"], each.get("node") if "err" not in each else None, each.get("err")) for each in lines
     )
@@ -273,8 +273,11 @@ def log(accounts: Accounts) -> Iterator[str]:
     }
     chosen = {each["attempt"]: (each["nominated"], each["victims"]) for each in accounts.decisions if each["victims"]}
     yield from differ("preemptions", preempting, chosen)
+    moves = Counter((each["event"], each["queue"]) for each in accounts.log if each["msg"] == MOVED)
+    yield from differ("moves", moves, series(accounts, "queue_incoming_pods_total"))
 
 
+MOVED = "Pod moved to an internal scheduling queue"
 PREEMPTION = "The target node for the preemption is determined"
 
 # -- they agree ----------------------------------------------------------------------------------------------------
