@@ -5,3 +5,7 @@ that runs (`routes`) and embedded in a report.
 """
 
 from __future__ import annotations
+
+from kframework.web.routes import web_routes
+
+__all__ = ["web_routes"]

@@ -47,7 +47,7 @@ def web_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
     engine = scheduler.engine
 
     async def page(request: web.Request) -> web.Response:
-        document = live_page()
+        document = await asyncio.to_thread(live_page)  # the first time it is read from files
         headers = {**_NO_SNIFFING, "Content-Security-Policy": document.policy, "Referrer-Policy": "no-referrer"}
         return web.Response(text=document.html, content_type="text/html", headers=headers)
 

@@ -38,31 +38,29 @@ function write(element, text) {
 // Let the children of an element be one per item, in this order. A child stays the same element as long as its key is
 // among the items, so that focus and selection stay; `fill` brings it up to date.
 function keyed(parent, items, key, make, fill) {
+  const keys = new Set(items.map((item) => String(key(item))));
   const had = new Map(Array.from(parent.children, (child) => [child.dataset.key, child]));
+  for (const [name, child] of had) if (!keys.has(name)) child.remove();
   let next = parent.firstElementChild;
   for (const item of items) {
     const name = String(key(item));
-    let child = had.get(name);
-    if (child === undefined) {
-      child = make(item);
-      child.dataset.key = name;
-    } else {
-      had.delete(name);
-    }
+    const child = had.get(name) ?? make(item);
+    child.dataset.key = name;
     fill(child, item);
     if (child === next) next = next.nextElementSibling;
+    else if (child.isConnected && parent.moveBefore) parent.moveBefore(child, next); // which keeps the focus
     else parent.insertBefore(child, next);
   }
-  for (const child of had.values()) child.remove();
 }
 
-// Show buttons of which one is chosen; `choices` are [value, label, count].
+// Show buttons of which one is chosen; `list` has [value, label, count].
 function choices(group, list, chosen, choose) {
+  group.choose = choose; // the buttons stay, what they do may be another thing the next time
   keyed(
     group,
     list,
     ([value]) => value,
-    ([value]) => h("button", { type: "button", onclick: () => choose(value) }, h("span"), h("b")),
+    ([value]) => h("button", { type: "button", onclick: () => group.choose(value) }, h("span"), h("b")),
     (button, [value, label, count]) => {
       write(button.children[0], label);
       write(button.children[1], count === null ? "" : number(count));

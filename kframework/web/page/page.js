@@ -31,10 +31,12 @@ function unreachable(fault) {
 }
 
 async function follow(view) {
-  for (;;) {
-    if (!paused && document.visibilityState === "visible") await refresh(view);
-    await new Promise((resolve) => setTimeout(resolve, views[view].every));
-  }
+  await turn(view);
+  setTimeout(follow, views[view].every, view);
+}
+
+async function turn(view) {
+  if (!paused && document.visibilityState === "visible") await refresh(view);
 }
 
 function showState() {

@@ -40,7 +40,7 @@ function showHolders(held) {
 }
 
 function waitingRow(pod) {
-  const held = h("p", { class: "held" }, h("span", { class: "place" }), h("span", { class: "quiet" }));
+  const held = h("p", { class: "held" }, h("span", { class: "place" }), " ", h("span", { class: "quiet" }));
   return h(
     "tr",
     {},
