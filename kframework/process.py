@@ -6,35 +6,28 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
 
 import anyio
 
 from kframework.clock import Clock
 from kframework.cluster import Cluster
 from kframework.config import Configuration
-from kframework.endpoints import Checked, Listener, nobody, scheduler_routes, serve
+from kframework.endpoints import Listener, scheduler_routes, serve
 from kframework.errors import KFrameworkError
 from kframework.gate import Gate
 from kframework.leader_thread import LeaderThread
-from kframework.pod_engine import PodEngine
+from kframework.onlookers import Onlookers
 from kframework.registry import Registry
-from kframework.scheduler import MakeEngine, Observer, Scheduler
+from kframework.scheduler import Scheduler
 from kframework.seeds import Seeds
 
-if TYPE_CHECKING:
-    from aiohttp.web import AbstractRouteDef
-
-__all__ = ["Connect", "LeadershipLost", "Process", "Routes", "signals"]
+__all__ = ["Connect", "LeadershipLost", "Process", "signals"]
 
 #: Opens a client of the cluster, and closes it.
 Connect = Callable[[], AbstractAsyncContextManager[Cluster]]
-
-#: Makes the routes that show more of a scheduler than its health.
-Routes = Callable[[Scheduler], Iterable["AbstractRouteDef"]]
 
 #: How long the garbage of an idle scheduler may lie about, and how long garbage among what was alive once, in seconds.
 COLLECTING, COLLECTING_ALL = 60.0, 3600.0
@@ -49,9 +42,8 @@ class Process:
 
     `connect` opens the scheduler's client, `elect` that of the leader election, in a thread of its own; without one
     there is no election. `identity` is what the lease will name, `listener` where the endpoints are, if there are any;
-    `routes` are those beside the health checks; `engine` may make an engine that is recorded.
-    `gate`, which the scheduler's client may share, is closed when the lease is lost. `tell` gets the few lines that its
-    user should see.
+    they show what the `onlookers` see. `gate`, which the scheduler's client may share, is closed when the lease is
+    lost. `tell` gets the few lines that its user should see.
     """
 
     def __init__(
@@ -63,12 +55,9 @@ class Process:
         identity: str,
         elect: Connect | None = None,
         listener: Listener | None = None,
-        observers: Iterable[Observer] = (),
+        onlookers: Onlookers | None = None,
         registry: Registry | None = None,
         gate: Gate | None = None,
-        engine: MakeEngine = PodEngine.of,
-        routes: Routes = lambda scheduler: (),
-        checked: Checked = nobody,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.configuration = configuration
@@ -77,12 +66,9 @@ class Process:
         self._identity = identity
         self._elect = elect
         self._listener = listener
-        self._observers = tuple(observers)
+        self._onlookers = onlookers or Onlookers()
         self._registry = registry
         self._gate = gate or Gate()
-        self._engine = engine
-        self._routes = routes
-        self._checked = checked
         self._tell = tell
         self._begin = asyncio.Event()
         self._stopping = self._synced = False
@@ -96,9 +82,10 @@ class Process:
                 cluster,
                 self.clock,
                 registry=self._registry,
-                observers=self._observers,
+                observers=self._onlookers.observers,
                 gate=self._gate,
-                engine=self._engine,
+                engine=self._onlookers.engine,
+                timed_share=self._onlookers.timed_share,
             )
             self._collector = Collector(self.clock, self.scheduler)
             self.scheduler.on_idle = self._idle
@@ -138,10 +125,11 @@ class Process:
             synced=lambda: self.scheduler.engine.synced,
             stopping=lambda: self._stopping,
             election=leader.problem if leader is not None else None,
-            checked=self._checked,
+            checked=self._onlookers.metrics.health.checked,
         )
-        url = await stack.enter_async_context(serve([*routes, *self._routes(self.scheduler)], self._listener))
-        self._tell(f"health checks at {url}/livez and {url}/readyz")
+        shown = self._onlookers.routes(self.scheduler)
+        url = await stack.enter_async_context(serve([*routes, *shown], self._listener))
+        self._tell(f"see it work at {url}/ (health checks at {url}/livez and {url}/readyz)")
 
     # -- leader election -------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -22,7 +22,7 @@ from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.config import Configuration
 from kframework.config.models import PluginEntry, PluginSet
-from kframework.endpoints import Checked, Listener, nobody
+from kframework.endpoints import Listener
 from kframework.flow_control import FlowControl
 from kframework.gate import Gate, GatedTransport
 from kframework.lease import new_identity
@@ -30,9 +30,8 @@ from kframework.metered_transport import MeteredTransport
 from kframework.metrics import RequestCounts
 from kframework.objects import Event
 from kframework.objects.manifest import Manifest
-from kframework.pod_engine import PodEngine
-from kframework.process import Connect, Process, Routes
-from kframework.scheduler import MakeEngine, Observer
+from kframework.onlookers import Onlookers
+from kframework.process import Connect, Process
 from kframework.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -139,10 +138,7 @@ def process(
     *,
     listener: Listener | None = None,
     report: Callable[[Event], None] | None = None,
-    observers: Iterable[Observer] = (),
-    engine: MakeEngine = PodEngine.of,
-    routes: Routes = lambda scheduler: (),
-    checked: Checked = nobody,
+    onlookers: Onlookers | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Process:
     """Make the process that schedules on a server; with `report` it writes nothing, and reports the Events instead."""
@@ -157,10 +153,7 @@ def process(
         elect=server.elect if configuration.settings.leader_election.leader_elect else None,
         listener=listener,
         gate=server.gate,
-        observers=observers,
-        engine=engine,
-        routes=routes,
-        checked=checked,
+        onlookers=onlookers,
         tell=tell,
     )
 

@@ -16,7 +16,6 @@ from urllib.request import urlopen
 
 import anyio
 import pytest
-from aiohttp import web
 from msgspec.structs import replace
 
 from kframework import ConfigError
@@ -184,20 +183,21 @@ def answer(url: str) -> tuple[int, str]:
             return refusal.code, refusal.read().decode()
 
 
-def test_there_may_be_more_to_see_of_the_scheduler() -> None:
-    def routes(scheduler: Scheduler) -> list[web.RouteDef]:
-        async def show(request: web.Request) -> web.Response:
-            return web.Response(text=str(len(scheduler.engine.cluster.nodes)))
-
-        return [web.get("/nodes", show)]
-
+def test_it_shows_what_its_onlookers_see() -> None:
     async def main() -> None:
-        stage = Stage(listener=Listener(port=0), routes=routes)
+        stage = Stage(listener=Listener(port=0))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stage.process.run)
-            await stage.until(lambda: IN_STEP in stage.lines)
-            url = stage.lines[0].split()[3].removesuffix("/livez")
-            assert await asyncio.to_thread(answer, f"{url}/nodes") == (200, "1")
+            await stage.until(lambda: stage.node)
+            url = stage.lines[0].removeprefix("see it work at ").split("/ ")[0]
+            assert await asyncio.to_thread(answer, f"{url}/livez") == (200, "ok")
+            _, metrics = await asyncio.to_thread(answer, f"{url}/metrics")
+            counted = 'scheduler_schedule_attempts_total{result="scheduled",profile="default-scheduler"} 1'
+            assert counted in metrics
+            _, health = await asyncio.to_thread(answer, f"{url}/metrics/slis")
+            assert 'kubernetes_healthchecks_total{name="ping",status="success",type="livez"}' in health
+            _, page = await asyncio.to_thread(answer, f"{url}/")
+            assert page.startswith("<!doctype html>")
             stage.process.stop()
 
     asyncio.run(main())
@@ -210,7 +210,7 @@ def test_it_says_whether_it_is_ready() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stage.process.run)
             await stage.until(lambda: stage.lines)
-            live, _, ready = stage.lines[0].removeprefix("health checks at ").split()
+            live, _, ready = stage.lines[0].partition("(health checks at ")[2].rstrip(")").split()
             assert await asyncio.to_thread(answer, live) == (200, "ok")
             code, text = await asyncio.to_thread(answer, ready)
             assert code == 500 and "[-]sched-handler-sync failed" in text

@@ -24,6 +24,7 @@ from kframework.decision import Binding, Decision
 from kframework.errors import ClusterError
 from kframework.objects import Event, Lease, ObjectMeta, Pod
 from kframework.objects.manifest import Manifest
+from kframework.onlookers import Onlookers
 from kframework.process import Process
 from kframework.registry import Registry
 from kframework.run import EmbeddedServer, RealServer, dry, process, without_binding
@@ -105,7 +106,7 @@ def test_an_embedded_server_is_scheduled_on() -> None:
         server = EmbeddedServer(
             Manifest([make_node("a"), make_pod(), make_pod("two")]), clock, Publication(), places.append
         )
-        until.process = process(default_configuration(), server, clock, observers=[until])
+        until.process = process(default_configuration(), server, clock, onlookers=Onlookers(until))
         await until.process.run()
 
     run_virtual(main)
@@ -123,7 +124,7 @@ def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None
         ) as server:
             connection = Connection(kubeconfig=str(places[0]))
             real = RealServer(connection, configuration, clock)
-            until.process = process(configuration, real, clock, observers=[until], tell=told.append)
+            until.process = process(configuration, real, clock, onlookers=Onlookers(until), tell=told.append)
             await until.process.run()
             api = KubeCluster(InProcess(server), clock, random=Random(0))
             lease = await api.get(Lease, "kube-scheduler", "kube-system")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kframework.config import Configuration
     from kframework.endpoints import Listener
     from kframework.objects import Event
+    from kframework.onlookers import Onlookers
     from kframework.run import Server
     from kframework.scheduler import Observer
 
@@ -116,6 +117,7 @@ def command(
     """
     from kframework.clock import SystemClock
     from kframework.journal import Journal
+    from kframework.onlookers import Onlookers
     from kframework.run import process
 
     if not embedded and (filenames or port or write_kubeconfig):
@@ -143,25 +145,25 @@ def command(
         _write(configuration, write_config_to)
         return
     clock = SystemClock()
-    server = (
-        _embedded(filenames, clock, port, write_kubeconfig)
-        if embedded
-        else _real(configuration, clock, kubeconfig, kube_context, master)
-    )
     listener = _listener(bind_address, secure_port, tls_cert_file, tls_private_key_file)
     with (
         sparing(verbosity),
         _tracing(configuration) as observers,
         recording(record, record_limit) as recorded,
     ):
+        onlookers = Onlookers(*observers, Journal(), *recorded.observers, engine=recorded.engine)
+        server = (
+            _embedded(filenames, clock, port, write_kubeconfig)
+            if embedded
+            else _real(configuration, clock, onlookers, kubeconfig, kube_context, master)
+        )
         running = process(
             configuration,
             server,
             clock,
             listener=listener,
             report=_reporter() if dry_run else None,
-            observers=[*observers, Journal(), *recorded.observers],
-            engine=recorded.engine,
+            onlookers=onlookers,
             tell=lambda line: _log.log(NOTICE, line),
         )
         asyncio.run(running.run())
@@ -198,13 +200,19 @@ def _write(configuration: Configuration, file: str) -> None:
 
 
 def _real(
-    configuration: Configuration, clock: Clock, kubeconfig: str | None, context: str | None, master: str | None
+    configuration: Configuration,
+    clock: Clock,
+    onlookers: Onlookers,
+    kubeconfig: str | None,
+    context: str | None,
+    master: str | None,
 ) -> Server:
     from kframework.cluster.kube import Connection
     from kframework.run import RealServer
 
     file = kubeconfig or configuration.settings.client_connection.kubeconfig or None
-    return RealServer(Connection(kubeconfig=file, context=context, server=master or None), configuration, clock)
+    connection = Connection(kubeconfig=file, context=context, server=master or None)
+    return RealServer(connection, configuration, clock, onlookers.metrics.requests)
 
 
 def _embedded(filenames: Sequence[str], clock: Clock, port: int, write_kubeconfig: str | None) -> Server:

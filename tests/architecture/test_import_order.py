@@ -28,9 +28,9 @@ FLOORS = {
         """,
         6: "tracing metrics journal recording recording_file recording_privacy recorded replaying reconsidering history"
         " remedies remedy_changes remedy_obstacles remedy_pod_changes remedy_proposals remedy_prospects remedy_trials",
-        7: "cluster apiserver binding endpoints eviction http_line leader_thread lease outbox process run scheduler"
-        " cluster_api event_recorder event_series fake_api flow_control gate lane metered_transport metrics_endpoints",
-        ROOF: "plugins simulate rbac explain report web conformance bench testing pytest_plugin engine cli __main__",
+        7: "cluster apiserver binding endpoints eviction http_line leader_thread lease outbox scheduler"
+        " cluster_api event_recorder event_series flow_control gate lane metered_transport metrics_endpoints",
+        ROOF: "plugins onlookers process run fake_api simulate rbac explain report web conformance bench testing pytest_plugin engine cli __main__",
     }.items()
     for unit in units.split()
 }

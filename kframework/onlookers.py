@@ -1,0 +1,45 @@
+"""Who looks on while a scheduler works, and what they show of it over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kframework.decision import Observer
+from kframework.explain import explain_routes
+from kframework.history import History
+from kframework.metrics import TIMED_SHARE, Metrics
+from kframework.metrics_endpoints import metrics_routes
+from kframework.pod_engine import PodEngine
+from kframework.scheduler import MakeEngine, Scheduler
+from kframework.web import web_routes
+
+if TYPE_CHECKING:
+    from aiohttp.web import RouteDef
+
+__all__ = ["Onlookers"]
+
+
+class Onlookers:
+    """The observers of a scheduler: its history and its metrics, which everybody may see, and whoever else looks on.
+
+    `engine` makes the scheduler's engine, one that is recorded for instance; in `timed_share` of the attempts plugins
+    are timed, at least in as many as the metrics want.
+    """
+
+    def __init__(self, *others: Observer, engine: MakeEngine = PodEngine.of, timed_share: float = TIMED_SHARE) -> None:
+        self.history: History = History()
+        self.metrics: Metrics = Metrics()
+        self.observers: tuple[Observer, ...] = (*others, self.history, self.metrics.attempts)
+        self.engine = engine
+        self.timed_share: float = max(timed_share, TIMED_SHARE)
+
+    def routes(self, scheduler: Scheduler) -> list[RouteDef]:
+        """Return the routes of the web page, of explanations and of metrics; call it before the scheduler begins."""
+        return [
+            *web_routes(scheduler, self.history),
+            *explain_routes(scheduler, self.history),
+            *metrics_routes(self.metrics, scheduler),
+        ]
+
+    def __repr__(self) -> str:
+        return f"<Onlookers {', '.join(type(observer).__name__ for observer in self.observers)}>"

@@ -1,0 +1,46 @@
+"""Who looks on while a scheduler works."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kframework.clock import LoopClock, run_virtual
+from kframework.cluster.memory import MemoryCluster
+from kframework.config import default_configuration
+from kframework.decision import Binding, Decision
+from kframework.metrics import TIMED_SHARE
+from kframework.onlookers import Onlookers
+from kframework.scheduler import Scheduler
+
+
+class Another:
+    """An observer that sees nothing."""
+
+    def decided(self, decision: Decision) -> None:
+        pass
+
+    def bound(self, binding: Binding) -> None:
+        pass
+
+
+def test_others_look_on_before_the_history_and_the_metrics_do() -> None:
+    onlookers = Onlookers(Another())
+    assert repr(onlookers) == "<Onlookers Another, History, Attempts>"
+    assert onlookers.observers[1:] == (onlookers.history, onlookers.metrics.attempts)
+
+
+@pytest.mark.parametrize(("wanted", "timed"), [(0.0, TIMED_SHARE), (1.0, 1.0)])
+def test_plugins_are_timed_as_often_as_the_most_curious_wants(wanted: float, timed: float) -> None:
+    assert Onlookers(timed_share=wanted).timed_share == timed
+
+
+def test_the_routes_show_what_they_see() -> None:
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        scheduler = Scheduler(default_configuration(), MemoryCluster(clock), clock)
+        paths = {route.path for route in Onlookers().routes(scheduler)}
+        assert {"/", "/explain", "/metrics", "/metrics/resources", "/metrics/slis"} <= paths
+
+    run_virtual(main)
