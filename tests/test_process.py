@@ -195,7 +195,7 @@ def test_it_shows_what_its_onlookers_see() -> None:
             counted = 'scheduler_schedule_attempts_total{result="scheduled",profile="default-scheduler"} 1'
             assert counted in metrics
             _, health = await asyncio.to_thread(answer, f"{url}/metrics/slis")
-            assert 'kubernetes_healthchecks_total{name="ping",status="success",type="livez"}' in health
+            assert 'kubernetes_healthchecks_total{name="ping",type="livez",status="success"}' in health
             _, page = await asyncio.to_thread(answer, f"{url}/")
             assert page.startswith("<!doctype html>")
             stage.process.stop()
