@@ -39,7 +39,7 @@ from kframework.remedy_pod_changes import (
     RemoveGate,
     Tolerate,
 )
-from kframework.remedy_proposals import Proposal, of_cluster, of_pod
+from kframework.remedy_proposals import MOST, Proposal, of_cluster, of_pod
 from kframework.remedy_prospects import Prospects
 from kframework.remedy_trials import Trials, objections_to, rejection_of
 from kframework.state.nodes import NodeInfo
@@ -73,8 +73,8 @@ _ORDER: dict[type[Change], int] = {kind: place for place, kind in enumerate(AnyC
 _SHOWN = 5
 #: So many nodes are tried for each pattern of objections to them, and so many in all.
 _EACH, _TRIED = 3, 12
-#: On one node so many plugins' objections are answered, and so many changes made, at most.
-_STEPS, _LONGEST = 8, 32
+#: So many plugins' objections to a node are answered at most.
+_STEPS = 8
 #: Nodes may come and go while a remedy is sought; after so many new beginnings it is given up.
 _BEGINNINGS = 3
 
@@ -208,7 +208,7 @@ class _Search:
         """Add the first proposal that answers a plugin's objection; None if none does."""
         for proposal in proposals:
             tried = (*changes, *(change for change in proposal if change not in changes))
-            if len(changes) < len(tried) <= _LONGEST:
+            if len(changes) < len(tried) <= MOST:
                 with self._trials.made(tried) as afresh:
                     if all(each.plugin != status.plugin for each in objections_to(afresh, name)):
                         return tried
@@ -224,8 +224,9 @@ class _Search:
             if len(self.proved) == _SHOWN:
                 return
             needed = yield from self._needed(changes)
-            if needed is not None and needed not in self.proved:
-                self.proved.append(self._illustrated(needed))
+            if needed is not None:
+                illustrated = self._illustrated(needed)
+                self.proved += [illustrated] if illustrated not in self.proved else []
                 yield
 
     def _needed(self, changes: Proposal) -> _Work:

@@ -182,12 +182,18 @@ def one_less(changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
 
 def in_words(changes: Iterable[Change]) -> str:
     """Say changes, all of which it takes, in one line."""
-    deleted = [change for change in changes if isinstance(change, DeletePod)]
-    parts = [change.text for change in changes if not isinstance(change, DeletePod)]
-    if len(deleted) == 1:
-        parts.append(deleted[0].text)
-    elif deleted:
-        parts.append(f"delete pods {listed([change.pod for change in deleted])}")
+    parts, deleted = [], list[DeletePod]()
+    for change in changes:
+        if isinstance(change, DeletePod):
+            deleted.append(change)
+        else:
+            parts.append(change.text)
+    if len(deleted) > 1:
+        nodes = {change.node for change in deleted}
+        where = f" on {nodes.pop()}" if len(nodes) == 1 else ""
+        parts.append(f"delete pods {listed([change.pod for change in deleted])}{where}")
+    else:
+        parts += [change.text for change in deleted]
     return _joined(parts)
 
 

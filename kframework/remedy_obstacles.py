@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,9 @@ __all__ = [
     "unmet",
     "untolerated",
 ]
+
+#: Of the pods that are too many in a domain so many are listed: it may be a zone with thousands of them.
+_SOME = 256
 
 _HARD = ("NoSchedule", "NoExecute")
 
@@ -115,18 +119,16 @@ def taken_ports(node: NodeInfo, pod: PodInfo) -> list[HostPort]:
 # -- pods in the node's domains ------------------------------------------------------------------------------------
 
 
-def enemies(cluster: ClusterState, node: NodeInfo, pod: PendingPod) -> list[PodInfo]:
-    """List the pods in the node's domains that the pod cannot bear, or that cannot bear it."""
+def enemies(cluster: ClusterState, node: NodeInfo, pod: PendingPod) -> Iterator[PodInfo]:
+    """Yield the pods in the node's domains that the pod cannot bear, then those that cannot bear it; some twice."""
     nodes = cluster.nodes
     affinities = Affinities(cluster.objects(Namespace).index(Namespaces))
-    found: dict[str, PodInfo] = {}
     for key, selection in affinities.wishes(pod).anti_affinity:
-        found |= {other.uid: other for other in _chosen(nodes, node, key, selection)}
+        yield from _chosen(nodes, node, key, selection)
     for held in affinities.encounters(pod, nodes.counters).anti_affinity:
-        rows = (row for row in held.rows if _same_domain(nodes, held.topology.key, row, node.row))
-        for row in rows:
-            found |= {other.uid: other for other in nodes[row].pods if held in nodes.counters.held(other)}
-    return list(found.values())
+        for row in held.rows:
+            if _same_domain(nodes, held.topology.key, row, node.row):
+                yield from (other for other in nodes[row].pods if held in nodes.counters.held(other))
 
 
 def _chosen(nodes: NodeTable, node: NodeInfo, key: str, selection: Selection) -> Iterator[PodInfo]:
@@ -166,11 +168,11 @@ def spreads(nodes: NodeTable, pod: PendingPod) -> Iterator[Spread]:
 
 
 class Skew(NamedTuple):
-    """A spread constraint that a node breaks: by how many of which pods; None where it lacks the label."""
+    """A spread constraint that a node breaks: by how many of which pods (some); None where it lacks the label."""
 
     constraint: TopologySpreadConstraint
     excess: int | None
-    pods: list[PodInfo]
+    pods: Sequence[PodInfo]
 
 
 def skews(nodes: NodeTable, node: NodeInfo, pod: PendingPod) -> list[Skew]:
@@ -181,7 +183,8 @@ def skews(nodes: NodeTable, node: NodeInfo, pod: PendingPod) -> list[Skew]:
         code = nodes.label(key).cells[node.row]
         excess = int(spread.excess[code])
         if not code:
-            found.append(Skew(spread.own, None, []))
+            found.append(Skew(spread.own, None, ()))
         elif excess:
-            found.append(Skew(spread.own, excess, list(_chosen(nodes, node, key, spread.compiled.counted))))
+            pods = islice(_chosen(nodes, node, key, spread.compiled.counted), _SOME)
+            found.append(Skew(spread.own, excess, tuple(pods)))
     return found

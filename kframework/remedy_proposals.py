@@ -49,10 +49,13 @@ from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PodInfo
 from kframework.status import Code, Status
 
-__all__ = ["Proposal", "of_cluster", "of_pod"]
+__all__ = ["MOST", "Proposal", "of_cluster", "of_pod"]
 
 #: Changes that are made together.
 Proposal = tuple[Change, ...]
+
+#: More changes than that are no help.
+MOST = 32
 
 #: So many pods are tried one by one.
 _FEW = 16
@@ -208,14 +211,19 @@ def _examples(node: NodeInfo, shortage: Shortage) -> tuple[str, ...]:
 
 
 def _delete_enemies(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
-    yield _deletions(enemies(afresh.cluster, node, afresh.pod))
+    found = dict[str, PodInfo]()
+    for enemy in enemies(afresh.cluster, node, afresh.pod):
+        found[enemy.uid] = enemy
+        if len(found) > MOST:
+            return
+    yield _deletions(found.values())
 
 
 def _even_out(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
     """Delete as many pods of the domain as are too many there."""
     deleted: dict[str, PodInfo] = {}
     for skew in skews(afresh.nodes, node, afresh.pod):
-        if skew.excess is None:
+        if skew.excess is None or skew.excess > MOST:
             return
         deleted |= {other.uid: other for other in _by_importance(skew.pods)[: skew.excess]}
     yield _deletions(deleted.values())

@@ -18,6 +18,7 @@ from kframework.objects.affinity import node_affinity
 from kframework.plugin import Scores
 from kframework.remedy_changes import is_cordon
 from kframework.remedy_obstacles import spreads, untolerated
+from kframework.remedy_proposals import MOST
 from kframework.state import selection
 from kframework.state.affinity import Affinities
 from kframework.state.namespaces import Namespaces
@@ -69,7 +70,7 @@ class Prospects:
             self.pattern += objects.astype(np.int64) << len(self.objecting)
             self.objecting[name] = (objects, estimate)
             needed = np.where(objects, estimate.changes, 0)
-            self.effort += np.where(needed < HOPELESS, needed, 1)
+            self.effort += np.where(needed <= MOST, needed, 1)
             if name in _OF_THE_NODE:
                 self.changes += needed
             else:
@@ -80,7 +81,7 @@ class Prospects:
 
     def promising(self, each: int) -> list[int]:
         """List the rows where changes of the cluster may help: so many for each pattern of objections, best first."""
-        return self._best(np.flatnonzero(self.changes < HOPELESS), self.changes, self.size, each)
+        return self._best(np.flatnonzero(self.changes <= MOST), self.changes, self.size, each)
 
     def easiest(self, each: int) -> list[int]:
         """List the rows with the least to do, be it to the pod itself: so many for each pattern, best first."""

@@ -1,0 +1,93 @@
+"""What would help a pod that fits on none of 5,000 full nodes, beside the budgets of the design (milliseconds).
+
+Run with `python -m benchmarks.remedies`. A slice is what goes on while the scheduler waits; its worst is shown.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from time import process_time
+
+from benchmarks.cycle import NODES, engine
+from benchmarks.preemption import VICTIMS, apply, placed
+from benchmarks.timing import show
+from kframework.objects import (
+    Affinity,
+    LabelSelector,
+    Pod,
+    PodAffinityTerm,
+    PodAntiAffinity,
+    TopologySpreadConstraint,
+)
+from kframework.pod_engine import PodEngine
+from kframework.remedies import remedies
+from kframework.state.inbox import Changed
+from kframework.testing import make_pod
+
+#: In milliseconds: the search, and one slice of it.
+BUDGET, SLICE = 500.0, 2.0
+RUNS = 5
+
+_EVERYWHERE = LabelSelector(match_labels={"app": "1"})
+_APART = PodAntiAffinity(
+    required_during_scheduling_ignored_during_execution=(
+        PodAffinityTerm(topology_key="kubernetes.io/hostname", label_selector=_EVERYWHERE),
+    )
+)
+_SPREAD = TopologySpreadConstraint(
+    max_skew=1,
+    topology_key="topology.kubernetes.io/zone",
+    when_unsatisfiable="DoNotSchedule",
+    label_selector=_EVERYWHERE,
+)
+
+
+def pods() -> Iterator[tuple[str, Pod]]:
+    """Yield pods that are blocked everywhere, each in its own way."""
+    yield "cpu", make_pod("cpu", cpu=12, memory=None)
+    yield "a label", make_pod("label", cpu=None, memory=None, node_selector={"disk": "ssd"})
+    yield "a label and cpu", make_pod("both", cpu=12, memory=None, node_selector={"disk": "ssd"})
+    yield "a device that is nowhere", make_pod("device", cpu=12, requests={"nvidia.com/gpu": 1})
+    yield "anti-affinity", make_pod("apart", cpu=None, memory=None, affinity=Affinity(pod_anti_affinity=_APART))
+    spread = [_SPREAD]
+    yield (
+        "spread, cpu and ports",
+        make_pod("spread", labels={"app": "1"}, cpu=12, memory=None, topology_spread=spread, host_ports=[80]),
+    )
+
+
+def crowded() -> PodEngine:
+    """Make an engine whose nodes are full."""
+    made, _ = engine()
+    for index in range(NODES * VICTIMS):
+        made.offer(Changed(placed(index, f"node-{index % NODES}")))
+    apply(made)
+    gc.freeze()
+    return made
+
+
+def slices(made: PodEngine, pod: Pod) -> list[float]:
+    """Search, after an attempt to schedule the pod; return what each slice took, in milliseconds of the processor."""
+    made.offer(Changed(pod))
+    made.step()
+    search = remedies(made, made.handlers.pending[pod.metadata.uid])
+    over, times = False, []
+    while not over:
+        began = process_time()
+        over = next(search, True) is True
+        times.append((process_time() - began) * 1e3)
+    return times
+
+
+def main() -> None:
+    """Print the table."""
+    made, rows = crowded(), []
+    for what, pod in pods():
+        runs = [slices(made, pod) for _ in range(RUNS)]
+        rows.append((what, min(map(sum, runs)), BUDGET, min(map(max, runs)), SLICE))
+    show(("what blocks the pod", "all", "budget", "worst slice", "budget"), rows)
+
+
+if __name__ == "__main__":
+    main()
