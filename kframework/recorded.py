@@ -98,7 +98,7 @@ class Recorded:
 
     def error(self, message: str) -> InputError:
         """Say what is wrong with the line read last."""
-        return InputError(message, file=str(self.file), line=self.number)
+        return InputError(message, file=str(self.file), line=self.number or None)
 
     def _header(self, text: bytes) -> Header:
         head = self.read(text, _Head)
@@ -126,10 +126,9 @@ class Recorded:
                     yield text
         except EOFError:
             self.cut_off = True
-        except gzip.BadGzipFile as error:
-            raise self.error(f"is no recording: {error}") from error
-        except zlib.error as error:
-            raise self.error(f"is damaged from here on: {error}") from error
+        except (gzip.BadGzipFile, zlib.error) as error:
+            what = f"is damaged from here on: {error}" if self.number else "is no recording: it is not compressed"
+            raise self.error(what) from error
 
 
 class _Head(msgspec.Struct, frozen=True):

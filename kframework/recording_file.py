@@ -84,6 +84,11 @@ class RecordingFile:
         """Whether it is time for a new part: `begin` it when that suits."""
         return self._over and not self._turning
 
+    @property
+    def behind(self) -> int:
+        """How many bytes wait to be written."""
+        return self._put - self._taken
+
     def write(self, line: bytes) -> None:
         """Write a line that says what happens."""
         self._enter(line, len(line))
@@ -114,10 +119,9 @@ class RecordingFile:
             return
         self._waiting.append(entry)
         self._put += size
-        behind = self._put - self._taken
-        if behind > BACKLOG:
+        if self.behind > BACKLOG:
             self._give_up("the disk is too slow")
-        elif behind > _WORTHWHILE:
+        elif self.behind > _WORTHWHILE:
             self._wake.set()
 
     def _give_up(self, why: object) -> None:
@@ -144,7 +148,7 @@ class RecordingFile:
     def _write_waiting(self) -> None:
         """Write all that has come by now."""
         lines: list[bytes] = []
-        while self._waiting:
+        for _ in range(len(self._waiting)):
             entry = self._waiting.popleft()
             if isinstance(entry, bytes):
                 lines.append(entry)

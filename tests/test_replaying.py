@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
-from kframework.errors import InputError
-from kframework.recording import FORMAT, VERSION
+from kframework import Plugin, hookimpl, unschedulable
+from kframework.config import parse
+from kframework.decision import Binding, Decision
+from kframework.effects import Nowhere
+from kframework.extenders import Extenders
+from kframework.plugin_handle import PluginHandle
+from kframework.profiles import compile_profiles
+from kframework.recording import Recorder
 from kframework.registry import Registry
-from kframework.replaying import replay
-from tests.architecture.sources import ROOT
+from kframework.replaying import Replay, replay
+from kframework.state.inbox import Changed, Synced
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import alone
+from tests.faults.again import Again, again
+from tests.faults.lines import Line, changed, lines_of, nth
 from tests.faults.run import PLUGINS, Report, Shape, run
 
 #: How many random runs are replayed.
 RUNS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) // 10, 2)
 
 SHAPE = Shape(pods=40, pause=4.0)
-
-REPLAY = """\
-from pathlib import Path
-from sys import argv
-from kframework.replaying import replay
-from tests.faults.run import PLUGINS
-result = replay(Path(argv[1]), PLUGINS)
-print(result.difference, result.decisions)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +40,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Report:
 def test_another_process_decides_the_same(seed: int, tmp_path: Path) -> None:
     report = run(seed, SHAPE, tmp_path)
     assert report.attempts > SHAPE.pods
-    environment = {**os.environ, "PYTHONHASHSEED": str(seed + 1)}
-    command = [sys.executable, "-c", REPLAY, str(report.recording)]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == f"None {report.attempts}\n"
+    result = again(report.recording, **os.environ, PYTHONHASHSEED=str(seed + 1))
+    assert result == Again(report.attempts, None, report.attempts, [])
 
 
 def test_all_is_told(recorded: Report) -> None:
@@ -62,26 +56,6 @@ def test_all_is_told(recorded: Report) -> None:
 
 
 # -- what differs ------------------------------------------------------------------------------------------------------
-
-Line = dict[str, Any]
-
-
-def lines_of(file: Path) -> list[Line]:
-    with gzip.open(file) as lines:
-        return [msgspec.json.decode(line) for line in lines]
-
-
-def changed(recorded: Report, file: Path, change: Callable[[list[Line]], object]) -> Path:
-    """Write a recording in which something was changed."""
-    lines = lines_of(recorded.recording)
-    change(lines)
-    with gzip.open(file, "wb") as written:
-        written.writelines(msgspec.json.encode(line) + b"\n" for line in lines)
-    return file
-
-
-def nth(lines: list[Line], what: str, number: int) -> int:
-    return [place for place, line in enumerate(lines) if line.get("what") == what][number]
 
 
 def other_node(lines: list[Line]) -> None:
@@ -114,7 +88,7 @@ def last_one_less(lines: list[Line]) -> None:
 def test_a_decision_that_differs_is_told(
     recorded: Report, tmp_path: Path, change: Callable[[list[Line]], None], compared: int | None, told: str
 ) -> None:
-    result = replay(changed(recorded, tmp_path / "changed", change), PLUGINS)
+    result = replay(changed(recorded.recording, tmp_path / "changed", change), PLUGINS)
     assert result.difference is not None
     assert told in str(result.difference)
     assert result.decisions == (recorded.attempts - 1 if compared is None else compared)
@@ -126,7 +100,7 @@ def test_what_was_measured_may_differ(recorded: Report, tmp_path: Path) -> None:
             if line.get("what") == "Decision":
                 line["with"] |= {"started": 0, "timings": []}
 
-    assert replay(changed(recorded, tmp_path / "changed", slower), PLUGINS).difference is None
+    assert replay(changed(recorded.recording, tmp_path / "changed", slower), PLUGINS).difference is None
 
 
 @pytest.mark.parametrize("kept", [0.2, 0.5, 0.8])
@@ -139,53 +113,134 @@ def test_a_recording_whose_writer_died_is_read_as_far_as_it_goes(recorded: Repor
     assert 0 < result.decisions < recorded.attempts
 
 
-# -- what cannot be read -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kept", [0.2, 0.5])
+def test_that_it_is_cut_off_is_told(recorded: Report, tmp_path: Path, kept: float) -> None:
+    assert not replay(recorded.recording, PLUGINS).cut_off
+    file = tmp_path / "short"
+    file.write_bytes(recorded.recording.read_bytes()[: int(recorded.recording.stat().st_size * kept)])
+    assert replay(file, PLUGINS).cut_off
 
 
-def newer(lines: list[Line]) -> None:
-    lines[0]["version"] = VERSION + 1
+class Clock:
+    """A clock that is set."""
+
+    def __init__(self, moment: float) -> None:
+        self.moment = moment
+
+    def now(self) -> float:
+        return self.moment
 
 
-def foreign(lines: list[Line]) -> None:
-    lines[0]["format"] = "something else"
+def test_the_queue_of_a_replay_is_as_old_as_the_recorded_one(tmp_path: Path) -> None:
+    """The pool of unschedulable pods is looked through every 30 s from then on."""
+    recorder, clock = Recorder(tmp_path / "recording"), Clock(1007.5)
+    outside = Nowhere()
+    outside.decided = recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
+    configuration = parse(alone(Never))
+    engine = recorder.engine(configuration, clock, outside, Extenders())
+    engine.use(
+        compile_profiles(configuration, Registry.of(Never), lambda *names: PluginHandle(engine, outside, *names))
+    )
+    for message in (Changed(make_node("a")), Changed(make_pod("p")), Synced()):
+        engine.offer(message)
+    engine.step()
+    flush = engine.deadline
+    assert flush is not None
+    for moment in (flush - 1.0, flush):
+        clock.moment = moment
+        engine.step()
+    recorder.close()
+    assert engine.attempts == 2
+    result = replay(tmp_path / "recording", Registry.of(Never))
+    assert (result.difference, result.decisions) == (None, 2)
 
 
-def unheard_of(lines: list[Line]) -> None:
-    lines[3]["what"] = "Miracle"
+class Never(Plugin):
+    """Fit no pod anywhere."""
+
+    name = "Never"
+
+    @hookimpl
+    def filter(self, state: object, pod: object, node: object) -> object:
+        return unschedulable("never")
 
 
-def no_kind(lines: list[Line]) -> None:
-    lines[nth(lines, "Changed", 0)]["with"] |= {"apiVersion": "example.com/v1", "kind": "Widget"}
+# -- a recording that is followed --------------------------------------------------------------------------------------
 
 
-def misfit(lines: list[Line]) -> None:
-    lines[nth(lines, "Changed", 0)]["with"]["metadata"] = 7
+class Notes:
+    """What an observer was told."""
+
+    def __init__(self) -> None:
+        self.decisions: list[Decision] = []
+        self.bindings: list[Binding] = []
+
+    def decided(self, decision: Decision) -> None:
+        self.decisions.append(decision)
+
+    def bound(self, binding: Binding) -> None:
+        self.bindings.append(binding)
 
 
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        (newer, rf"1: has version {VERSION + 1} of the format, and {VERSION} is the newest known: update kframework"),
-        (foreign, rf"1: is no recording: its format is 'something else', not '{FORMAT}'"),
-        (unheard_of, "4: 'Miracle' is nothing that is known to happen"),
-        (no_kind, "Widget of example.com/v1 is no known kind: install the plugin that declares it"),
-        (misfit, r"\d+: \w+: metadata: expected"),
-    ],
-)
-def test_what_cannot_be_read_is_told_with_its_line(
-    recorded: Report, tmp_path: Path, change: Callable[[list[Line]], None], error: str
-) -> None:
-    file = changed(recorded, tmp_path / "changed", change)
-    with pytest.raises(InputError, match=error) as raised:
-        replay(file, PLUGINS)
-    assert raised.value.file == str(file)
+class Followed(Replay):
+    """A replay that notes what its engine decides."""
+
+    def __init__(self, file: Path, notes: Notes) -> None:
+        self.made: list[Decision] = []
+        super().__init__(file, PLUGINS, [notes])
+
+    def decided(self, decision: Decision) -> None:
+        self.made.append(decision)
 
 
-@pytest.mark.parametrize(
-    ("data", "error"), [(b"apiVersion: v1", "is no recording"), (gzip.compress(b"{}\n"), "format")]
-)
-def test_another_file_is_refused(tmp_path: Path, data: bytes, error: str) -> None:
-    file = tmp_path / "other"
-    file.write_bytes(data)
-    with pytest.raises(InputError, match=error):
-        replay(file, Registry.of())
+MEASURED = {"started", "timings", "plugins"}
+DECIDED = [name for name in Decision.__struct_fields__ if name not in MEASURED]
+
+
+def decided(decision: Decision) -> list[object]:
+    return [getattr(decision, name) for name in DECIDED]
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_the_engine_of_a_replay_decides_what_was_decided(seed: int, tmp_path: Path) -> None:
+    recording, notes = run(seed, SHAPE, tmp_path).recording, Notes()
+    followed = Followed(recording, notes)
+    assert followed.tell_until(lambda decision: False) is None
+    told = [line["what"] for line in lines_of(recording)[1:]]
+    assert len(notes.decisions) == told.count("Decision") and len(notes.bindings) == told.count("Binding")
+    assert list(map(decided, followed.made)) == list(map(decided, notes.decisions))
+
+
+def test_a_replay_stops_right_before_an_attempt(recorded: Report) -> None:
+    notes = Notes()
+    followed = Followed(recorded.recording, notes)
+    for attempt in (1, 7, 8, recorded.attempts):
+        decision = followed.tell_until(lambda decision, attempt=attempt: decision.attempt == attempt)  # type: ignore[misc]  # of the loop
+        assert decision is not None and decision.attempt == attempt == len(notes.decisions) + 1
+        assert followed.engine.attempts == len(followed.made) == attempt - 1
+        assert followed.clock.now() == decision.popped_at
+        queued = followed.engine.queue.get(decision.uid)
+        assert queued is not None and queued.attempts == decision.tries - 1
+        assert not len(followed.engine.inbox)
+    assert followed.tell_until(lambda decision: True) is None
+    assert followed.engine.attempts == recorded.attempts
+    assert followed.tell_until(lambda decision: True) is None
+
+
+def test_what_was_decided_is_what_happens(recorded: Report, tmp_path: Path) -> None:
+    """Also where the engine would decide otherwise: the recorded node is where the pod goes."""
+
+    def elsewhere(lines: list[Line]) -> None:
+        for line in lines:
+            if line.get("what") == "Decision" and line["with"]["feasible"] > 1:
+                line["with"]["node"] = line["with"]["top"][-1][0]
+
+    file = changed(recorded.recording, tmp_path / "changed", elsewhere)
+    assert replay(file, PLUGINS).difference is not None
+    notes = Notes()
+    followed = Followed(file, notes)
+    followed.tell_until(lambda decision: False)
+    made = {decision.attempt: decision.node for decision in followed.made}
+    told = {decision.attempt: decision.node for decision in notes.decisions if decision.feasible > 1}
+    assert len(told) > 10
+    assert {attempt: made[attempt] for attempt in told} == told

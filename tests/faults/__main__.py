@@ -10,8 +10,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from kframework.replaying import replay
-from tests.faults.run import PLUGINS, Report, Shape, run
+from tests.faults.again import again
+from tests.faults.run import Report, Shape, run
 
 
 def main() -> int:
@@ -23,12 +23,13 @@ def main() -> int:
     totals: Counter[str] = Counter()
     while left > 0:
         report = run(seed, Shape(nodes=options.nodes, pods=min(left, options.world)), options.folder)
-        replayed = replay(report.recording, PLUGINS)
+        replayed = again(report.recording)
         _count(totals, report)
-        failed = failed or bool(report.complaints) or replayed.difference is not None
+        failed = failed or bool(report.complaints) or not replayed.alike
         _print(f"seed {seed}: {report.pods} pods, {report.attempts} attempts, {report.seconds:.0f} s of virtual time")
-        if report.complaints or replayed.difference is not None:
-            _print(f"{report}\n  replay: {replayed.difference or 'the same decisions'}")
+        if report.complaints or not replayed.alike:
+            said = [replayed.difference, *replayed.disagreements[:5]] if not replayed.alike else ["the same decisions"]
+            _print(f"{report}\n  in another process: {said}")
         elif not options.keep:
             report.recording.unlink()
         seed, left = seed + 1, left - report.pods

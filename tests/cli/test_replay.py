@@ -1,0 +1,137 @@
+"""`kframework replay`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.faults.lines import Line, changed, nth
+
+CLUSTER = """
+apiVersion: v1
+kind: NodeList
+items:
+- metadata: {name: large}
+  status: {capacity: {cpu: "16", memory: 8Gi, pods: "110"}}
+- metadata: {name: small}
+  status: {capacity: {cpu: "4", memory: 8Gi, pods: "110"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec: {containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: huge}
+spec: {containers: [{name: c, resources: {requests: {cpu: "32"}}}]}
+"""
+
+PACKED = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}]}]
+"""
+
+
+@pytest.fixture
+def recorded(run: Command, tmp_path: Path) -> Path:
+    """Record a simulation of two pods."""
+    file = tmp_path / "run.rec"
+    assert run("simulate", "-f", "-", "--record", file, stdin=CLUSTER).code == 0
+    return file
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    file = tmp_path / "packed.yaml"
+    file.write_text(PACKED)
+    return file
+
+
+def test_the_same_configuration_decides_the_same(run: Command, recorded: Path) -> None:
+    done = run("replay", recorded)
+    assert (done.code, done.out) == (0, "")
+    assert done.errors == ["2 attempts decided again by the recorded configuration: all alike"]
+
+
+def test_another_one_is_compared(run: Command, recorded: Path, packed: Path) -> None:
+    done = run("replay", recorded, "--config", packed)
+    assert done.code == 0
+    header, row = done.out.splitlines()
+    assert header.split() == ["ATTEMPT", "POD", "RECORDED", "NOW", "DIFFERENCE", "MESSAGE"]
+    attempt, pod, before, after, *rest = row.split()
+    assert (attempt, pod, before, after) == ("1", "shop/web", "large", "small")
+    assert " ".join(rest).startswith("other node small ")
+    assert done.errors == [f"2 attempts decided again by {packed}: 1 otherwise (1 other node)"]
+
+
+def test_wide(run: Command, recorded: Path, packed: Path) -> None:
+    header, row = run("replay", recorded, "--config", packed, "-o", "wide").out.splitlines()
+    assert header.split().count("SCORE") == 2
+    assert {"2026-01-01T00:00:00Z", "default-scheduler", "large", "small"} < set(row.split())
+
+
+def test_json(run: Command, recorded: Path, packed: Path) -> None:
+    told = json.loads(run("replay", recorded, "--config", packed, "-o", "json").out)
+    (difference,) = told.pop("differences")
+    assert told == {"attempts": 2, "part": 1, "cutOff": False}
+    assert (difference["attempt"], difference["pod"], difference["difference"]) == (1, "shop/web", "other node")
+    assert (difference["recorded"]["node"], difference["now"]["node"]) == ("large", "small")
+    assert not {"started", "timings", "plugins"} & difference["now"].keys()
+
+
+def test_a_decision_that_differs_ends_with_code_1(run: Command, recorded: Path, tmp_path: Path) -> None:
+    def elsewhere(lines: list[Line]) -> None:
+        lines[nth(lines, "Decision", 0)]["with"]["node"] = "small"
+
+    done = run("replay", changed(recorded, tmp_path / "changed", elsewhere))
+    assert done.code == 1
+    assert "attempt 1 at pod shop/web came to node 'large', not 'small'" in done.errors[0]
+    assert done.out.splitlines()[1].split()[:5] == ["1", "shop/web", "small", "large", "node"]
+
+
+def test_a_part_in_the_middle_is_checked_attempt_by_attempt(run: Command, recorded: Path, tmp_path: Path) -> None:
+    def later(lines: list[Line]) -> None:
+        lines[0]["part"] = 3
+
+    def later_and_elsewhere(lines: list[Line]) -> None:
+        later(lines)
+        lines[nth(lines, "Decision", 0)]["with"] |= {"node": "small", "ties": 1}
+
+    done = run("replay", changed(recorded, tmp_path / "later", later))
+    assert done.code == 0
+    assert done.errors[0] == "notice: part 3 of a recording: it begins with what was known of the time before"
+    assert run("replay", changed(recorded, tmp_path / "other", later_and_elsewhere)).code == 1
+
+
+def test_one_that_is_cut_off_is_told(run: Command, recorded: Path, tmp_path: Path) -> None:
+    file = tmp_path / "short"
+    with gzip.open(recorded) as lines, gzip.open(file, "wb") as written:
+        written.write(lines.read()[:-2])
+    done = run("replay", file)
+    assert done.code == 0
+    assert done.errors[0].startswith("notice: the recording ends in the middle")
+
+
+def test_one_of_another_version_is_told(run: Command, recorded: Path, tmp_path: Path) -> None:
+    def made_elsewhere(lines: list[Line]) -> None:
+        lines[0]["madeBy"] = "kframework 99.0"
+
+    done = run("replay", changed(recorded, tmp_path / "other", made_elsewhere))
+    assert done.code == 0 and done.errors[0].startswith("notice: recorded by kframework 99.0, and this is kframework ")
+
+
+def test_a_report(run: Command, recorded: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert run("replay", recorded, "--report", page).code == 0
+    assert "shop/web" in page.read_text()
+
+
+def test_what_is_no_recording_is_told(run: Command, packed: Path, tmp_path: Path) -> None:
+    assert run("replay", packed) == (1, "", f"error: {packed}: is no recording: it is not compressed\n")
+    assert run("replay", tmp_path / "none").errors == [f"error: {tmp_path / 'none'}: No such file or directory"]

@@ -1,0 +1,52 @@
+"""A recording of a run under faults, decided again in a process of its own: `python -m tests.faults.again FILE`."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from kframework.reconsidering import reconsider
+from kframework.replaying import replay
+from tests.architecture.sources import ROOT
+from tests.faults.run import PLUGINS
+
+__all__ = ["Again", "again"]
+
+
+class Again(msgspec.Struct, frozen=True):
+    """What came of it: decided by an engine alone, and attempt by attempt on the state as it was."""
+
+    decisions: int
+    difference: str | None
+    reconsidered: int
+    disagreements: list[str]
+
+    @property
+    def alike(self) -> bool:
+        """Whether all was decided as it was recorded."""
+        return self.difference is None and not self.disagreements and self.decisions == self.reconsidered
+
+
+def again(recording: Path, **environment: str) -> Again:
+    """Decide again what was recorded, in another process with this environment."""
+    command = [sys.executable, "-m", __name__, str(recording)]
+    done = subprocess.run(command, env=environment or None, cwd=ROOT, capture_output=True, check=True)
+    return msgspec.json.decode(done.stdout, type=Again)
+
+
+def main(recording: Path) -> None:
+    """Print what comes of this recording."""
+    logging.disable(logging.CRITICAL)
+    replayed, reconsidered = replay(recording, PLUGINS), reconsider(recording, registry=PLUGINS)
+    found = [f"{one.kind}: {one.recorded} became {one.now}" for one in reconsidered.disagreements]
+    difference = None if replayed.difference is None else str(replayed.difference)
+    result = Again(replayed.decisions, difference, reconsidered.attempts, found)
+    sys.stdout.buffer.write(msgspec.json.encode(result))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
