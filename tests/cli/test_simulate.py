@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -202,6 +203,7 @@ def test_missing_files(run: Command, cluster: Path, file: Path) -> None:
     assert run("simulate", "-f", cluster, "--config", file) == (1, "", f"error: {file}: cannot be read: {missing}\n")
     trace = file / "trace"
     assert run("simulate", "-f", cluster, "--trace", trace) == (1, "", f"error: {trace}: {missing}\n")
+    assert run("simulate", "-f", cluster, "--report", trace) == (1, "", f"error: {trace}: {missing}\n")
 
 
 # -- options -------------------------------------------------------------------------------------------------------
@@ -287,6 +289,17 @@ def test_a_plugin_that_always_fails_is_said_once(run: Command, cluster: Path, fi
 def spans(text: str) -> list[str]:
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     return [line["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["name"] for line in lines]
+
+
+def test_the_report_goes_to_a_file(run: Command, cluster: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    result = run("simulate", "-f", cluster, "--report", report)
+    assert (result.code, result.out, result.errors) == (0, TABLE, [SUMMARY])
+    page = report.read_text()
+    assert page.startswith("<!doctype html>")
+    assert f"<title>Simulation of {cluster}</title>" in page
+    assert '"default/huge"' in page
+    assert re.search(r'"what":"filter","times":\d', page)
 
 
 def test_traces_go_to_a_file(run: Command, cluster: Path, tmp_path: Path) -> None:
