@@ -143,10 +143,11 @@ def _objections(now: Assessment, wide: bool) -> Iterator[str]:
 
 def _best(now: Assessment, node: str, wide: bool) -> Iterator[str]:
     if not now.top:
-        if now.feasible == 1:
-            yield "  It is the only one, so nothing is scored."
         return
     best = now.top[0]
+    if now.feasible == 1:
+        yield f"  It is {best.node}; where there is no choice, nothing is scored."
+        return
     if now.ties > 1:
         yield f"  {now.ties} nodes share the best score of {best.total}: one of them would be drawn."
     elif len(now.top) > 1:

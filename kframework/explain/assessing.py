@@ -129,8 +129,10 @@ def _groups(column: Scores) -> Iterator[tuple[int, Places]]:
 
 
 def _top(inquiry: Inquiry, node: str) -> tuple[NodeScore, ...]:
-    """Return the best nodes, and the one on which the pod is."""
+    """Return the best nodes, and the one on which the pod is; a node that is the only one has no scores."""
     totals = inquiry.totals
+    if len(inquiry.feasible) == 1:
+        return (NodeScore(inquiry.nodes[int(inquiry.feasible[0])].name, 1, 0, ()),)
     best = np.argsort(-totals, kind="stable")[:TOP].tolist()
     own = inquiry.nodes.row(node)
     if own is not None and len(totals):

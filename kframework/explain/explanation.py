@@ -75,7 +75,10 @@ class Score(msgspec.Struct, frozen=True):
 
 
 class NodeScore(msgspec.Struct, frozen=True):
-    """A feasible node, its place among all of them (from 1; equals share it), its total and what that consists of."""
+    """A feasible node, its place among all of them (from 1; equals share it), its total and what that consists of.
+
+    The only feasible node has no scores.
+    """
 
     node: str
     place: int

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
+import numpy as np
+
 from kframework.dry_runs import DryRun, Ranked, rank
 from kframework.explain.explanation import Preemption
 from kframework.inquiry import Inquiry
+from kframework.objections import PASS
 from kframework.plugin import Candidate
-from kframework.status import Code
+from kframework.status import Code, Status
 
 __all__ = ["preempting"]
 
@@ -23,17 +26,31 @@ def preempting(inquiry: Inquiry) -> Generator[None, None, Preemption | None]:
     """Try preemption; None where the profile has none. Yields wherever it may pause."""
     if all(step.name != PREEMPTION for step in inquiry.profile.post_filter):
         return None
-    diagnosis = inquiry.diagnosis
-    objection = inquiry.engine.preemption.ineligible(inquiry.pod, diagnosis)
+    objection = inquiry.engine.preemption.ineligible(inquiry.pod, inquiry.diagnosis)
     if objection is not None:
         return Preemption(why=objection.message)
     yield
-    rows = diagnosis.rows(Code.UNSCHEDULABLE).tolist()
-    if not rows:
+    names = _promising(inquiry)
+    if not names:
         return Preemption(why="no node's objection would go with less important pods")
+    yield
     tries = _Tries(inquiry, inquiry.engine.preemption.dry_run(inquiry, inquiry.state))
-    yield from tries.run([inquiry.nodes[row].name for row in rows])
+    yield from tries.run(names)
     return tries.summary()
+
+
+def _promising(inquiry: Inquiry) -> list[str]:
+    """Name the nodes whose first objection may go with less important pods."""
+    status = inquiry.narrowing.status
+    if status is not None:
+        return inquiry.names if status.code == Code.UNSCHEDULABLE else []
+    first = inquiry.first[inquiry.rows]
+    alike = [each for each in np.unique(first[first != PASS]).tolist() if _may_go(inquiry.status(each))]
+    return [inquiry.names[place] for place in np.flatnonzero(np.isin(first, alike)).tolist()]
+
+
+def _may_go(status: Status) -> bool:
+    return status.code == Code.UNSCHEDULABLE
 
 
 class _Tries:

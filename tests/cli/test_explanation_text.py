@@ -208,8 +208,9 @@ def test_an_attempt_looks_at_a_sample() -> None:
 
 
 def test_the_only_node_is_not_scored() -> None:
-    text = lines(now=Assessment(nodes=2, feasible=1, enough=2))
-    assert "  It is the only one, so nothing is scored." in text
+    only = NodeScore("n1", 1, 0, ())
+    text = lines(now=Assessment(nodes=2, feasible=1, enough=2, ties=1, top=(only,)))
+    assert "  It is n1; where there is no choice, nothing is scored." in text
 
 
 def test_a_gated_pod_would_have_to_be_let_in() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.explain.explanation import KeptRoom, Objection
+from kframework.explain.explanation import KeptRoom, NodeScore, Objection
 from kframework.objects import Affinity, PersistentVolumeClaimSource, Volume
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
@@ -105,7 +105,7 @@ def test_the_pods_own_node_is_shown_wherever_it_comes() -> None:
 
 def test_one_feasible_node_is_not_scored() -> None:
     now = Scene(make_node("n1", cpu=2), make_node("n2", cpu="100m")).pending(cpu=1)
-    assert (now.feasible, now.top, now.ties, now.message) == (1, (), 1, "")
+    assert (now.feasible, now.top, now.ties, now.message) == (1, (NodeScore("n1", 1, 0, ()),), 1, "")
     assert [each.reason for each in now.objections] == [CPU]
 
 
