@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from kframework.clock import LoopClock, VirtualTimeLoop
+from kframework.current_attempt import CURRENT
 from kframework.verbosity import verbosity_of
 
 __all__ = ["json_line", "klog_line", "plain_text"]
@@ -41,7 +42,7 @@ def klog_line(record: logging.LogRecord) -> str:
     severity = "E" if record.levelno >= logging.ERROR else "W" if record.levelno >= logging.WARNING else "I"
     at = _moment(record)
     where = f"{record.process:>7} {record.filename}:{record.lineno}]"
-    pairs = _pairs({**_fields(record), **_error(record)})
+    pairs = _pairs(_in_attempt(_fields(record)) | _error(record))
     return " ".join([f"{severity}{at:%m%d %H:%M:%S.%f}", where, _json(record.getMessage()), *pairs]) + _stack(record)
 
 
@@ -57,13 +58,22 @@ def json_line(record: logging.LogRecord) -> str:
         line["v"] = verbosity_of(record.levelno)
     else:
         line["level"] = record.levelname.lower()
-    line |= {name: _reference(value) if name in _PODS else value for name, value in _fields(record).items()}
+    fields = _in_attempt(_fields(record))
+    line |= {name: _reference(value) if name in _PODS else value for name, value in fields.items()}
     stack = _stack(record)
     return _json(line | _error(record) | ({"stacktrace": stack.strip()} if stack else {}))
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     return {name: value for name, value in record.__dict__.items() if name not in _COMMON}
+
+
+def _in_attempt(fields: dict[str, object]) -> dict[str, object]:
+    """Say to which attempt it belongs what is logged during one, unless it is about another pod."""
+    current = CURRENT.get()
+    if current is None or "attempt" in fields or fields.get("pod", current.pod.key) != current.pod.key:
+        return fields
+    return {"pod": current.pod.key, "attempt": current.number} | fields
 
 
 def _error(record: logging.LogRecord) -> dict[str, object]:

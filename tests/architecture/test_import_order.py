@@ -18,7 +18,7 @@ FLOORS = {
     for floor, units in {
         0: "errors quantity selectors clock seeds verbosity",
         1: "objects status cycle_state events",
-        2: "state",
+        2: "state current_attempt",
         3: "hookspecs plugin handle",
         4: "config registry profile",
         5: """
@@ -27,7 +27,7 @@ FLOORS = {
             extender_wire extender extenders extended_search extended_attempt stopwatch watched inquiry score_log
         """,
         6: "tracing metrics journal recording recording_file recording_privacy recorded replaying reconsidering history"
-        " remedies remedy_changes remedy_obstacles remedy_pod_changes remedy_proposals remedy_prospects remedy_trials",
+        " trace_export remedies remedy_changes remedy_obstacles remedy_pod_changes remedy_proposals remedy_prospects remedy_trials",
         7: "cluster apiserver binding endpoints eviction http_line leader_thread lease outbox scheduler"
         " cluster_api event_recorder event_series flow_control gate lane metered_transport metrics_endpoints",
         ROOF: "plugins onlookers process run fake_api simulate rbac explain report web conformance bench testing pytest_plugin engine cli __main__",

@@ -13,6 +13,9 @@ import pytest
 
 from kframework.cli.log_lines import json_line, klog_line, plain_text
 from kframework.clock import run_virtual
+from kframework.current_attempt import CURRENT, CurrentAttempt
+from kframework.state.pods import Interned, PodInfo
+from kframework.testing import make_pod
 from kframework.verbosity import V2
 
 #: A moment of this machine's, and how klog writes it here.
@@ -99,3 +102,26 @@ def test_in_a_simulation_its_own_time_counts() -> None:
 
 def test_klogs_line_has_the_form_that_its_parsers_look_for() -> None:
     assert re.fullmatch(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^ ]+:\d+\] .*", klog_line(record()))
+
+
+@pytest.mark.parametrize(
+    ("fields", "written"),
+    [
+        ({}, 'pod="default/web" attempt=7'),
+        ({"node": "a"}, 'pod="default/web" attempt=7 node="a"'),
+        ({"pod": "default/web"}, 'pod="default/web" attempt=7'),
+        ({"pod": "default/other"}, 'pod="default/other"'),
+        ({"pod": "default/web", "attempt": 6}, 'pod="default/web" attempt=6'),
+    ],
+)
+def test_what_is_logged_during_an_attempt_says_so(fields: dict[str, object], written: str) -> None:
+    made = record()
+    made.__dict__.update(fields)
+    before = CURRENT.set(CurrentAttempt(PodInfo(make_pod("web"), Interned()), 7))
+    try:
+        text, line, plain = klog_line(made), json.loads(json_line(made)), plain_text(made)
+    finally:
+        CURRENT.reset(before)
+    assert text.partition('"some text" ')[2] == written
+    assert line.get("attempt") == (7 if "attempt=7" in written else fields.get("attempt"))
+    assert "attempt=7" not in plain
