@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from kframework.state.pods import PodInfo
 
-__all__ = ["CURRENT", "CurrentAttempt"]
+__all__ = ["CURRENT"]
 
-
-class CurrentAttempt(NamedTuple):
-    """A pod that is tried, and the number of the attempt."""
-
-    pod: PodInfo
-    number: int
-
-
-#: None between two attempts; a task goes on belonging to the attempt that started it.
-CURRENT: Final[ContextVar[CurrentAttempt | None]] = ContextVar("kframework attempt", default=None)
+#: The pod that is tried, and the number of the attempt; None between two attempts. A task goes on belonging to the
+#: attempt that started it. A plain tuple, as it is set in every cycle.
+CURRENT: Final[ContextVar[tuple[PodInfo, int] | None]] = ContextVar("kframework attempt", default=None)

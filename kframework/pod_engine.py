@@ -15,7 +15,7 @@ from kframework.afresh import verify
 from kframework.attempt import Attempt
 from kframework.clock import Clock
 from kframework.config import Configuration, Duration
-from kframework.current_attempt import CURRENT, CurrentAttempt
+from kframework.current_attempt import CURRENT
 from kframework.cycle import Rotation, Search
 from kframework.effects import Effects, Eviction, Nowhere, Reservation
 from kframework.event_handlers import EventHandlers
@@ -259,7 +259,7 @@ class PodEngine:
 
     def _begin(self, pod: PendingPod) -> None:
         self.attempts += 1
-        CURRENT.set(CurrentAttempt(pod, self.attempts))
+        CURRENT.set((pod, self.attempts))
         if _log.isEnabledFor(V3):
             fields = {"pod": pod.key, "attempt": self.attempts, "profile": pod.scheduler_name}
             _log.log(V3, "Attempting to schedule pod", extra=fields)

@@ -71,9 +71,10 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 def _in_attempt(fields: dict[str, object]) -> dict[str, object]:
     """Say to which attempt it belongs what is logged during one, unless it is about another pod."""
     current = CURRENT.get()
-    if current is None or "attempt" in fields or fields.get("pod", current.pod.key) != current.pod.key:
+    if current is None or "attempt" in fields:
         return fields
-    return {"pod": current.pod.key, "attempt": current.number} | fields
+    pod, attempt = current
+    return {"pod": pod.key, "attempt": attempt} | fields if fields.get("pod", pod.key) == pod.key else fields
 
 
 def _error(record: logging.LogRecord) -> dict[str, object]:

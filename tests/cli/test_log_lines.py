@@ -13,7 +13,7 @@ import pytest
 
 from kframework.cli.log_lines import json_line, klog_line, plain_text
 from kframework.clock import run_virtual
-from kframework.current_attempt import CURRENT, CurrentAttempt
+from kframework.current_attempt import CURRENT
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod
 from kframework.verbosity import V2
@@ -117,7 +117,7 @@ def test_klogs_line_has_the_form_that_its_parsers_look_for() -> None:
 def test_what_is_logged_during_an_attempt_says_so(fields: dict[str, object], written: str) -> None:
     made = record()
     made.__dict__.update(fields)
-    before = CURRENT.set(CurrentAttempt(PodInfo(make_pod("web"), Interned()), 7))
+    before = CURRENT.set((PodInfo(make_pod("web"), Interned()), 7))
     try:
         text, line, plain = klog_line(made), json.loads(json_line(made)), plain_text(made)
     finally:
