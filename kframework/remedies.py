@@ -123,6 +123,7 @@ class _Search:
                     break
             else:
                 return
+        self.proved = []
 
     def _search(self) -> Iterator[None]:
         self.proved = []
@@ -244,7 +245,7 @@ class _Search:
         with self._trials.made([*others, *deletions]) as afresh:
             if not freed or not objections_to(afresh, freed[0].node):
                 return changes
-        return (*others, *(msgspec.structs.replace(change, examples=()) for change in freed))
+        return tuple(msgspec.structs.replace(each, examples=()) if each in freed else each for each in changes)
 
     def _examples(self, change: FreeResource) -> list[PodInfo]:
         node = self._engine.cluster.nodes.named(change.node)

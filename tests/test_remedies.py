@@ -28,6 +28,7 @@ from kframework.remedy_changes import FreeResource
 from kframework.state.inbox import Changed, Gone
 from kframework.testing import make_node, make_pod
 from tests.helping import engine_of, lines, pending, sought
+from tests.storage import affinity, claim, mounted, near, reference, volume
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 WEB = LabelSelector(match_labels={"app": "web"})
@@ -44,6 +45,12 @@ def on(**required: str) -> Affinity:
         for key, value in required.items()
     )
     selector = NodeSelector(node_selector_terms=terms)
+    return Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=selector))
+
+
+def named(node: str) -> Affinity:
+    field = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
+    selector = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(field,)),))
     return Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=selector))
 
 
@@ -170,6 +177,32 @@ CASES: dict[str, tuple[Pod, list[ApiObject], list[str]]] = {
         ),
         [A],
         ["drop the pod's volume data (claim gone)"],
+    ),
+    "a claim for one pod only": (
+        make_pod(volumes=mounted("data")),
+        [
+            A,
+            make_node("b"),
+            claim(bound="disk", accessModes=["ReadWriteOncePod"]),
+            volume(kept_for=reference()),
+            running(volumes=mounted("data")),
+        ],
+        ["delete pod default/other on a", "drop the pod's volume v-data (claim data)"],
+    ),
+    "a disk that is reached from nowhere": (
+        make_pod(volumes=mounted("data")),
+        [A, claim(bound="disk"), volume(on=affinity(near(ZONE, "north")), kept_for=reference())],
+        ["drop the pod's volume v-data (claim data)"],
+    ),
+    "the name of a node that is closed": (
+        make_pod(affinity=named("b")),
+        [A, B],
+        ["remove the taint closed:NoSchedule from b", "let the pod tolerate closed:NoSchedule"],
+    ),
+    "the name of a node that is not there": (
+        make_pod(affinity=named("gone")),
+        [A],
+        ["drop metadata.name In [gone] from the pod's node affinity"],
     ),
     "a gate": (make_pod(gates=["example.com/hold"]), [A], ["remove the scheduling gate example.com/hold"]),
     "a gate and a full node": (
