@@ -106,6 +106,13 @@ async def test_who_is_not_well_says_what_failed(query: str, text: str) -> None:
     assert answer == (500, text, "text/plain; charset=utf-8", "nosniff")
 
 
+async def test_checks_that_are_asked_for_together_are_told() -> None:
+    told: list[tuple[str, str, str | None]] = []
+    routes = health_routes("readyz", ILL, lambda *check: told.append(check))
+    await get(routes, "/readyz?exclude=log", "/readyz/log")
+    assert told == [("readyz", "ping", None), ("readyz", "sched-handler-sync", "handlers are not fully synchronized")]
+
+
 async def test_a_check_that_is_excluded_is_not_asked() -> None:
     def never() -> str | None:
         raise AssertionError

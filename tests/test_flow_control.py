@@ -90,6 +90,18 @@ def test_without_configuration_it_is_fifty_a_second_after_a_hundred() -> None:
     assert sent[-1] == pytest.approx(1.0, abs=1e-4)
 
 
+def test_every_wait_for_a_turn_is_told() -> None:
+    told: list[tuple[str, float]] = []
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        control = FlowControl(Noting(), connection(10, 2), clock, lambda *wait: told.append(wait))
+        await asyncio.gather(*map(control.send, [PODS, PODS, PODS, EVENTS]))
+
+    run_virtual(main)
+    assert sorted(told) == [("PATCH", 0.0), ("PATCH", 0.0), ("PATCH", pytest.approx(0.1)), ("POST", 0.0)]
+
+
 def in_virtual_time(work: Coroutine[object, object, None]) -> None:
     async def main() -> None:
         await work

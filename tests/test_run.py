@@ -22,7 +22,8 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.config import default_configuration, parse
 from kframework.decision import Binding, Decision
 from kframework.errors import ClusterError
-from kframework.objects import Event, Lease, ObjectMeta, Pod
+from kframework.metrics import RequestCounts
+from kframework.objects import Event, Lease, Node, ObjectMeta, Pod
 from kframework.objects.manifest import Manifest
 from kframework.onlookers import Onlookers
 from kframework.process import Process
@@ -30,6 +31,7 @@ from kframework.registry import Registry
 from kframework.run import EmbeddedServer, RealServer, dry, process, without_binding
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone, plugin
+from tests.metrics.reading import count_of, values
 
 EXTENDED = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -135,6 +137,27 @@ def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None
     asyncio.run(main())
     assert until.nodes == {"default/pod": "a"}
     assert any(line.startswith("leading as ") for line in told)
+
+
+def test_requests_of_a_scheduler_are_counted_as_those_to_its_server() -> None:
+    places, counts = list[Path](), RequestCounts()
+
+    async def main() -> None:
+        clock, configuration = SystemClock(), default_configuration()
+        async with fake_api.running(Manifest([make_node("a")]), clock, Publication(), places.append):
+            real = RealServer(Connection(kubeconfig=str(places[0])), configuration, clock, counts)
+            async with real.schedule() as scheduling:
+                await scheduling.list(Node)
+                real.gate.close()
+                with pytest.raises(ClusterError):
+                    await scheduling.delete(Node, "a")
+
+    asyncio.run(main())
+    ((_, host, _),) = values(counts.series, "rest_client_requests_total")
+    assert host.startswith("127.0.0.1:")
+    assert values(counts.series, "rest_client_requests_total") == {("200", host, "GET"): 1}
+    waits = count_of(counts.series, "rest_client_rate_limiter_duration_seconds")
+    assert waits == {(host, "DELETE"): 1, (host, "GET"): 1}
 
 
 def test_what_a_scheduler_writes_must_pass_the_gate_but_not_what_its_election_does() -> None:
