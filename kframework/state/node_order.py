@@ -44,6 +44,10 @@ class NodeOrder:
         if not rows:
             del self._zones[zone]
 
+    def zone(self, row: int) -> tuple[str, str]:
+        """Return the (region, zone) in which a row stands."""
+        return self._zone_of[row]
+
     def __iter__(self) -> Iterator[int]:
         """List the first row of every zone, then the second of each, and so on."""
         turns = [iter(rows) for rows in self._zones.values()]

@@ -193,6 +193,10 @@ class NodeTable:
             self._listed = np.fromiter(self._order, dtype=np.int64, count=len(self._row_of))
         return self._listed
 
+    def zone(self, row: int) -> tuple[str, str]:
+        """Return the (region, zone) of a row's node, both empty when it names none."""
+        return self._order.zone(row)
+
     @property
     def places(self) -> NDArray[np.int64]:
         """The place of each row in `order`, by row."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
+import numpy as np
 
-from kframework.state.node_order import zone_of
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PodInfo
 
@@ -62,23 +62,20 @@ class NodePods(msgspec.Struct, frozen=True):
 def nodes(table: NodeTable) -> Nodes:
     """Show all nodes."""
     order = table.order
-    infos = [table.by_row[row] for row in order.tolist()]
-    zones: dict[str, int] = {}
+    rows: list[int] = order.tolist()
+    by_row = table.by_row
+    zones: dict[tuple[str, str], int] = {}
     return Nodes(
-        names=[info.name for info in infos],
-        zone=[zones.setdefault(_zone(info), len(zones)) for info in infos],
-        zones=list(zones),
-        cordoned=[place for place, info in enumerate(infos) if info.unschedulable],
-        tainted=[place for place, info in enumerate(infos) if info.taints],
+        names=[by_row[row].name for row in rows],
+        zone=[zones.setdefault(table.zone(row), len(zones)) for row in rows],
+        zones=["/".join(filter(None, zone)) for zone in zones],
+        cordoned=np.flatnonzero(table.unschedulable.values[order]).tolist(),
+        tainted=np.flatnonzero(table.taint_sets.values[order]).tolist(),
         fills=[
             Fill(resource, table.allocatable(resource)[order].tolist(), table.requested(resource)[order].tolist())
             for resource in _resources(table)
         ],
     )
-
-
-def _zone(info: NodeInfo) -> str:
-    return "/".join(filter(None, zone_of(info.labels)))
 
 
 def _resources(table: NodeTable) -> list[str]:

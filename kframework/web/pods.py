@@ -153,16 +153,21 @@ def _message(history: History, pod: PendingPod) -> str:
 
 def find_pods(engine: PodEngine, text: str) -> Generator[None, None, tuple[Found, ...]]:
     """Find pods that have the text in their `namespace/name`, those of this scheduler first; yields now and then."""
-    found: list[Found] = []
-    known: dict[str, PodInfo] = {**engine.handlers.pending, **engine.cluster.pods}  # an assumed pod is in both
-    for looked_at, pod in enumerate(known.values()):
-        if text in pod.key:
-            found.append(Found(pod.key, _place(engine, pod), pod.node_name))
-            if len(found) == FOUND:
-                break
-        if looked_at % _PIECE == _PIECE - 1:
-            yield
-    return tuple(found)
+    found: dict[str, Found] = {}  # by uid, as a pod that is assumed on a node is among the pending ones too
+    for pods in (engine.handlers.pending, engine.cluster.pods):
+        for looked_at, pod in enumerate(list(pods.values()), 1):
+            if text in pod.key:
+                found[pod.uid] = Found(pod.key, _place(engine, pod), _node(engine, pod))
+                if len(found) == FOUND:
+                    return tuple(found.values())
+            if looked_at % _PIECE == 0:
+                yield
+    return tuple(found.values())
+
+
+def _node(engine: PodEngine, pod: PodInfo) -> str:
+    known = engine.cluster.pods.get(pod.uid)
+    return known.node_name if known is not None else ""
 
 
 def _place(engine: PodEngine, pod: PodInfo) -> str:

@@ -61,6 +61,7 @@ def test_a_row_that_moves_comes_last_in_its_new_zone() -> None:
     order = ordered("a", "a", "b")
     order.add(0, ("r", "b"))
     assert list(order) == [1, 2, 0]
+    assert [order.zone(row) for row in range(3)] == [("r", "b"), ("r", "a"), ("r", "b")]
 
 
 def test_an_emptied_zone_comes_last_when_seen_again() -> None:

@@ -54,11 +54,15 @@ function showState() {
 
 // -- finding -------------------------------------------------------------------------------------------------------
 
+const PAUSE = 150; // milliseconds after a key, before all pods are looked through
+
 let typed = 0; // counts what was typed, so that a late answer is dropped
 
 async function find(text) {
   typed += 1;
   const mine = typed;
+  await new Promise((resolve) => setTimeout(resolve, PAUSE));
+  if (mine !== typed) return;
   const pods = text ? await source.ask("find", { text }) : [];
   if (mine === typed) showFound(text, pods);
 }
@@ -99,6 +103,7 @@ function listenToFind() {
 }
 
 function leaveFind() {
+  typed += 1;
   byId("find").value = "";
   showFound("", []);
 }
