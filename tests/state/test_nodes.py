@@ -69,12 +69,16 @@ def test_absent_things_are_none_or_zero_or_raise() -> None:
 def test_order_is_made_anew_only_when_the_set_of_nodes_changes() -> None:
     nodes = table(node("a", zone="x"), node("b", zone="x"), node("c", zone="y"))
     assert [info.name for info in nodes] == ["a", "c", "b"]
-    assert [nodes.zone(row) for row in range(3)] == [("", "x"), ("", "x"), ("", "y")]
     nodes.put(node("b", zone="y"))
-    assert nodes.zone(1) == ("", "y")
     assert [info.name for info in nodes] == ["a", "c", "b"]
     nodes.put(node("d", zone="x"))
     assert [info.name for info in nodes] == ["a", "c", "d", "b"]
+
+
+def test_a_row_has_the_zone_of_its_node() -> None:
+    nodes = table(node("a", zone="x"), node("b", zone="x"))
+    nodes.put(node("b", zone="y"))
+    assert [nodes.zone(row) for row in range(2)] == [("r", "x"), ("r", "y")]
 
 
 # -- what is a change ----------------------------------------------------------------------------------------------
