@@ -15,7 +15,7 @@ __all__ = ["History", "PodHistory"]
 R = TypeVar("R", Decision, Binding)
 
 #: So many records are kept, of each kind.
-KEPT = 10_000
+KEPT = 5_000
 
 
 class PodHistory(msgspec.Struct, frozen=True):

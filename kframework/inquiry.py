@@ -7,6 +7,7 @@ scheduler goes on, no Statement is open, and what the plugins drew or asked for 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from random import Random
@@ -16,7 +17,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.afresh import Afresh
 from kframework.cycle_state import CycleState
 from kframework.decision import fit_error
 from kframework.errors import PluginError
@@ -24,7 +24,17 @@ from kframework.layers import ask_filter_rows, ask_score_rows
 from kframework.objections import ATTEMPT, PASS, StatusTable, bits_of, order_of, source_of
 from kframework.plugin import MAX_SCORE, Diagnosis, Scores
 from kframework.pod_engine import PodEngine
-from kframework.points import Narrowing, bad_score, fault, narrow, run_add_pod, run_filter, run_pre_score
+from kframework.points import (
+    Narrowing,
+    ask_pre_filter,
+    bad_score,
+    fault,
+    narrow,
+    run_add_pod,
+    run_filter,
+    run_pre_filter,
+    run_pre_score,
+)
 from kframework.profile import FilterStep, Profile, ScoreStep, as_column
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
@@ -38,6 +48,9 @@ SLICE = 0.0005
 
 #: So many rows a plugin is asked about in one piece: without a columnar form, and with one.
 _FEW, _MANY = 16, 2_000
+
+#: Where the faults of plugins are logged.
+_faults = logging.getLogger("kframework.points")
 
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -78,7 +91,7 @@ class ScoreColumn(msgspec.Struct, frozen=True):
 class Inquiry:
     """What the plugins of the pod's profile say now, once its `work` is done.
 
-    `rows` are the nodes it is about, in their order, and `names` what they are called: rows are used again once nodes go.
+    `rows` are the nodes it is about, in their order, and `names` what they are called: rows are reused once nodes go.
     `said` holds each Filter plugin's own objection by row, PASS where it has none, whatever the others say; `first` the
     first of them in configured order, which is what an attempt counts. `feasible` are the rows that all of them let
     pass, in the order of the nodes; `scores` and `totals` are aligned to them. Like an attempt, it scores two feasible
@@ -121,7 +134,7 @@ class Inquiry:
     def aside(self) -> Iterator[None]:
         """Open a slice of work: the pod is on no node, and what plugins draw or ask for is taken back in the end."""
         drawn = [(random, random.getstate()) for random in self._random]
-        with self.engine.aside(), self.cluster.statement() as what_if:
+        with self.engine.aside(), _unsaid(), self.cluster.statement() as what_if:
             placed = self.cluster.pods.get(self.pod.uid)
             if placed is not None and placed.row >= 0:
                 what_if.remove(placed)
@@ -156,8 +169,7 @@ class Inquiry:
 
     def _ask(self) -> Iterator[None]:
         self._reset()
-        afresh = Afresh(self.cluster, self.profile, self.pod)
-        self.narrowing, self.state = afresh.narrowing, afresh.state
+        self.narrowing = self._narrowing()
         yield
         for piece in _pieces(self.rows, _MANY):
             self.names += [self.nodes.by_row[row].name for row in piece.tolist()]
@@ -165,7 +177,7 @@ class Inquiry:
         if self.narrowing.status is not None:
             return
         self.filters = tuple(step for step in self.profile.filters if step.name not in self.narrowing.skipped)
-        rows = np.array(afresh.rows(0), dtype=np.int64)
+        rows = self._within()
         for step in self.filters:
             yield from self._ask_filter(step, rows)
         yield from self._ask_beside_rivals(rows)
@@ -177,6 +189,25 @@ class Inquiry:
         self.feasible = rows[self.first[rows] == PASS]
         if len(self.feasible) > 1:
             yield from self._ask_scores()
+
+    def _narrowing(self) -> Narrowing:
+        try:
+            return self.profile.wrapped("pre_filter", self._run_pre_filter, self.state, self.pod, self.nodes)
+        except PluginError as error:
+            return Narrowing(fault(self.profile, error.plugin, "pre_filter", error.__cause__ or error.message))
+
+    def _run_pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Narrowing:
+        profile = self.profile
+        return run_pre_filter(
+            profile, profile.pre_filter, lambda step: ask_pre_filter(profile, step, state, pod, nodes)
+        )
+
+    def _within(self) -> NDArray[np.int64]:
+        """Return the rows that PreFilter leaves."""
+        within = self.narrowing.nodes
+        if within is None:
+            return self.rows
+        return self.rows[[name in within for name in self.names]]
 
     def _ask_filter(self, step: FilterStep, rows: NDArray[np.int64]) -> Iterator[None]:
         column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
@@ -210,15 +241,11 @@ class Inquiry:
                     self.said[step.name][row] = self._table.objection(step.order, status)
 
     def _ask_scores(self) -> Iterator[None]:
-        skipped: set[str] = set()
-        for step in self.profile.pre_score:
-            status = run_pre_score(self.profile, step, self.state, self.pod, self.nodes, self.feasible)
-            yield
-            if status is not None and status.code == Code.ERROR:
-                self.fault = status
-                return
-            if status is not None:
-                skipped.add(step.name)
+        skipped = self._pre_score()
+        yield
+        if isinstance(skipped, Status):
+            self.fault = skipped
+            return
         totals = np.zeros(len(self.feasible), dtype=np.int64)
         for score_step in self.profile.scores:
             if score_step.name not in skipped:
@@ -227,6 +254,26 @@ class Inquiry:
                     return
                 totals += self.scores[-1].normalized * score_step.weight
         self.totals = totals
+
+    def _pre_score(self) -> set[str] | Status:
+        """Run PreScore; return the plugins that have nothing to say, or what went wrong."""
+        profile = self.profile
+        try:
+            return profile.wrapped("pre_score", self._run_pre_score, self.state, self.pod, self.nodes, self.feasible)
+        except PluginError as error:
+            return fault(profile, error.plugin, "pre_score", error.__cause__ or error.message)
+
+    def _run_pre_score(
+        self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: NDArray[np.int64]
+    ) -> set[str] | Status:
+        skipped: set[str] = set()
+        for step in self.profile.pre_score:
+            status = run_pre_score(self.profile, step, state, pod, nodes, rows)
+            if status is not None and status.code == Code.ERROR:
+                return status
+            if status is not None:
+                skipped.add(step.name)
+        return skipped
 
     def _ask_score(self, step: ScoreStep) -> Iterator[None]:
         raw: list[Scores] = []
@@ -318,6 +365,16 @@ class Inquiry:
 
     def __repr__(self) -> str:
         return f"<Inquiry into {self.pod.key}: {len(self.feasible)} of {len(self.rows)} nodes are feasible>"
+
+
+@contextmanager
+def _unsaid() -> Iterator[None]:
+    """Keep out of the log what plugins do wrong: an attempt will say it, and whoever asks is told."""
+    before, _faults.disabled = _faults.disabled, True
+    try:
+        yield
+    finally:
+        _faults.disabled = before
 
 
 def _pieces(rows: NDArray[np.int64], length: int) -> Iterator[NDArray[np.int64]]:

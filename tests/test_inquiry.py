@@ -5,7 +5,7 @@ That it finds what an attempt finds is tried on random clusters: properties/test
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -17,6 +17,7 @@ from kframework.explain.account import finished
 from kframework.inquiry import Inquiry, in_slices, inquire
 from kframework.objections import PASS
 from kframework.plugin import Reads
+from kframework.points import Narrowing
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
 from tests.test_cycle import Likes, Stretches
@@ -80,7 +81,8 @@ def test_work_is_done_in_slices_each_in_a_context_of_its_own(monkeypatch: pytest
     assert "".join(log) == "(01)-(23)-(4)"
 
 
-def test_work_that_raises_leaves_its_context() -> None:
+def test_work_that_raises_leaves_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SLICE", 1000.0)
     left: list[bool] = []
 
     @contextmanager
@@ -132,6 +134,54 @@ def test_a_plugin_that_fails_is_told_of() -> None:
     inquiry = asked(staged(Fails))
     assert inquiry.fault is not None and inquiry.fault.plugin == "Fails"
     assert not len(inquiry.totals)
+
+
+def test_what_a_plugin_does_wrong_is_not_logged_by_those_who_only_look_on(caplog: pytest.LogCaptureFixture) -> None:
+    class Fails(Plugin):
+        name = "Fails"
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            raise ValueError("cannot read")
+
+    inquiry = asked(staged(Fails))
+    assert "cannot read" in inquiry.counted[0][0].message
+    assert not caplog.records
+
+
+def test_wrappers_have_the_last_word() -> None:
+    class Narrows(Plugin):
+        name = "Narrows"
+
+        @hookimpl(wrapper=True)
+        def pre_filter(
+            self, state: CycleState, pod: PendingPod, nodes: object
+        ) -> Generator[None, Narrowing, Narrowing]:
+            yield
+            return Narrowing(nodes=frozenset({"n0", "n2"}))
+
+        @hookimpl(wrapper=True)
+        def pre_score(
+            self, state: CycleState, pod: PendingPod, nodes: object, rows: object
+        ) -> Generator[None, set[str], set[str]]:
+            return (yield) | {"Likes"}
+
+    inquiry = asked(staged(Narrows, Likes, Stretches))
+    assert [inquiry.nodes[int(row)].name for row in inquiry.feasible] == ["n0", "n2"]
+    assert [column.plugin for column in inquiry.scores] == ["Stretches"]
+
+
+def test_a_wrapper_that_fails_is_told_of() -> None:
+    class Breaks(Plugin):
+        name = "Breaks"
+
+        @hookimpl(wrapper=True)
+        def pre_filter(self, state: CycleState, pod: PendingPod, nodes: object) -> Generator[None, None, None]:
+            yield
+            raise ValueError("cannot wrap")
+
+    status = asked(staged(Breaks)).narrowing.status
+    assert status is not None and "cannot wrap" in status.message
 
 
 def test_a_score_out_of_range_is_a_fault() -> None:

@@ -60,7 +60,7 @@ def _head(explanation: Explanation, wide: bool) -> Iterator[str]:
         "Node": explanation.node or NONE,
         "Nominated": explanation.nominated,
         "Last attempt": _then(explanation),
-        "Message": explanation.then.message if wide and explanation.then is not None else "",
+        "Message": _plain(explanation.then.message) if wide and explanation.then is not None else "",
     }
     width = max(map(len, fields)) + 2
     for name, value in fields.items():
@@ -77,13 +77,13 @@ def _status(explanation: Explanation) -> str:
 def _then(explanation: Explanation) -> str:
     then = explanation.then
     if then is None:
-        return ""
+        return _plain(explanation.condition)
     when = f"{_span(explanation.at - then.popped_at)} ago"
     if then.node:
         return f"{when}: {_choice(then)}{_outcome(explanation)}"
     if then.reasons and then.reasons == explanation.now.reasons and then.nodes == explanation.now.nodes:
         return f"{when}, with the same result as now"
-    return f"{when}: {then.message}"
+    return f"{when}: {_plain(then.message)}"
 
 
 def _choice(then: Decision) -> str:
@@ -98,7 +98,7 @@ def _choice(then: Decision) -> str:
 
 def _outcome(explanation: Explanation) -> str:
     binding = explanation.binding
-    return f"; {binding.message}" if binding is not None and binding.message else ""
+    return f"; {_plain(binding.message)}" if binding is not None and binding.message else ""
 
 
 # -- the nodes ---------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def _placement(explanation: Explanation, wide: bool) -> Iterator[str]:
         else ""
     )
     if now.fault:
-        yield f"FAULT: {now.fault}"
+        yield f"FAULT: {_plain(now.fault)}"
     if not now.nodes:
         yield "There are no nodes."
     elif not now.feasible:
@@ -133,7 +133,13 @@ def _objections(now: Assessment, wide: bool) -> Iterator[str]:
     shown = now.objections if wide else now.objections[:_REASONS]
     examples = None if wide else _EXAMPLES
     rows = [
-        (str(each.nodes), str(each.alone), each.plugin, each.reason, _listed(each.examples, each.nodes, examples))
+        (
+            str(each.nodes),
+            str(each.alone),
+            each.plugin,
+            _plain(each.reason),
+            _listed(each.examples, each.nodes, examples),
+        )
         for each in shown
     ]
     yield from _indented(table(("NODES", "ALONE", "PLUGIN", "REASON", "FOR EXAMPLE"), rows, None, {}))
@@ -195,7 +201,7 @@ def _kept_room(now: Assessment, wide: bool) -> Iterator[str]:
 def _help(explanation: Explanation, wide: bool) -> Iterator[str]:
     if explanation.help:
         yield "WHAT WOULD HELP, each by itself:"
-        yield from (f"  - {remedy.text}" for remedy in explanation.help[: None if wide else _REMEDIES])
+        yield from (f"  - {_plain(remedy.text)}" for remedy in explanation.help[: None if wide else _REMEDIES])
 
 
 def _preemption(preemption: Preemption, wide: bool) -> Iterator[str]:
@@ -210,7 +216,7 @@ def _preemption(preemption: Preemption, wide: bool) -> Iterator[str]:
         yield f"PREEMPTION would not help: {preemption.why}{':' if preemption.reasons else '.'}"
         reasons = sorted(preemption.reasons.items(), key=lambda item: -item[1])
         shown = reasons if wide else reasons[:_VICTIMS]
-        yield from (f"  {_nodes(count)}: {reason}" for reason, count in shown)
+        yield from (f"  {_nodes(count)}: {_plain(reason)}" for reason, count in shown)
 
 
 # -- what it waits for -------------------------------------------------------------------------------------------------
@@ -234,7 +240,7 @@ def _waiting(waiting: Waiting, explanation: Explanation, wide: bool) -> Iterator
         case "waiting on permit":
             yield f"WAITS FOR {held} to permit it; they give up {_moment(waiting.until, explanation.at)}."
         case "gated":
-            yield f"WAITS FOR {held}: {waiting.why}. It is looked at again when one of these happens:"
+            yield f"WAITS FOR {held}: {_plain(waiting.why)}. It is looked at again when one of these happens:"
             yield from _wakers(waiting, wide)
         case _:
             yield "WAITS FOR one of these, if it may help:"
@@ -257,6 +263,11 @@ def _either(actions: Iterable[str]) -> str:
 
 
 # -- small words -------------------------------------------------------------------------------------------------------
+
+
+def _plain(text: str) -> str:
+    """Keep what a plugin says in one line, and from steering the terminal."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def _nodes(count: int, word: str = "") -> str:

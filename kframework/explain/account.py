@@ -17,7 +17,7 @@ from kframework.objects import Pod
 from kframework.pod_engine import PodEngine
 from kframework.remedies import Remedy, remedies
 from kframework.remedy_changes import amount_of
-from kframework.state.pods import PodInfo
+from kframework.state.pods import PendingPod, PodInfo
 
 __all__ = ["explain", "explaining", "finished"]
 
@@ -107,6 +107,7 @@ class _Account:
             attempts=queued.attempts if queued is not None else tries,
             then=then,
             binding=history.binding(then) if then is not None else None,
+            condition=_condition(pod) if not self._node() else "",
             now=self._now,
             preemption=self._under_way(nominated, then) or self._preemption,
             waiting=waiting(engine, pod.uid, state),
@@ -129,3 +130,9 @@ class _Account:
             yield "the scheduler has not seen the whole cluster yet"
         if state is State.BOUND and not self._now.feasible:
             yield "it stays where it is: a pod on a node is not scheduled again"
+
+
+def _condition(pod: PendingPod) -> str:
+    """Return why the pod is pending, as its condition says."""
+    conditions = (each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "False")
+    return next((each.message for each in conditions), "")

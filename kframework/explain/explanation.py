@@ -166,7 +166,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     `at` is when this was found out, in seconds since 1970. `requests` are what the pod asks for, as in a manifest.
     `node` is where it is or is about to be, `nominated` where room is kept for it. `then` and `binding` are the records
-    of its last attempt, if that is remembered.
+    of its last attempt, if that is remembered; `condition` is what the pod's own condition says, while it is pending.
     """
 
     pod: str
@@ -181,6 +181,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
     then: Decision | None = None
     binding: Binding | None = None
+    condition: str = ""
     now: Assessment
     preemption: Preemption | None = None
     waiting: Waiting | None = None

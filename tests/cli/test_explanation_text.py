@@ -115,6 +115,17 @@ def test_a_choice_is_told(then: dict[str, Any], words: str) -> None:
     assert f"Last attempt: {words}" in lines(node="n1", then=msgspec.structs.replace(CHOSEN, **then))
 
 
+def test_what_is_not_remembered_stands_in_the_condition() -> None:
+    assert "Last attempt: 0/3 nodes are available: 3 Insufficient cpu." in lines(
+        condition="0/3 nodes are available: 3 Insufficient cpu."
+    )
+
+
+def test_what_a_plugin_says_stays_in_its_line() -> None:
+    odd = msgspec.structs.replace(CPU, reason="no\nroom\x1b[31m at all")
+    assert any("no room [31m at all" in line for line in lines(now=msgspec.structs.replace(UNFIT, objections=(odd,))))
+
+
 def test_a_binding_that_failed_is_told() -> None:
     failed = Binding(
         attempt=9,

@@ -9,6 +9,7 @@ from kframework import inquiry
 from kframework.explain import Explanation
 from kframework.explain.account import explaining
 from kframework.explain.explanation import State
+from kframework.objects import PodCondition
 from kframework.state.inbox import Changed, Gone
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
@@ -53,6 +54,16 @@ def test_a_pod_that_has_not_been_tried_is_explained() -> None:
     explanation = scene.explain("pod")
     assert (explanation.state, explanation.attempts, explanation.then) == (State.ACTIVE, 0, None)
     assert explanation.now.feasible == 1
+
+
+def test_what_is_not_remembered_stands_in_the_condition() -> None:
+    condition = PodCondition(type="PodScheduled", status="False", message="0/1 nodes are available.")
+    pod = make_pod("second", cpu="500m")
+    waits = msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, conditions=(condition,)))
+    scene = Scene(*FULL[:2], waits)
+    scene.engine.catch_up()
+    explanation = scene.explain("second")
+    assert (explanation.then, explanation.condition) == (None, "0/1 nodes are available.")
 
 
 def test_a_gated_pod_is_told_what_would_let_it_in() -> None:
