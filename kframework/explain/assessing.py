@@ -24,7 +24,10 @@ Marks = NDArray[np.bool_]
 
 
 def assess(inquiry: Inquiry, node: str) -> Generator[None, None, Assessment]:
-    """Sum up what was found; `node` is where the pod is, "" if it is on none. Yields wherever it may pause."""
+    """Sum up what was found; `node` is where the pod is, "" if it is on none.
+
+    Yields wherever it may pause.
+    """
     reasons = _Reasons(inquiry.names)
     yield from reasons.count(inquiry)
     yield

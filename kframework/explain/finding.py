@@ -15,7 +15,10 @@ _LOOKED_AT = 5_000
 
 
 def known_pod(engine: PodEngine, namespace: str, name: str) -> Generator[None, None, PodInfo | None]:
-    """Find a pod that this engine schedules, or has scheduled; None if it knows of none. Yields to give way."""
+    """Find a pod that this engine schedules, or has scheduled; None if it knows of none.
+
+    Yields to give way.
+    """
     found: PodInfo | None = None
     for pods in (engine.cluster.pods, engine.handlers.pending):
         for number, pod in enumerate(list(pods.values()), 1):

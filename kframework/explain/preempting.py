@@ -23,7 +23,10 @@ PERCENTAGE, AT_LEAST = 10, 100
 
 
 def preempting(inquiry: Inquiry) -> Generator[None, None, Preemption | None]:
-    """Try preemption; None where the profile has none. Yields wherever it may pause."""
+    """Try preemption; None where the profile has none.
+
+    Yields wherever it may pause.
+    """
     if all(step.name != PREEMPTION for step in inquiry.profile.post_filter):
         return None
     objection = inquiry.engine.preemption.ineligible(inquiry.pod, inquiry.diagnosis)
