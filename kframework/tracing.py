@@ -1,19 +1,19 @@
 """Traces: OpenTelemetry spans of scheduling attempts and binding cycles, built afterwards from their records.
 
-A sampled attempt is a `scheduling_cycle` span with one child per extension point. Its binding runs beside the next
-attempts and may outlive them, so it is a trace of its own: a `binding_cycle` span, linked to the attempt. Spans start
-at the Clock's time, virtual or not, and last as long as this machine took; the SDK is imported when a Tracing is made.
+One trace per attempt; `docs/reference/traces.md` is its contract. Spans start at the Clock's time, virtual or not, and
+last as long as this machine took. Ids are derived from the number of the attempt, so that a binding cycle, which runs
+beside the next attempts, or a log line finds its trace though nothing is kept. The SDK is imported when a Tracing is
+made; its tracer is not used, as it draws ids and asks a sampler for each span, at five times the cost.
 """
 
 from __future__ import annotations
 
+import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, TextIO
-from urllib.parse import urlsplit
 
-import msgspec
-from opentelemetry.context import Context
 from opentelemetry.semconv.attributes.k8s_attributes import (
     K8S_NAMESPACE_NAME,
     K8S_NODE_NAME,
@@ -22,58 +22,65 @@ from opentelemetry.semconv.attributes.k8s_attributes import (
 )
 from opentelemetry.trace import (
     Link,
-    Span,
     SpanContext,
     Status,
     StatusCode,
-    format_span_id,
+    TraceFlags,
     format_trace_id,
-    set_span_in_context,
 )
 
 from kframework import __version__
 from kframework.config import Tracing as TracingOptions
-from kframework.decision import Binding, Decision, PointTiming, Result
-from kframework.errors import ConfigError
+from kframework.decision import Binding, Decision, PluginTiming, PointTiming, Result
 from kframework.seeds import Seeds
 from kframework.status import Code
+from kframework.trace_export import otlp_exporter, otlp_line
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
-    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.sdk.trace import Event, SpanProcessor
 
 __all__ = ["EVERY_ATTEMPT", "Tracing"]
 
 #: The sampling rate, per million, at which every attempt is traced.
 EVERY_ATTEMPT: Final = 1_000_000
 
-#: So many sampled attempts wait for the end of their binding at most; beyond, the oldest one's binding goes untraced.
-_MOST_BINDING = 10_000
+#: The places of the spans in their trace, from which their ids are made; points are counted from the last two on.
+_ATTEMPT, _QUEUE_WAIT, _CYCLE, _BINDING, _POINTS, _STEPS = 0, 1, 2, 3, 16, 1 << 16
 
-_Attributes = dict[str, str | int | tuple[str, ...]]
+#: The points of the hooks that are none themselves.
+_POINT_OF = {"normalize_score": "score"}
+
+_SPAN_ID = (1 << 64) - 1
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+_UNSET = Status(StatusCode.UNSET)
+
+_Attributes = dict[str, str | int | float | tuple[str, ...]]
 
 
 class Tracing:
-    """An observer that makes spans of a sample of the attempts, and of the bindings of those it sampled.
+    """An observer that makes spans of a sample of the attempts, and of their binding cycles.
 
-    `rate_per_million` of a million attempts are traced; `seed` starts the draws, which move no other chance.
+    `rate_per_million` of a million attempts are traced. Trace ids are those of this run alone, unless a `seed` is
+    given: then every run with it has the same.
     """
 
-    def __init__(self, processor: SpanProcessor, *, rate_per_million: int, seed: int = 0) -> None:
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+    def __init__(self, processor: SpanProcessor, *, rate_per_million: int, seed: int | None = None) -> None:
+        from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+        from opentelemetry.sdk.trace import Event, ReadableSpan
+        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-        resource = Resource.create({"service.name": "kframework", "service.version": __version__})
-        self._provider = TracerProvider(sampler=ALWAYS_ON, resource=resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(processor)
-        self._tracer = self._provider.get_tracer("kframework", __version__)
-        self._share = rate_per_million / EVERY_ATTEMPT
-        self._toss = Seeds(seed).generator("sampling").random
-        self._binding: dict[int, SpanContext] = {}
+        #: The share of the attempts that are traced.
+        self.share: float = rate_per_million / EVERY_ATTEMPT
+        self._run = secrets.randbits(64) if seed is None else Seeds(seed).generator("traces").getrandbits(64)
+        self._processor = processor
+        ours = Resource.create({"service.name": "kframework", "service.version": __version__})
+        #: Who runs it knows better: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES.
+        self._resource = ours.merge(OTELResourceDetector().detect())
+        self._scope = InstrumentationScope("kframework", __version__)
+        self._span, self._event = ReadableSpan, Event
 
     @classmethod
-    def from_options(cls, options: TracingOptions, *, seed: int = 0) -> Tracing | None:
+    def from_options(cls, options: TracingOptions, *, seed: int | None = None) -> Tracing | None:
         """Trace as the configuration says, or not at all; ConfigError if its exporter is not installed."""
         rate = options.sampling_rate_per_million
         if options.exporter == "none" or not rate:
@@ -82,82 +89,143 @@ class Tracing:
             return cls.to_stream(sys.stderr, rate_per_million=rate, seed=seed)
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        return cls(BatchSpanProcessor(_otlp_exporter(options.endpoint)), rate_per_million=rate, seed=seed)
+        return cls(BatchSpanProcessor(otlp_exporter(options.endpoint)), rate_per_million=rate, seed=seed)
 
     @classmethod
-    def to_stream(cls, stream: TextIO, *, rate_per_million: int = EVERY_ATTEMPT, seed: int = 0) -> Tracing:
+    def to_stream(cls, stream: TextIO, *, rate_per_million: int = EVERY_ATTEMPT, seed: int | None = None) -> Tracing:
         """Write every span to a stream when it ends, one a line: OTLP in JSON, as in OpenTelemetry's files."""
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 
-        exporter = ConsoleSpanExporter(out=stream, formatter=_line)
+        exporter = ConsoleSpanExporter(out=stream, formatter=otlp_line)
         return cls(SimpleSpanProcessor(exporter), rate_per_million=rate_per_million, seed=seed)
 
     def close(self) -> None:
         """Export what is left; waits for the exporter."""
-        self._provider.shutdown()
+        self._processor.shutdown()
+
+    def trace_id(self, attempt: int, draw: float) -> str:
+        """Return the id of an attempt's trace in hexadecimal; empty if an attempt with this draw is not traced."""
+        return format_trace_id(self._trace(attempt)) if draw < self.share else ""
 
     # -- the observer ----------------------------------------------------------------------------------------------
 
     def decided(self, decision: Decision) -> None:
-        """Trace the attempt if the toss says so."""
-        if self._toss() >= self._share:
+        """Trace the attempt if it is of the sample."""
+        if decision.draw >= self.share:
             return
-        start = _nanoseconds(decision.popped_at)
-        span = self._tracer.start_span(
-            "scheduling_cycle", Context(), attributes=_attributes_of_decision(decision), start_time=start
-        )
-        end = self._children(span, start, decision.timings)
-        if decision.result is Result.ERROR:
-            span.set_status(Status(StatusCode.ERROR, decision.message))
-        span.end(end)
-        if decision.result is Result.SCHEDULED:
-            self._expect_binding(decision.attempt, span.get_span_context())
+        trace = self._trace(decision.attempt)
+        root, cycle = _context(trace, _ATTEMPT), _context(trace, _CYCLE)
+        pod = _attributes_of_pod(decision)
+        queued, popped = _nanoseconds(decision.queued_at), _nanoseconds(decision.popped_at)
+        ended = popped + sum(nanoseconds for _, nanoseconds, _ in decision.timings)
+        failed = Status(StatusCode.ERROR, decision.message) if decision.result is Result.ERROR else _UNSET
+        self._end("queue_wait", _context(trace, _QUEUE_WAIT), root, (queued, popped))
+        homeless = self._points(cycle, _POINTS, popped, decision.timings, decision.plugins)
+        said = pod | _attributes_of_decision(decision)
+        self._end("scheduling_cycle", cycle, root, (popped, ended), said, failed, events=homeless)
+        tries: _Attributes = {"kframework.tries": decision.tries}
+        self._end("scheduling_attempt", root, None, (queued, ended), pod | tries, failed)
 
     def bound(self, binding: Binding) -> None:
-        """Trace the binding cycle of an attempt that was traced."""
-        attempt = self._binding.pop(binding.attempt, None)
-        if attempt is None:
+        """Trace the binding cycle of an attempt that is of the sample."""
+        if binding.draw >= self.share:
             return
-        start = _nanoseconds(binding.started_at)
-        span = self._tracer.start_span(
-            "binding_cycle",
-            Context(),
-            attributes=_attributes_of_binding(binding),
-            links=(Link(attempt),),
-            start_time=start,
-        )
-        end = self._children(span, start, _with_permit_on_the_clock(binding))
-        if binding.code is not Code.SUCCESS and not binding.code.rejected:
-            span.set_status(Status(StatusCode.ERROR, binding.message))
-        span.end(max(end, _nanoseconds(binding.ended_at)))
+        trace = self._trace(binding.attempt)
+        context, links = _context(trace, _BINDING), (Link(_context(trace, _CYCLE)),)
+        started, steps = _nanoseconds(binding.started_at), _with_permit_on_the_clock(binding)
+        ended = started + sum(nanoseconds for _, nanoseconds, _ in steps)
+        moments = started, max(ended, _nanoseconds(binding.ended_at))
+        faulty = binding.code is not Code.SUCCESS and not binding.code.rejected
+        failed = Status(StatusCode.ERROR, binding.message) if faulty else _UNSET
+        homeless = self._points(context, _STEPS, started, steps, binding.plugins)
+        said = _attributes_of_pod(binding) | _attributes_of_binding(binding)
+        root = _context(trace, _ATTEMPT)
+        self._end("binding_cycle", context, root, moments, said, failed, events=homeless, links=links)
 
     # -- spans -----------------------------------------------------------------------------------------------------
 
-    def _expect_binding(self, attempt: int, context: SpanContext) -> None:
-        if len(self._binding) >= _MOST_BINDING:
-            del self._binding[next(iter(self._binding))]
-        self._binding[attempt] = context
+    def _points(
+        self,
+        parent: SpanContext,
+        first: int,
+        start: int,
+        timings: Sequence[PointTiming],
+        plugins: Sequence[PluginTiming],
+    ) -> list[Event]:
+        """Make a span of each point, one after the other; return the events of plugins whose point has none."""
+        asked: dict[str, list[PluginTiming]] = {}
+        for timing in plugins:
+            asked.setdefault(_POINT_OF.get(timing[0], timing[0]), []).append(timing)
+        for place, (point, nanoseconds, code) in enumerate(timings, first):
+            end = start + nanoseconds
+            events = self._events(asked.pop(point, ()), end)
+            status = Status(StatusCode.ERROR) if code is Code.ERROR else _UNSET
+            said: _Attributes = {"kframework.status": code.title}
+            self._end(point, _context(parent.trace_id, place), parent, (start, end), said, status, events=events)
+            start = end
+        return [event for timings_of_point in asked.values() for event in self._events(timings_of_point, start)]
 
-    def _children(self, parent: Span, start: int, timings: Iterable[PointTiming]) -> int:
-        """Make a span of each point, one after the other, and return when the last one ends."""
-        context = set_span_in_context(parent, Context())
-        for point, nanoseconds, _ in timings:
-            child = self._tracer.start_span(point, context, start_time=start)
-            start += nanoseconds
-            child.end(start)
-        return start
+    def _events(self, plugins: Iterable[PluginTiming], moment: int) -> list[Event]:
+        return [
+            self._event(
+                "kframework.plugin",
+                {
+                    "kframework.plugin": plugin,
+                    "kframework.hook": hook,
+                    "kframework.duration": nanoseconds / 1e9,
+                    "kframework.status": code.title,
+                },
+                moment,
+            )
+            for hook, plugin, nanoseconds, code in plugins
+        ]
+
+    def _end(
+        self,
+        name: str,
+        context: SpanContext,
+        parent: SpanContext | None,
+        moments: tuple[int, int],
+        attributes: _Attributes | None = None,
+        status: Status = _UNSET,
+        *,
+        events: Sequence[Event] = (),
+        links: Sequence[Link] = (),
+    ) -> None:
+        """Hand on a span, which has ended: here everything has."""
+        span = self._span(
+            name,
+            context,
+            parent,
+            self._resource,
+            attributes or {},
+            events,
+            links,
+            status=status,
+            start_time=moments[0],
+            end_time=moments[1],
+            instrumentation_scope=self._scope,
+        )
+        self._processor.on_end(span)
+
+    def _trace(self, attempt: int) -> int:
+        """Return the number of an attempt's trace; random to those who, as the standard says, sample by its digits."""
+        return int.from_bytes(blake2b(b"%d/%d" % (self._run, attempt), digest_size=16).digest(), "big")
 
     def __repr__(self) -> str:
-        return f"<Tracing {self._share:.2%} of the attempts, {len(self._binding)} binding>"
+        return f"<Tracing {self.share:.2%} of the attempts>"
+
+
+def _context(trace: int, place: int) -> SpanContext:
+    """Return what a span at this place of its trace is known by."""
+    return SpanContext(trace, (trace + place) & _SPAN_ID, is_remote=False, trace_flags=_SAMPLED)
 
 
 # -- from records to attributes ------------------------------------------------------------------------------------
 
 
 def _attributes_of_decision(decision: Decision) -> _Attributes:
-    attributes = _attributes_of_pod(decision)
-    attributes |= {
-        "kframework.tries": decision.tries,
+    attributes: _Attributes = {
         "kframework.result": decision.result.value,
         "kframework.nodes.total": decision.nodes,
         "kframework.nodes.evaluated": decision.evaluated,
@@ -176,8 +244,7 @@ def _attributes_of_decision(decision: Decision) -> _Attributes:
 
 
 def _attributes_of_binding(binding: Binding) -> _Attributes:
-    attributes = _attributes_of_pod(binding)
-    attributes |= {K8S_NODE_NAME: binding.node, "kframework.result": binding.code.title}
+    attributes: _Attributes = {K8S_NODE_NAME: binding.node, "kframework.result": binding.code.title}
     return attributes | ({"kframework.message": binding.message} if binding.message else {})
 
 
@@ -203,62 +270,3 @@ def _with_permit_on_the_clock(binding: Binding) -> list[PointTiming]:
 
 def _nanoseconds(seconds: float) -> int:
     return round(seconds * 1e9)
-
-
-# -- exporters -----------------------------------------------------------------------------------------------------
-
-
-def _line(span: ReadableSpan) -> str:
-    """Write a span as a line of an OTLP file, which collectors read; one span a line."""
-    scope = span.instrumentation_scope
-    spans = [_otlp_span(span)]
-    scope_spans = [{"scope": {"name": scope.name, "version": scope.version} if scope else {}, "spans": spans}]
-    resource = {"attributes": _otlp_attributes(span.resource.attributes)}
-    line = {"resourceSpans": [{"resource": resource, "scopeSpans": scope_spans}]}
-    return msgspec.json.encode(line).decode() + "\n"
-
-
-def _otlp_span(span: ReadableSpan) -> dict[str, object]:
-    """Return a span in protobuf's JSON form: ids in hexadecimal, 64-bit integers as text."""
-    context = span.get_span_context()
-    assert context is not None  # only a span that was never started has none
-    return {
-        **_otlp_ids(context),
-        "parentSpanId": format_span_id(span.parent.span_id) if span.parent else "",
-        "name": span.name,
-        "kind": span.kind.value + 1,  # the protocol counts from "unspecified"
-        "startTimeUnixNano": str(span.start_time),
-        "endTimeUnixNano": str(span.end_time),
-        "attributes": _otlp_attributes(span.attributes or {}),
-        "links": [_otlp_ids(link.context) for link in span.links],
-        "status": {"code": span.status.status_code.value, "message": span.status.description or ""},
-    }
-
-
-def _otlp_ids(context: SpanContext) -> dict[str, object]:
-    return {"traceId": format_trace_id(context.trace_id), "spanId": format_span_id(context.span_id)}
-
-
-def _otlp_attributes(attributes: Mapping[str, object]) -> list[object]:
-    return [{"key": key, "value": _otlp_value(value)} for key, value in attributes.items()]
-
-
-def _otlp_value(value: object) -> dict[str, object]:
-    if isinstance(value, tuple):
-        return {"arrayValue": {"values": [_otlp_value(item) for item in value]}}
-    return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": str(value)}
-
-
-def _otlp_exporter(endpoint: str | None) -> SpanExporter:
-    try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    except ImportError as error:
-        message = "exporter otlp is not installed: pip install 'kframework-sdk[otlp]'"
-        raise ConfigError(message, path="tracing.exporter") from error
-    return OTLPSpanExporter(endpoint=_traces_url(endpoint) if endpoint else None)
-
-
-def _traces_url(endpoint: str) -> str:
-    """Complete an endpoint as collectors are commonly named: `collector:4318` means http and the path of traces."""
-    url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
-    return url._replace(path=url.path.rstrip("/") or "/v1/traces").geturl()

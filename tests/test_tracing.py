@@ -1,23 +1,20 @@
-"""Spans are made of records."""
+"""Spans are made of records; what they are called and carry is checked against the document in `docs`."""
 
 from __future__ import annotations
 
-import io
-import json
-import sys
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import SpanContext, StatusCode, format_trace_id
 
-import kframework.tracing
+import kframework
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config import Tracing as TracingOptions
 from kframework.decision import Binding, Decision, Result
-from kframework.errors import ConfigError
 from kframework.status import Code
 from kframework.tracing import EVERY_ATTEMPT, Tracing
 
@@ -69,21 +66,43 @@ def binding(**changes: Any) -> Binding:
 class Traced:
     """A Tracing, and the spans it has made."""
 
-    def __init__(self, rate_per_million: int = EVERY_ATTEMPT, seed: int = 0) -> None:
+    def __init__(self, rate_per_million: int = EVERY_ATTEMPT, seed: int | None = 0) -> None:
         self._exporter = InMemorySpanExporter()
         self.tracing = Tracing(SimpleSpanProcessor(self._exporter), rate_per_million=rate_per_million, seed=seed)
+
+    @classmethod
+    def of(cls, *records: Decision | Binding) -> Traced:
+        """Trace these."""
+        traced = cls()
+        for record in records:
+            if isinstance(record, Decision):
+                traced.tracing.decided(record)
+            else:
+                traced.tracing.bound(record)
+        return traced
 
     @property
     def spans(self) -> tuple[ReadableSpan, ...]:
         return self._exporter.get_finished_spans()
 
-    @property
-    def attempts(self) -> list[object]:
-        return [attribute(span, "kframework.attempt") for span in self.spans if span.name == "scheduling_cycle"]
+    def named(self, name: str) -> ReadableSpan:
+        """Return the only span of this name."""
+        (span,) = (span for span in self.spans if span.name == name)
+        return span
+
+    def attempts(self, name: str) -> list[object]:
+        """Return the numbers of the attempts that have a span of this name."""
+        return [attribute(span, "kframework.attempt") for span in self.spans if span.name == name]
 
 
 def attribute(span: ReadableSpan, name: str) -> object:
     return (span.attributes or {}).get(name)
+
+
+def context(span: ReadableSpan) -> SpanContext:
+    found = span.get_span_context()
+    assert found is not None
+    return found
 
 
 def times(span: ReadableSpan) -> tuple[int, int]:
@@ -93,34 +112,87 @@ def times(span: ReadableSpan) -> tuple[int, int]:
     return span.start_time - EPOCH, span.end_time - EPOCH
 
 
+def tree(spans: Iterable[ReadableSpan]) -> dict[str, str | None]:
+    """Return each span's parent, by name."""
+    spans = list(spans)
+    names = {context(span).span_id: span.name for span in spans}
+    return {span.name: names[span.parent.span_id] if span.parent is not None else None for span in spans}
+
+
+def events(span: ReadableSpan) -> list[tuple[int, dict[str, object]]]:
+    assert all(event.name == "kframework.plugin" for event in span.events)
+    return [(event.timestamp - EPOCH, dict(event.attributes or {})) for event in span.events]
+
+
+# -- one trace for each attempt ------------------------------------------------------------------------------------
+
+
+def test_a_trace_holds_the_wait_the_cycle_and_the_binding_with_their_points() -> None:
+    traced = Traced.of(decision(), binding())
+    assert tree(traced.spans) == {
+        "scheduling_attempt": None,
+        "queue_wait": "scheduling_attempt",
+        "scheduling_cycle": "scheduling_attempt",
+        "pre_filter": "scheduling_cycle",
+        "filter": "scheduling_cycle",
+        "score": "scheduling_cycle",
+        "binding_cycle": "scheduling_attempt",
+        "wait_on_permit": "binding_cycle",
+        "bind": "binding_cycle",
+    }
+    contexts = [context(span) for span in traced.spans]
+    assert len({each.trace_id for each in contexts}) == 1
+    assert len({each.span_id for each in contexts}) == len(contexts)
+    assert all(each.is_valid and each.trace_flags.sampled for each in contexts)
+
+
+def test_spans_follow_each_other() -> None:
+    traced = Traced.of(decision())
+    assert {span.name: times(span) for span in traced.spans} == {
+        "scheduling_attempt": (0, SECOND + 82_000),
+        "queue_wait": (0, SECOND),
+        "scheduling_cycle": (SECOND, SECOND + 82_000),
+        "pre_filter": (SECOND, SECOND + 2_000),
+        "filter": (SECOND + 2_000, SECOND + 52_000),
+        "score": (SECOND + 52_000, SECOND + 82_000),
+    }
+
+
+def test_attempts_have_different_traces_and_runs_too() -> None:
+    def ids(seed: int | None) -> list[int]:
+        traced = Traced(seed=seed)
+        for attempt in (1, 2):
+            traced.tracing.decided(decision(attempt=attempt, timings=()))
+        return [context(span).trace_id for span in traced.spans if span.parent is None]
+
+    assert ids(0) == ids(0) != ids(1)
+    assert len({*ids(0), *ids(1), *ids(None), *ids(None)}) == 8
+
+
+def test_the_id_of_a_trace_is_known_from_the_number_of_the_attempt() -> None:
+    traced = Traced(rate_per_million=500_000)
+    traced.tracing.decided(decision(draw=0.4))
+    assert traced.tracing.trace_id(7, 0.4) == format_trace_id(context(traced.spans[0]).trace_id)
+    assert traced.tracing.trace_id(7, 0.5) == ""
+
+
 # -- scheduling cycles ---------------------------------------------------------------------------------------------
 
 
-def test_an_attempt_is_a_span_with_one_for_each_extension_point() -> None:
-    traced = Traced()
-    traced.tracing.decided(decision())
-    *points, cycle = traced.spans
-    assert [(span.name, *times(span)) for span in traced.spans] == [
-        ("pre_filter", SECOND, SECOND + 2_000),
-        ("filter", SECOND + 2_000, SECOND + 52_000),
-        ("score", SECOND + 52_000, SECOND + 82_000),
-        ("scheduling_cycle", SECOND, SECOND + 82_000),
-    ]
-    assert cycle.parent is None
-    assert [span.parent for span in points] == [cycle.get_span_context()] * 3
+POD = {
+    "k8s.namespace.name": "shop",
+    "k8s.pod.name": "web",
+    "k8s.pod.uid": "u-1",
+    "kframework.profile": "default-scheduler",
+    "kframework.attempt": 7,
+}
 
 
 def test_the_attributes_of_an_attempt() -> None:
-    traced = Traced()
-    traced.tracing.decided(decision())
-    assert dict(traced.spans[-1].attributes or {}) == {
-        "k8s.namespace.name": "shop",
-        "k8s.pod.name": "web",
-        "k8s.pod.uid": "u-1",
+    traced = Traced.of(decision())
+    assert dict(traced.named("scheduling_attempt").attributes or {}) == POD | {"kframework.tries": 2}
+    assert dict(traced.named("scheduling_cycle").attributes or {}) == POD | {
         "k8s.node.name": "n1",
-        "kframework.profile": "default-scheduler",
-        "kframework.attempt": 7,
-        "kframework.tries": 2,
         "kframework.result": "scheduled",
         "kframework.nodes.total": 5,
         "kframework.nodes.evaluated": 4,
@@ -131,26 +203,26 @@ def test_the_attributes_of_an_attempt() -> None:
 
 
 def test_a_node_that_was_the_only_one_has_no_score() -> None:
-    traced = Traced()
-    traced.tracing.decided(decision(top=(), score=0))
-    assert attribute(traced.spans[-1], "kframework.score") is None
+    traced = Traced.of(decision(top=(), score=0))
+    assert attribute(traced.named("scheduling_cycle"), "kframework.score") is None
 
 
 def test_an_attempt_in_vain_says_why_and_is_no_error() -> None:
-    traced = Traced()
-    traced.tracing.decided(
+    traced = Traced.of(
         decision(
             result=Result.UNSCHEDULABLE,
             node="",
             top=(),
+            timings=(("pre_filter", 5, Code.UNSCHEDULABLE),),
             message="0/5 nodes are available",
             rejectors=("NodeName", "NodePorts"),
             nominated="n2",
             victims=("shop/cheap",),
         )
     )
-    span = traced.spans[-1]
-    assert span.status.status_code is StatusCode.UNSET
+    assert {span.status.status_code for span in traced.spans} == {StatusCode.UNSET}
+    assert attribute(traced.named("pre_filter"), "kframework.status") == "Unschedulable"
+    span = traced.named("scheduling_cycle")
     assert attribute(span, "k8s.node.name") is None
     assert attribute(span, "kframework.result") == "unschedulable"
     assert attribute(span, "kframework.message") == "0/5 nodes are available"
@@ -159,45 +231,91 @@ def test_an_attempt_in_vain_says_why_and_is_no_error() -> None:
     assert attribute(span, "kframework.victims") == ("shop/cheap",)
 
 
-def test_a_fault_is_an_error() -> None:
-    traced = Traced()
-    traced.tracing.decided(decision(result=Result.ERROR, code=Code.ERROR, message="plugin 'Odd' failed"))
-    status = traced.spans[-1].status
-    assert (status.status_code, status.description) == (StatusCode.ERROR, "plugin 'Odd' failed")
+def test_a_fault_is_an_error_where_it_happened_and_above() -> None:
+    timings = (("pre_filter", 5, Code.SUCCESS), ("filter", 5, Code.ERROR))
+    faulty = decision(result=Result.ERROR, code=Code.ERROR, message="plugin 'Odd' failed", timings=timings)
+    traced = Traced.of(faulty)
+    failed = {
+        span.name: span.status.description for span in traced.spans if span.status.status_code is StatusCode.ERROR
+    }
+    message = "plugin 'Odd' failed"
+    assert failed == {"scheduling_attempt": message, "scheduling_cycle": message, "filter": None}
+
+
+# -- plugins -------------------------------------------------------------------------------------------------------
+
+
+def test_plugins_are_events_of_the_points_that_asked_them() -> None:
+    traced = Traced.of(
+        decision(
+            plugins=(
+                ("filter", "Fit", 4_000, Code.SUCCESS),
+                ("score", "Fit", 3_000, Code.SUCCESS),
+                ("normalize_score", "Fit", 1_000, Code.SUCCESS),
+            )
+        ),
+        binding(plugins=(("bind", "Extended", 1_500, Code.SKIP), ("bind", "DefaultBinder", 2_000, Code.SUCCESS))),
+    )
+    told = {
+        span.name: [(what["kframework.hook"], what["kframework.plugin"]) for _, what in events(span)]
+        for span in traced.spans
+        if span.events
+    }
+    assert told == {
+        "filter": [("filter", "Fit")],
+        "score": [("score", "Fit"), ("normalize_score", "Fit")],
+        "bind": [("bind", "Extended"), ("bind", "DefaultBinder")],
+    }
+    (skipped, _) = events(traced.named("bind"))
+    assert skipped == (
+        SECOND + 4_500,
+        {
+            "kframework.hook": "bind",
+            "kframework.plugin": "Extended",
+            "kframework.duration": 0.0000015,
+            "kframework.status": "Skip",
+        },
+    )
+
+
+def test_plugins_whose_point_did_not_come_are_events_of_the_cycle() -> None:
+    """What is remembered of scores is brought up to date while filtering, whether nodes are scored then or not."""
+    timings = (("filter", 50_000, Code.SUCCESS),)
+    traced = Traced.of(decision(timings=timings, plugins=(("score", "Fit", 3_000, Code.SUCCESS),)))
+    ((moment, what),) = events(traced.named("scheduling_cycle"))
+    assert (moment, what["kframework.hook"]) == (SECOND + 50_000, "score")
+
+
+def test_a_point_that_came_twice_tells_of_its_plugins_once() -> None:
+    timings = (
+        ("post_filter", 10, Code.SUCCESS),
+        ("extender_preempt", 10, Code.SUCCESS),
+        ("post_filter", 10, Code.SUCCESS),
+    )
+    traced = Traced.of(decision(timings=timings, plugins=(("post_filter", "A", 15, Code.SUCCESS),)))
+    assert [len(span.events) for span in traced.spans if span.name == "post_filter"] == [1, 0]
 
 
 # -- binding cycles ------------------------------------------------------------------------------------------------
 
 
-def test_a_binding_is_a_trace_of_its_own_linked_to_its_attempt() -> None:
-    traced = Traced()
-    traced.tracing.decided(decision())
-    cycle = traced.spans[-1].get_span_context()
-    traced.tracing.bound(binding(ended_at=VIRTUAL_EPOCH + 1.5))
-    permit, bind, bound = traced.spans[-3:]
-    assert cycle is not None
-    assert [(span.name, *times(span)) for span in (permit, bind, bound)] == [
-        ("wait_on_permit", SECOND, SECOND + 500),
-        ("bind", SECOND + 500, SECOND + 4_500),
-        ("binding_cycle", SECOND, SECOND + SECOND // 2),
-    ]
-    context = bound.get_span_context()
-    assert context is not None
-    assert context.trace_id != cycle.trace_id
-    assert [link.context for link in bound.links] == [cycle]
-    assert permit.parent == bind.parent == context
-    assert attribute(bound, "k8s.node.name") == "n1"
-    assert attribute(bound, "kframework.result") == "Success"
+def test_a_binding_cycle_is_linked_to_the_scheduling_cycle_it_came_from() -> None:
+    traced = Traced.of(decision(), binding(ended_at=VIRTUAL_EPOCH + 1.5))
+    bound = traced.named("binding_cycle")
+    assert [link.context for link in bound.links] == [context(traced.named("scheduling_cycle"))]
+    assert {span.name: times(span) for span in (traced.named("wait_on_permit"), traced.named("bind"), bound)} == {
+        "wait_on_permit": (SECOND, SECOND + 500),
+        "bind": (SECOND + 500, SECOND + 4_500),
+        "binding_cycle": (SECOND, SECOND + SECOND // 2),
+    }
+    assert dict(bound.attributes or {}) == POD | {"k8s.node.name": "n1", "kframework.result": "Success"}
 
 
 def test_a_wait_in_permit_is_as_long_as_on_the_clock() -> None:
-    traced = Traced()
-    traced.tracing.decided(decision())
-    traced.tracing.bound(binding(waited=30.0, ended_at=VIRTUAL_EPOCH + 31))
-    permit, bind, bound = traced.spans[-3:]
-    assert times(permit) == (SECOND, 31 * SECOND)
-    assert times(bind) == (31 * SECOND, 31 * SECOND + 4_000)
-    assert times(bound) == (SECOND, 31 * SECOND + 4_000)
+    traced = Traced.of(binding(waited=30.0, ended_at=VIRTUAL_EPOCH + 31))
+    assert times(traced.named("wait_on_permit")) == (SECOND, 31 * SECOND)
+    assert times(traced.named("bind")) == (31 * SECOND, 31 * SECOND + 4_000)
+    assert times(traced.named("binding_cycle")) == (SECOND, 31 * SECOND + 4_000)
 
 
 @pytest.mark.parametrize(
@@ -210,10 +328,7 @@ def test_a_wait_in_permit_is_as_long_as_on_the_clock() -> None:
     ],
 )
 def test_only_faults_of_a_binding_are_errors(code: Code, status: StatusCode) -> None:
-    traced = Traced()
-    traced.tracing.decided(decision())
-    traced.tracing.bound(binding(code=code, message="so it is"))
-    span = traced.spans[-1]
+    span = Traced.of(binding(code=code, message="so it is")).named("binding_cycle")
     assert span.status.status_code is status
     assert attribute(span, "kframework.message") == "so it is"
 
@@ -221,88 +336,32 @@ def test_only_faults_of_a_binding_are_errors(code: Code, status: StatusCode) -> 
 # -- sampling ------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_traced_at_rate_zero() -> None:
-    traced = Traced(rate_per_million=0)
-    for attempt in range(100):
-        traced.tracing.decided(decision(attempt=attempt))
-        traced.tracing.bound(binding(attempt=attempt))
-    assert traced.spans == ()
+@pytest.mark.parametrize(("rate", "traced_below"), [(0, 0.0), (10_000, 0.01), (250_000, 0.25), (EVERY_ATTEMPT, 1.0)])
+def test_attempts_and_bindings_that_drew_less_than_the_share_are_traced(rate: int, traced_below: float) -> None:
+    traced = Traced(rate_per_million=rate)
+    draws = {attempt: attempt / 200 for attempt in range(200)}
+    for attempt, draw in draws.items():
+        traced.tracing.decided(decision(attempt=attempt, draw=draw))
+        traced.tracing.bound(binding(attempt=attempt, draw=draw))
+    sample = [attempt for attempt, draw in draws.items() if draw < traced_below]
+    assert traced.attempts("scheduling_cycle") == traced.attempts("binding_cycle") == sample
 
 
-def test_the_sample_is_as_large_as_asked_and_the_same_for_a_seed() -> None:
-    samples = []
-    for seed in (1, 1, 2):
-        traced = Traced(rate_per_million=250_000, seed=seed)
-        for attempt in range(2_000):
-            traced.tracing.decided(decision(attempt=attempt, timings=()))
-        samples.append(traced.attempts)
-    first, again, other = samples
-    assert 400 < len(first) < 600
-    assert first == again != other
+# -- who sends them ------------------------------------------------------------------------------------------------
 
 
-def test_bindings_of_attempts_that_were_sampled_are_traced_and_no_others() -> None:
-    traced = Traced(rate_per_million=250_000)
-    for attempt in range(200):
-        traced.tracing.decided(decision(attempt=attempt))
-    for attempt in range(200):
-        traced.tracing.bound(binding(attempt=attempt))
-    bound = [attribute(span, "kframework.attempt") for span in traced.spans if span.name == "binding_cycle"]
-    assert bound == traced.attempts != []
+def test_spans_come_from_kframework_unless_the_environment_names_it_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resource() -> dict[str, object]:
+        return dict(Traced.of(decision(timings=())).spans[0].resource.attributes)
+
+    ours = resource()
+    assert (ours["service.name"], ours["service.version"]) == ("kframework", kframework.__version__)
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "ours")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "k8s.cluster.name=east")
+    assert resource() == ours | {"service.name": "ours", "k8s.cluster.name": "east"}
 
 
-def test_bindings_that_never_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kframework.tracing, "_MOST_BINDING", 2)
-    traced = Traced()
-    for attempt in (1, 2, 3):
-        traced.tracing.decided(decision(attempt=attempt))
-    for attempt in (1, 2, 3):
-        traced.tracing.bound(binding(attempt=attempt))
-    bound = [attribute(span, "kframework.attempt") for span in traced.spans if span.name == "binding_cycle"]
-    assert bound == [2, 3]
-
-
-def test_an_attempt_in_vain_expects_no_binding() -> None:
-    traced = Traced()
-    traced.tracing.decided(decision(result=Result.UNSCHEDULABLE))
-    traced.tracing.bound(binding())
-    assert "binding_cycle" not in [span.name for span in traced.spans]
-
-
-# -- exporters -----------------------------------------------------------------------------------------------------
-
-
-def test_a_stream_gets_a_line_of_otlp_json_for_each_span() -> None:
-    stream = io.StringIO()
-    tracing = Tracing.to_stream(stream)
-    tracing.decided(
-        decision(timings=(("filter", 1, Code.ERROR),), rejectors=("NodeName",), result=Result.ERROR, message="oh")
-    )
-    tracing.close()
-    child, parent = (json.loads(line)["resourceSpans"][0] for line in stream.getvalue().splitlines())
-    assert {"key": "service.name", "value": {"stringValue": "kframework"}} in parent["resource"]["attributes"]
-    assert parent["scopeSpans"][0]["scope"]["name"] == "kframework"
-    (inner,), (outer,) = child["scopeSpans"][0]["spans"], parent["scopeSpans"][0]["spans"]
-    assert (outer["name"], outer["parentSpanId"], outer["kind"]) == ("scheduling_cycle", "", 1)
-    assert (inner["name"], inner["parentSpanId"], inner["traceId"]) == ("filter", outer["spanId"], outer["traceId"])
-    assert (outer["startTimeUnixNano"], outer["endTimeUnixNano"]) == (str(EPOCH + SECOND), str(EPOCH + SECOND + 1))
-    assert outer["status"] == {"code": 2, "message": "oh"}
-    assert {"key": "kframework.attempt", "value": {"intValue": "7"}} in outer["attributes"]
-    assert {
-        "key": "kframework.rejectors",
-        "value": {"arrayValue": {"values": [{"stringValue": "NodeName"}]}},
-    } in outer["attributes"]
-
-
-def test_a_stream_gets_the_links_of_bindings() -> None:
-    stream = io.StringIO()
-    tracing = Tracing.to_stream(stream)
-    tracing.decided(decision(timings=()))
-    tracing.bound(binding(steps=()))
-    cycle, bound = (
-        json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"][0] for line in stream.getvalue().splitlines()
-    )
-    assert bound["links"] == [{"traceId": cycle["traceId"], "spanId": cycle["spanId"]}]
+# -- from the configuration ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -317,25 +376,4 @@ def test_the_console_is_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert tracing is not None
     tracing.decided(decision())
     out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 4)
-
-
-def test_otlp_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    with pytest.raises(ConfigError, match=r"pip install 'kframework-sdk\[otlp\]'"):
-        Tracing.from_options(TracingOptions(exporter="otlp", sampling_rate_per_million=1))
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "url"),
-    [
-        (None, "http://localhost:4318/v1/traces"),
-        ("collector:4318", "http://collector:4318/v1/traces"),
-        ("https://collector", "https://collector/v1/traces"),
-        ("https://collector/", "https://collector/v1/traces"),
-        ("https://collector/otlp/v1/traces", "https://collector/otlp/v1/traces"),
-    ],
-)
-def test_otlp_goes_to_the_endpoint(endpoint: str | None, url: str) -> None:
-    exporter = kframework.tracing._otlp_exporter(endpoint)
-    assert exporter._endpoint == url  # type: ignore[attr-defined]  # the exporter tells nobody else
+    assert (out, err.count("\n")) == ("", 6)

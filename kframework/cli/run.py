@@ -16,7 +16,7 @@ from kframework.cli.config import warn
 from kframework.cli.fake_api import say_where
 from kframework.cli.logs import say, sparing
 from kframework.cli.options import Logging, Objects, Port, Verbosity, WriteKubeconfig, span
-from kframework.cli.recording import Record, RecordLimit, recording
+from kframework.cli.recording import Record, Recording, RecordLimit, recording
 from kframework.verbosity import NOTICE
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kframework.objects import Event
     from kframework.onlookers import Onlookers
     from kframework.run import Server
-    from kframework.scheduler import Observer
+    from kframework.tracing import Tracing
 
 __all__ = ["command"]
 
@@ -116,8 +116,6 @@ def command(
     are known; those that mean nothing here are named and passed over.
     """
     from kframework.clock import SystemClock
-    from kframework.journal import Journal
-    from kframework.onlookers import Onlookers
     from kframework.run import process
 
     if not embedded and (filenames or port or write_kubeconfig):
@@ -148,10 +146,10 @@ def command(
     listener = _listener(bind_address, secure_port, tls_cert_file, tls_private_key_file)
     with (
         sparing(verbosity),
-        _tracing(configuration) as observers,
+        _tracing(configuration) as tracing,
         recording(record, record_limit) as recorded,
     ):
-        onlookers = Onlookers(*observers, Journal(), *recorded.observers, engine=recorded.engine)
+        onlookers = _onlookers(tracing, recorded)
         server = (
             _embedded(filenames, clock, port, write_kubeconfig)
             if embedded
@@ -236,18 +234,28 @@ def _listener(bind_address: str, port: int, tls_cert_file: str, tls_private_key_
     )
 
 
+def _onlookers(tracing: Tracing | None, recorded: Recording) -> Onlookers:
+    from kframework.journal import Journal
+    from kframework.onlookers import Onlookers
+
+    if tracing is None:
+        return Onlookers(Journal(), *recorded.observers, engine=recorded.engine)
+    journal = Journal(tracing.trace_id)
+    return Onlookers(tracing, journal, *recorded.observers, engine=recorded.engine, timed_share=tracing.share)
+
+
 @contextmanager
-def _tracing(configuration: Configuration) -> Iterator[list[Observer]]:
+def _tracing(configuration: Configuration) -> Iterator[Tracing | None]:
     """Trace as the configuration says."""
-    options = configuration.options
-    if options.tracing.exporter == "none":
-        yield []
+    options = configuration.options.tracing
+    if options.exporter == "none":
+        yield None
         return
     from kframework.tracing import Tracing
 
-    tracing = Tracing.from_options(options.tracing, seed=options.seed)
+    tracing = Tracing.from_options(options)
     try:
-        yield [tracing] if tracing is not None else []
+        yield tracing
     finally:
         if tracing is not None:
             tracing.close()

@@ -88,7 +88,7 @@ def command(
         tracing = _tracing(trace, configuration, closing)
         observers: list[Observer] = [] if tracing is None else [tracing]
         if verbosity:
-            observers.append(Journal())
+            observers.append(Journal() if tracing is None else Journal(tracing.trace_id))
         reporter = _reporter(report, filenames, closing)
         if reporter is not None:
             observers.append(reporter.history)
@@ -102,7 +102,10 @@ def command(
             engine=recorded.engine,
             on_progress=on_progress,
             on_end=reporter.write if reporter is not None else lambda scheduler: None,
-            timed_share=min(1.0, _TIMED / max(len(objects), 1)) if reporter is not None else 0.0,
+            timed_share=max(
+                min(1.0, _TIMED / max(len(objects), 1)) if reporter is not None else 0.0,
+                tracing.share if tracing is not None else 0.0,
+            ),
         )
     _say_notices(simulation, configuration)
     _print(simulation, output)

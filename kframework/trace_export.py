@@ -1,0 +1,85 @@
+"""Where spans go: OTLP over HTTP to a collector, or OTLP in JSON as collectors read it from files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import msgspec
+from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
+
+from kframework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+__all__ = ["otlp_exporter", "otlp_line"]
+
+
+def otlp_line(span: ReadableSpan) -> str:
+    """Write a span as a line of an OTLP file, which collectors read; one span a line."""
+    scope = span.instrumentation_scope
+    spans = [_otlp_span(span)]
+    scope_spans = [{"scope": {"name": scope.name, "version": scope.version} if scope else {}, "spans": spans}]
+    resource = {"attributes": _otlp_attributes(span.resource.attributes)}
+    line = {"resourceSpans": [{"resource": resource, "scopeSpans": scope_spans}]}
+    return msgspec.json.encode(line).decode() + "\n"
+
+
+def _otlp_span(span: ReadableSpan) -> dict[str, object]:
+    """Return a span in protobuf's JSON form: ids in hexadecimal, 64-bit integers as text."""
+    context = span.get_span_context()
+    assert context is not None  # only a span that was never started has none
+    return {
+        **_otlp_ids(context),
+        "parentSpanId": format_span_id(span.parent.span_id) if span.parent else "",
+        "name": span.name,
+        "kind": span.kind.value + 1,  # the protocol counts from "unspecified"
+        "startTimeUnixNano": str(span.start_time),
+        "endTimeUnixNano": str(span.end_time),
+        "attributes": _otlp_attributes(span.attributes or {}),
+        "events": [
+            {
+                "timeUnixNano": str(event.timestamp),
+                "name": event.name,
+                "attributes": _otlp_attributes(event.attributes or {}),
+            }
+            for event in span.events
+        ],
+        "links": [_otlp_ids(link.context) for link in span.links],
+        "status": {"code": span.status.status_code.value, "message": span.status.description or ""},
+    }
+
+
+def _otlp_ids(context: SpanContext) -> dict[str, object]:
+    return {"traceId": format_trace_id(context.trace_id), "spanId": format_span_id(context.span_id)}
+
+
+def _otlp_attributes(attributes: Mapping[str, object]) -> list[object]:
+    return [{"key": key, "value": _otlp_value(value)} for key, value in attributes.items()]
+
+
+def _otlp_value(value: object) -> dict[str, object]:
+    if isinstance(value, tuple):
+        return {"arrayValue": {"values": [_otlp_value(item) for item in value]}}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": str(value)}
+
+
+def otlp_exporter(endpoint: str | None) -> SpanExporter:
+    """Send spans to a collector over HTTP, by default to the one at localhost; ConfigError if that is not installed."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError as error:
+        message = "exporter otlp is not installed: pip install 'kframework-sdk[otlp]'"
+        raise ConfigError(message, path="tracing.exporter") from error
+    return OTLPSpanExporter(endpoint=_traces_url(endpoint) if endpoint else None)
+
+
+def _traces_url(endpoint: str) -> str:
+    """Complete an endpoint as collectors are commonly named: `collector:4318` means http and the path of traces."""
+    url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
+    return url._replace(path=url.path.rstrip("/") or "/v1/traces").geturl()
