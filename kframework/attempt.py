@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempt"]
 
+# Made once, as looking a member of an enumeration up costs more than taking a lap.
+_SCHEDULED = Result.SCHEDULED
+_SUCCESS = Status(Code.SUCCESS)
 _WAIT = Status(Code.WAIT)
 
 
@@ -100,7 +103,7 @@ class Attempt:
         now = engine.clock.now()
         reserved = ReservedPod(pod, found.node, {plugin: now + seconds for plugin, seconds in waits}, now)
         engine.cluster.waiting.put(reserved)
-        self._decide(Result.SCHEDULED, Status(Code.SUCCESS), None, found=found)
+        self._decide(_SCHEDULED, _SUCCESS, None, found=found)
         engine.launch(
             Reservation(
                 engine.attempts,
@@ -207,6 +210,7 @@ class Attempt:
         victims: tuple[str, ...] = (),
     ) -> None:
         queued, pod = self.queued, self.pod
+        rejectors, pending = queued.rejectors, queued.pending_plugins
         self.engine.effects.decided(
             Decision(
                 attempt=self.engine.attempts,
@@ -220,7 +224,7 @@ class Attempt:
                 woken_by=queued.woken_by,
                 result=result,
                 code=status.code,
-                node=found.node if found is not None and result is Result.SCHEDULED else "",
+                node=found.node if found is not None and result is _SCHEDULED else "",
                 score=found.score if found is not None else 0,
                 ties=found.ties if found is not None else 0,
                 nodes=len(self.engine.cluster.nodes),
@@ -228,8 +232,8 @@ class Attempt:
                 feasible=found.feasible if found is not None else 0,
                 top=found.top if found is not None else (),
                 reasons=unfit.reasons if unfit is not None else {},
-                rejectors=tuple(sorted(queued.rejectors)),
-                pending=tuple(sorted(queued.pending_plugins)),
+                rejectors=tuple(sorted(rejectors)) if rejectors else (),
+                pending=tuple(sorted(pending)) if pending else (),
                 message=status.message,
                 nominated=nominated,
                 victims=victims,
