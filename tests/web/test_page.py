@@ -7,6 +7,7 @@ import re
 import pytest
 
 from kframework import unschedulable
+from kframework.cli import explanation_text
 from kframework.objects import Taint
 from kframework.registry import Registry
 from kframework.state.inbox import Changed, Gone
@@ -175,6 +176,11 @@ async def test_a_pod_is_explained(browser: Browser) -> None:
         await tab.press("Escape")
         await tab.until("!document.querySelector('dialog').open")
         await tab.until("location.hash === ''")
+
+
+async def test_events_have_the_words_of_the_command_line(browser: Browser) -> None:
+    async with served(scene()) as url, browser.open(url) as tab:
+        assert await tab.run("ACTIONS") == explanation_text._ACTIONS
 
 
 async def test_the_scores_of_feasible_nodes_are_compared(browser: Browser) -> None:

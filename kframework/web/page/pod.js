@@ -22,9 +22,17 @@ function part(title, ...content) {
 
 // -- where it is, and why ------------------------------------------------------------------------------------------
 
-function standing({ state, node, nominated, profile, attempts, then, binding, now: assessment, at }) {
+function standing({ state, node, nominated, profile, priority, requests, attempts, then, binding, now: assessment, at }) {
   const place = state === "in flight" ? "active" : state === "waiting on permit" ? "binding" : state;
   const said = binding && binding.code !== 0 ? binding.message : node ? "" : assessment.message || then?.message || "";
+  const wants = Object.entries(requests).map(([what, much]) => `${what} ${much}`);
+  const facts = [
+    wants.length ? `asks for ${wants.join(", ")}` : "asks for nothing",
+    ...(priority ? [`priority ${number(priority)}`] : []),
+    `profile ${profile}`,
+    plural(attempts, "attempt"),
+    `as of ${moment(at)}`,
+  ];
   return h(
     "div",
     { class: "standing" },
@@ -35,7 +43,7 @@ function standing({ state, node, nominated, profile, attempts, then, binding, no
       node ? [" on ", nodeLink(node)] : null,
       nominated ? [", nominated to ", nodeLink(nominated)] : null,
     ),
-    h("p", { class: "quiet" }, [`profile ${profile}`, plural(attempts, "attempt"), `asked again at ${moment(at)}`].join(" · ")),
+    h("p", { class: "quiet" }, facts.join(" · ")),
     said ? h("p", { class: "message" }, said) : null,
   );
 }
@@ -62,7 +70,7 @@ function fact([name, ...values]) {
 }
 
 function waker({ plugin, events }) {
-  const said = Object.entries(events).map(([resource, actions]) => `${resource} ${actions.join(", ").replaceAll("_", " ")}`);
+  const said = Object.entries(events).map(([resource, actions]) => `${resource} ${actions.map((action) => ACTIONS[action] ?? action).join(", ")}`);
   return fact([`${plugin} is woken by`, said.length ? said.join(" · ") : "nothing"]);
 }
 
@@ -106,9 +114,9 @@ function againstRow({ plugin, reason, nodes: count, first, alone, examples, pree
   );
 }
 
-function preemptionSaid({ node, victims, broken_budgets, why, tried, candidates, reasons }) {
+function preemptionSaid({ node, victims, broken_budgets, why, under_way, tried, candidates, reasons }) {
   const outcome = node
-    ? ["It would make room on ", nodeLink(node), " by sending away ", joined(victims.map(podLink)), "."]
+    ? [under_way ? "It makes room on " : "It would make room on ", nodeLink(node), " by sending away ", joined(victims.map(podLink)), "."]
     : [why || "It would not help", "."];
   const counted = tried ? `${plural(tried, "node")} tried, ${number(candidates)} would do.` : "";
   const budgets = broken_budgets ? ` ${plural(broken_budgets, "disruption budget")} broken.` : "";

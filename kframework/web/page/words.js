@@ -86,3 +86,21 @@ const PLACES = {
 };
 
 const RESULTS = { scheduled: "Scheduled", unschedulable: "Unschedulable", error: "Error" };
+
+// What happens to an object, as `kframework explain` says it.
+const ACTIONS = {
+  add: "added",
+  delete: "deleted",
+  update: "changed",
+  update_node_allocatable: "allocatable changed",
+  update_node_label: "labels changed",
+  update_node_taint: "taints changed",
+  update_node_condition: "conditions changed",
+  update_node_annotation: "annotations changed",
+  update_node_declared_feature: "declared features changed",
+  update_pod_label: "labels changed",
+  update_pod_scale_down: "scaled down",
+  update_pod_toleration: "tolerations added",
+  update_pod_scheduling_gates_eliminated: "gates removed",
+  update_pod_generated_resource_claim: "resource claim made",
+};
