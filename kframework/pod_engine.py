@@ -81,7 +81,7 @@ class PodEngine:
     ) -> None:
         self.cluster = cluster
         self.clock = clock
-        self.effects = effects
+        self.effects: Effects = effects
         self.seeds: Seeds = Seeds(seed)
         self.inbox: Inbox = Inbox()
         self.rotation: Rotation = Rotation()
