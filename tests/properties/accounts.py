@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,7 @@ from kframework.scheduler import Scheduler
 from kframework.testing import make_pod
 from kframework.tracing import Tracing
 from kframework.verbosity import V2, V5
+from tests.cli.processes import MAIN
 from tests.faults.hesitant import Hesitant, Reluctant
 from tests.faults.world import World
 
@@ -68,6 +70,9 @@ seed: {seed}
 
 #: Whose lines are read.
 LOGGERS = {"kframework.journal": V2, "kframework.queue.scheduling_queue": V5}
+
+#: The pod whose explanation is asked for by the command; that of others is what the scheduler answers it.
+TYPED = "huge"
 
 #: How long all that was begun may take in the end, in seconds.
 QUIET = 2.0
@@ -137,14 +142,14 @@ class _Run:
         world = World(store, clock, Random(f"{self._seed}/world"), nodes=4, pods=60, pause=4.0)
         self._client = KubeCluster(InProcess(ApiServer(store, clock)), clock, random=Random(self._seed))
         history, metrics, recorder = History(), Metrics(), Recorder(self.recording)
-        with self.trace.open("w") as stream, self._logged() as journal:
+        with self.trace.open("w") as stream, self._logged():
             tracing = Tracing.to_stream(stream)
             scheduler = Scheduler(
                 _configuration(self._seed),
                 self._client,
                 clock,
                 registry=Registry.of(Clumsy, Hesitant, Reluctant),
-                observers=[recorder, history, metrics.attempts, tracing, journal],
+                observers=[recorder, history, metrics.attempts, tracing, Journal(tracing.trace_id)],
                 slice=0.0,
                 engine=recorder.engine,
                 timed_share=TIMED_SHARE,
@@ -174,20 +179,25 @@ class _Run:
                 samples = dict(_samples(await response.text()))
             for pod in pods:
                 key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+                if pod["metadata"]["name"] == TYPED:
+                    explanations[pod["metadata"]["uid"]] = await _typed(
+                        "explain", key, "--scheduler", url, "-o", "json"
+                    )
+                    continue
                 async with session.get("/explain", params={"pod": key}) as response:
                     if response.status == 200:
                         explanations[pod["metadata"]["uid"]] = await response.json()
         return samples, explanations, pods, events
 
     @contextmanager
-    def _logged(self) -> Iterator[Journal]:
+    def _logged(self) -> Iterator[None]:
         """Write what is logged of attempts and of the queue, as JSON."""
         handler, levels = _Lines(self.log), {logging.getLogger(name): level for name, level in LOGGERS.items()}
         for log, level in levels.items():
             log.addHandler(handler)
             log.setLevel(level)
         try:
-            yield Journal()
+            yield
         finally:
             for log in levels:
                 log.setLevel(logging.NOTSET)
@@ -206,7 +216,7 @@ def _configuration(seed: int) -> Configuration:
 def _add_hopeless(store: MemoryCluster) -> None:
     """Make pods of every kind that stays pending."""
     for pod in (
-        make_pod("huge", cpu=64),
+        make_pod(TYPED, cpu=64),
         make_pod("elsewhere", node_selector={"zone": "z"}),
         make_pod("gated", gates=["wait"]),
         make_pod("important", cpu="3", priority=1000),
@@ -214,12 +224,26 @@ def _add_hopeless(store: MemoryCluster) -> None:
         store.add(replace(pod, metadata=replace(pod.metadata, uid="")))
 
 
+async def _typed(*arguments: str) -> Json:
+    """Type a command; return what it prints."""
+    command = (sys.executable, "-c", MAIN, *arguments)
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+    printed: Json = json.loads(out)
+    return printed
+
+
 def _spans(line: Json) -> Iterator[Json]:
-    """Yield the spans of a line of OTLP, their attributes as a plain dictionary."""
+    """Yield the spans of a line of OTLP, their attributes and those of their events as dictionaries."""
     for resource in line["resourceSpans"]:
         for scope in resource["scopeSpans"]:
             for span in scope["spans"]:
-                yield span | {"attributes": {each["key"]: _value(each["value"]) for each in span["attributes"]}}
+                events = [_with_attributes(event) for event in span["events"]]
+                yield _with_attributes(span) | {"events": events}
+
+
+def _with_attributes(told: Json) -> Json:
+    return told | {"attributes": {each["key"]: _value(each["value"]) for each in told["attributes"]}}
 
 
 def _value(value: Json) -> object:

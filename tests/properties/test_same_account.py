@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -121,30 +121,58 @@ def pod_of(event: Json) -> str:
 
 
 def spans(accounts: Accounts) -> Iterator[str]:
-    """There is a span for each attempt and each binding cycle, linked to it, with what the records say."""
-    roots = {each["attributes"]["kframework.attempt"]: each for each in named(accounts, "scheduling_cycle")}
-    cycles = {each["attributes"]["kframework.attempt"]: each for each in named(accounts, "binding_cycle")}
+    """Each attempt and each binding cycle has its spans, in one trace, with what the records say."""
+    roots, cycles = by_attempt(accounts, "scheduling_attempt"), by_attempt(accounts, "scheduling_cycle")
+    bindings = by_attempt(accounts, "binding_cycle")
     yield from differ("attempts", roots.keys(), {each["attempt"] for each in accounts.decisions})
-    yield from differ("binding cycles", cycles.keys(), {each["attempt"] for each in accounts.bindings})
+    yield from differ("cycles", cycles.keys(), roots.keys())
+    yield from differ("binding cycles", bindings.keys(), {each["attempt"] for each in accounts.bindings})
+    yield from differ("traces", len({root["traceId"] for root in roots.values()}), len(roots))
+    parts: dict[str, list[Json]] = {}
+    for span in accounts.spans:
+        parts.setdefault(span["parentSpanId"], []).append(span)
     for decision in accounts.decisions:
-        root = roots.get(decision["attempt"])
-        if root is not None:
-            yield from span_of_attempt(root, decision)
+        attempt = decision["attempt"]
+        if attempt in cycles:
+            yield from differ(
+                f"tries of {attempt}", roots[attempt]["attributes"]["kframework.tries"], decision["tries"]
+            )
+            yield from span_of_attempt(cycles[attempt], decision)
+            yield from points_in_span(cycles[attempt], parts, decision["timings"], decision["plugins"])
     for binding in accounts.bindings:
-        cycle = cycles.get(binding["attempt"])
-        if cycle is not None:
-            yield from span_of_binding(cycle, binding)
-            (link,) = cycle["links"]
-            yield from differ("link", link["spanId"], roots[binding["attempt"]]["spanId"])
+        if binding["attempt"] in bindings:
+            span, cycle = bindings[binding["attempt"]], cycles[binding["attempt"]]
+            yield from span_of_binding(span, binding)
+            yield from points_in_span(span, parts, binding["steps"], binding["plugins"])
+            link = {"traceId": cycle["traceId"], "spanId": cycle["spanId"]}
+            yield from differ("link", (span["links"], span["traceId"]), ([link], cycle["traceId"]))
 
 
-def named(accounts: Accounts, name: str) -> list[Json]:
-    return [span for span in accounts.spans if span["name"] == name]
+def by_attempt(accounts: Accounts, name: str) -> dict[int, Json]:
+    return {span["attributes"]["kframework.attempt"]: span for span in accounts.spans if span["name"] == name}
+
+
+def points_in_span(
+    span: Json, parts: Mapping[str, list[Json]], timings: list[list[Any]], plugins: list[list[Any]]
+) -> Iterator[str]:
+    """There is a part for each extension point, as long as it took, and an event for each plugin that was timed."""
+    told = [(part["name"], length(part), part["attributes"]["kframework.status"]) for part in parts[span["spanId"]]]
+    recorded = [(point, spent, Code(code).title) for point, spent, code in timings]
+    # The wait for Permit is as long as it was on the clock, which this machine did not notice.
+    yield from differ(
+        "points", [each for each in told if each[0] != WAIT], [each for each in recorded if each[0] != WAIT]
+    )
+    events = [event["attributes"] for each in (span, *parts[span["spanId"]]) for event in each["events"]]
+    seen = Counter((each["kframework.hook"], each["kframework.plugin"], each["kframework.status"]) for each in events)
+    yield from differ("plugins", seen, Counter((hook, plugin, Code(code).title) for hook, plugin, _, code in plugins))
+
+
+def length(span: Json) -> int:
+    return int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"])
 
 
 def span_of_attempt(span: Json, decision: Json) -> Iterator[str]:
     said = {
-        "kframework.tries": decision["tries"],
         "kframework.result": decision["result"],
         "kframework.nodes.total": decision["nodes"],
         "kframework.nodes.evaluated": decision["evaluated"],
@@ -277,6 +305,7 @@ def log(accounts: Accounts) -> Iterator[str]:
     yield from differ("moves", moves, series(accounts, "queue_incoming_pods_total"))
 
 
+WAIT = "wait_on_permit"
 MOVED = "Pod moved to an internal scheduling queue"
 PREEMPTION = "The target node for the preemption is determined"
 
