@@ -172,3 +172,11 @@ def test_a_running_scheduler_writes_nothing_but_json(cluster: Path) -> None:
     passed_over, *_, last = (entry["msg"] for entry in entries)
     assert passed_over == "flags of kube-scheduler that mean nothing here: --profiling"
     assert last == "Requested to terminate, exiting"
+
+
+def test_a_traced_attempt_names_its_trace(run: Command, cluster: Path, tmp_path: Path) -> None:
+    flags = ["-v", 2, "--logging-format", "json", "--trace", tmp_path / "spans"]
+    told = {line["attempt"]: line["trace_id"] for line in log(run("simulate", "-f", cluster, *flags))}
+    spans = [json.loads(line)["resourceSpans"][0] for line in (tmp_path / "spans").read_text().splitlines()]
+    traces = {span["traceId"] for each in spans for scope in each["scopeSpans"] for span in scope["spans"]}
+    assert len(told) > 1 and set(told.values()) == traces
