@@ -49,7 +49,8 @@ _BEHIND_THE_BINDING = frozenset({"post_bind"})
 #: Pods that took so many attempts, or more, share a label.
 _MANY = 15
 
-_SUCCESS = Code.SUCCESS
+#: Looking a member of an enumeration up costs as much as counting it.
+_SUCCESS, _SKIP = Code.SUCCESS, Code.SKIP
 _SCHEDULED, _UNSCHEDULABLE, _ERROR = Result.SCHEDULED, Result.UNSCHEDULABLE, Result.ERROR
 
 
@@ -150,7 +151,7 @@ class Attempts:
             return  # somebody else had more of them timed
         for hook, plugin, spent, code in record.plugins:
             self._plugins[hook, plugin, code].observe(spent)
-            if hook in _EVALUATING and code is not Code.SKIP:
+            if hook in _EVALUATING and code is not _SKIP:
                 self._evaluations[plugin, hook, record.profile] += _STANDS_FOR
 
     def _failed(self, decision: Decision, spent: int) -> None:

@@ -35,14 +35,19 @@ class _PodResources:
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of one pod after the other; the engine may go on meanwhile."""
-        cluster, pending = self._engine.cluster, self._engine.handlers.pending
-        for pod in [*cluster.pods.values(), *(pod for uid, pod in pending.items() if uid not in cluster.pods)]:
-            endings = pod.template.once(self.family.name, self._endings)
-            if endings:
-                # Until the API says where an assumed pod is, it is nowhere.
-                node_name = "" if pod.uid in cluster.assumed else pod.node_name
-                beginning = f"{self.family.name}{{{_pairs(pod, node_name)},"
-                yield "".join([beginning + ending for ending in endings])
+        # Until the API says where an assumed pod is, it is pending; and no pod is told of twice.
+        pending, placed = dict(self._engine.handlers.pending), list(self._engine.cluster.pods.values())
+        for waiting in pending.values():
+            yield self._lines(waiting, "")
+        for pod in placed:
+            yield self._lines(pod, pod.node_name) if pod.uid not in pending else ""
+
+    def _lines(self, pod: PodInfo, node_name: str) -> str:
+        endings = pod.template.once(self.family.name, self._endings)
+        if not endings:
+            return ""
+        names = label_pairs(("namespace", "pod", "node"), (pod.namespace, pod.name, node_name))
+        return "".join([f"{self.family.name}{{{names},{ending}" for ending in endings])
 
     def _endings(self, spec: PodSpec) -> tuple[str, ...]:
         """Write what the pods of a template have in common: everything behind their names."""
@@ -56,10 +61,6 @@ class _PodResources:
 
     def reset(self) -> None:
         """Do nothing: there is nothing to forget."""
-
-
-def _pairs(pod: PodInfo, node_name: str) -> str:
-    return label_pairs(("namespace", "pod", "node"), (pod.namespace, pod.name, node_name))
 
 
 def _unit(resource: str) -> str:

@@ -44,7 +44,7 @@ class Series(Protocol):
         ...
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of one series after the other."""
+        """Yield the lines of one series after the other, and "" where finding the next one may take longer."""
         ...
 
     def reset(self) -> None:
@@ -196,12 +196,12 @@ class Readings(Generic[L]):
 
 
 def written(series: Series) -> Iterator[str]:
-    """Yield what is shown of a family, in pieces of a few lines; nothing where no series has begun."""
+    """Yield what is shown of a family, in pieces of a few lines or none; nothing at all before a series has begun."""
     family = series.family
-    for place, lines in enumerate(series.lines()):
-        if not place:
-            yield f"# HELP {family.name} [{family.stability}] {family.help}\n# TYPE {family.name} {family.type}\n"
-        yield lines
+    header = f"# HELP {family.name} [{family.stability}] {family.help}\n# TYPE {family.name} {family.type}\n"
+    for lines in series.lines():
+        yield header + lines if lines else ""
+        header = "" if lines else header
 
 
 def _single(family: Family, values: Mapping[L, int]) -> Iterator[str]:

@@ -1,0 +1,165 @@
+"""What metrics cost: for each pod, for each event and request that goes with it, and when somebody asks for them.
+
+Run with `python -m benchmarks.metrics`. The records are those of a real run in which plugins were timed as usual.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Iterable
+from time import process_time
+
+from benchmarks.cycle import _node, engine
+from benchmarks.timing import microseconds, show
+from kframework.cluster.transport import Request, Response
+from kframework.decision import Binding, Decision
+from kframework.metered_transport import MeteredTransport
+from kframework.metrics import (
+    TIMED_SHARE,
+    Attempts,
+    EventTimes,
+    RequestCounts,
+    Series,
+    engine_readings,
+    pod_resources,
+    written,
+)
+from kframework.metrics_endpoints import _sliced
+from kframework.objects import Node, Pod
+from kframework.pod_engine import PodEngine
+from kframework.simulate import simulate
+from kframework.testing import make_node, make_pod
+
+NODES, PODS, RESIDENT = 200, 2_000, 50_000
+
+
+class _Records:
+    """Keeps decisions and bindings in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.all: list[Decision | Binding] = []
+
+    def decided(self, decision: Decision) -> None:
+        """Keep a decision."""
+        self.all.append(decision)
+
+    def bound(self, binding: Binding) -> None:
+        """Keep a binding."""
+        self.all.append(binding)
+
+
+def _records() -> list[Decision | Binding]:
+    """Schedule pods, and return what was told of it."""
+    records = _Records()
+    objects: list[Node | Pod] = [make_node(f"node-{n}", cpu=64, memory="256Gi", pods=100) for n in range(NODES)]
+    objects += (make_pod(f"pod-{n}", cpu=1, labels={"app": f"app-{n % 20}"}) for n in range(PODS))
+
+    def timed(*arguments: object) -> PodEngine:
+        made = PodEngine.of(*arguments)  # type: ignore[arg-type]  # whatever an engine is made of
+        made.timed_share = TIMED_SHARE
+        return made
+
+    simulate(objects, observers=[records], engine=timed)
+    return records.all
+
+
+def _per_pod(records: Iterable[Decision | Binding]) -> float:
+    """Return the microseconds of processor time for all records of a pod."""
+    calls = [(isinstance(record, Decision), record) for record in records]
+    best = float("inf")
+    for _ in range(15):
+        attempts = Attempts()
+        decided, bound = attempts.decided, attempts.bound
+        began = process_time()
+        for is_decision, record in calls:
+            if is_decision:
+                decided(record)  # type: ignore[arg-type]  # it is one
+            else:
+                bound(record)  # type: ignore[arg-type]  # it is one
+        best = min(best, process_time() - began)
+    return best / PODS * 1e6
+
+
+def _per_event() -> float:
+    """Return what is added to taking in the update of a node."""
+    plain, _ = engine()
+    timed, _ = engine()
+    EventTimes().attach(timed, lambda spent, code, profile: None)
+    node = _node(0)
+    return microseconds(lambda: timed.handlers.changed(node)) - microseconds(lambda: plain.handlers.changed(node))
+
+
+class _AtOnce:
+    """A transport that answers at once."""
+
+    async def send(self, request: Request) -> Response:
+        """Answer."""
+        return Response(200, b"{}")
+
+
+def _per_request() -> float:
+    """Return what is added to a request."""
+    plain, request = _AtOnce(), Request(method="POST", path="/", body=b"{}")
+    metered = MeteredTransport(plain, RequestCounts(), "localhost:6443")  # type: ignore[arg-type]  # it has all that is used
+
+    def sent(send: Callable[[Request], object]) -> Callable[[], None]:
+        def call() -> None:
+            try:
+                send(request).send(None)  # type: ignore[attr-defined]  # a coroutine that never waits
+            except StopIteration:
+                pass
+
+        return call
+
+    return microseconds(sent(metered.send)) - microseconds(sent(plain.send))
+
+
+def _asked(series: Iterable[Series]) -> tuple[float, float, int]:
+    """Return the milliseconds of an answer, the longest for which it gives no way, and its bytes."""
+
+    async def answer() -> tuple[float, float, int]:
+        longest, size, began = 0.0, 0, process_time()
+        last = began
+        async for piece in _sliced(piece for each in series for piece in written(each)):
+            longest, size = max(longest, process_time() - last), size + len(piece)
+            last = process_time()
+        return (process_time() - began) * 1e3, longest * 1e3, size
+
+    return min((asyncio.run(answer()) for _ in range(5)), key=lambda answered: answered[1])
+
+
+def main() -> None:
+    """Print what metrics cost."""
+    records = _records()
+    gc.collect()
+    gc.freeze()
+    show(
+        ("microseconds", "measured", "budget"),
+        [
+            ("the records of a pod", _per_pod(records), 5.0),
+            ("an event", _per_event(), None),
+            ("a request", _per_request(), None),
+        ],
+    )
+    attempts = Attempts()
+    for record in records:
+        if isinstance(record, Decision):
+            attempts.decided(record)
+        else:
+            attempts.bound(record)
+    made, _ = engine()
+    for number in range(RESIDENT):
+        made.handlers.changed(make_pod(f"pod-{number}", node_name=f"node-{number % 5000}"))
+    gc.collect()
+    gc.freeze()
+    print()
+    rows = [
+        ("/metrics", *_asked((*attempts.series, *engine_readings(made)))),
+        (f"/metrics/resources of {RESIDENT:,} pods", *_asked(pod_resources(made))),
+    ]
+    show(("milliseconds", "in all", "at a time", "bytes"), rows)
+
+
+if __name__ == "__main__":
+    main()
