@@ -16,10 +16,10 @@ __all__ = ["PluginPart", "ProfilePart", "Time", "profile_parts"]
 #: So many attempts are looked at.
 COUNTED = 1_000
 
-#: The extension points in the order in which an attempt comes by them.
+#: What an attempt and its binding cycle are timed by, in the order in which they come by it.
 _ORDER = (
-    "pre_enqueue", "queue_sort", "pre_filter", "filter", "post_filter", "pre_score", "score", "normalize_score",
-    "reserve", "permit", "pre_bind", "bind", "post_bind",
+    "pre_enqueue", "queue_sort", "sign", "pre_filter", "filter", "post_filter", "pre_score", "score", "normalize_score",
+    "assume", "reserve", "permit", "wait_on_permit", "pre_bind_pre_flight", "pre_bind", "bind", "post_bind",
 )  # fmt: skip  # one name a line would hide the order
 
 
