@@ -18,8 +18,9 @@ COUNTED = 1_000
 
 #: What an attempt and its binding cycle are timed by, in the order in which they come by it.
 _ORDER = (
-    "pre_enqueue", "queue_sort", "sign", "pre_filter", "filter", "post_filter", "pre_score", "score", "normalize_score",
-    "assume", "reserve", "permit", "wait_on_permit", "pre_bind_pre_flight", "pre_bind", "bind", "post_bind",
+    "pre_enqueue", "queue_sort", "sign", "pre_filter", "filter", "extender_filter", "post_filter", "extender_preempt",
+    "pre_score", "score", "normalize_score", "extender_prioritize", "assume", "reserve", "permit", "wait_on_permit",
+    "pre_bind_pre_flight", "pre_bind", "bind", "post_bind", "unreserve",
 )  # fmt: skip  # one name a line would hide the order
 
 
