@@ -184,8 +184,7 @@ class Inquiry:
         for column in self.said.values():
             np.minimum(self.first, column, out=self.first)
         yield
-        self.counted = list(self._count())
-        yield
+        yield from self._count()
         self.feasible = rows[self.first[rows] == PASS]
         if len(self.feasible) > 1:
             yield from self._ask_scores()
@@ -341,14 +340,15 @@ class Inquiry:
                 reasons[reason] = reasons.get(reason, 0) + count
         return reasons
 
-    def _count(self) -> Iterator[tuple[Status, int]]:
+    def _count(self) -> Iterator[None]:
         first = self.first[self.rows]
         objections, counts = np.unique(first[first != PASS], return_counts=True)
         for objection, count in zip(objections.tolist(), counts.tolist(), strict=True):
-            yield self.status(objection), count
+            self.counted.append((self.status(objection), count))
+            yield
         absent = self.absent
         if absent is not None:
-            yield absent, self.left_out
+            self.counted.append((absent, self.left_out))
 
     @property
     def message(self) -> str:

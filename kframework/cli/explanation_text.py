@@ -143,8 +143,9 @@ def _objections(now: Assessment, wide: bool) -> Iterator[str]:
         for each in shown
     ]
     yield from _indented(table(("NODES", "ALONE", "PLUGIN", "REASON", "FOR EXAMPLE"), rows, None, {}))
-    if len(now.objections) > len(shown):
-        yield f"  ... and {len(now.objections) - len(shown)} more reasons; -o wide shows them all"
+    more = len(now.objections) - len(shown) + now.reasons_left_out
+    if more:
+        yield f"  ... and {more} more reasons{'' if wide else '; -o wide shows more'}"
 
 
 def _best(now: Assessment, node: str, wide: bool) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from collections.abc import Generator, Iterator
 
 import numpy as np
@@ -19,6 +21,9 @@ __all__ = ["assess"]
 #: So many nodes are named as examples of a reason, as the best ones, and as those on which room is kept.
 EXAMPLES, TOP, KEPT = 5, 5, 5
 
+#: So many reasons are told: a plugin may have another one for each node.
+REASONS = 100
+
 Places = NDArray[np.int64]
 Marks = NDArray[np.bool_]
 
@@ -33,6 +38,10 @@ def assess(inquiry: Inquiry, node: str) -> Generator[None, None, Assessment]:
     yield
     feasible, totals = len(inquiry.feasible), inquiry.totals
     within = len(inquiry.rows) - inquiry.left_out
+    message = "" if feasible else inquiry.message
+    yield
+    objections = reasons.listed()
+    yield
     top = _top(inquiry, node)
     yield
     margin, decided_by = _margin(top)
@@ -41,9 +50,10 @@ def assess(inquiry: Inquiry, node: str) -> Generator[None, None, Assessment]:
         nodes=len(inquiry.rows),
         feasible=feasible,
         enough=nodes_to_find(within, inquiry.profile.percentage_of_nodes_to_score) if inquiry.profile.scores else 1,
-        message="" if feasible else inquiry.message,
+        message=message,
         reasons={} if feasible else inquiry.reasons,
-        objections=reasons.listed(),
+        objections=objections,
+        reasons_left_out=max(len(reasons) - REASONS, 0),
         top=top,
         ties=int((totals == totals.max()).sum()) if len(totals) else min(feasible, 1),
         margin=margin,
@@ -112,12 +122,15 @@ class _Reasons:
                     count.examples.append(self._names[place])
 
     def listed(self) -> tuple[Objection, ...]:
-        """List the reasons, those first that a condition counts on most nodes."""
-        objections = (
+        """List the reasons that a condition counts on most nodes, those first."""
+        most = heapq.nlargest(REASONS, self._counts.items(), key=lambda item: (item[1].first, item[1].nodes))
+        return tuple(
             Objection(plugin, reason, c.nodes, c.first, c.alone, tuple(c.examples), c.preemptible)
-            for (plugin, reason), c in self._counts.items()
+            for (plugin, reason), c in most
         )
-        return tuple(sorted(objections, key=lambda each: (-each.first, -each.nodes)))
+
+    def __len__(self) -> int:
+        return len(self._counts)
 
 
 def _groups(column: Scores) -> Iterator[tuple[int, Places]]:
@@ -125,7 +138,9 @@ def _groups(column: Scores) -> Iterator[tuple[int, Places]]:
     places = np.flatnonzero(column != PASS)
     by_objection = places[np.argsort(column[places], kind="stable")]
     objections, starts = np.unique(column[by_objection], return_index=True)
-    yield from zip(objections.tolist(), np.split(by_objection, starts[1:]), strict=False)
+    bounds = itertools.pairwise([*starts.tolist(), len(by_objection)])
+    for objection, (start, stop) in zip(objections.tolist(), bounds, strict=True):
+        yield objection, by_objection[start:stop]
 
 
 # -- which one ---------------------------------------------------------------------------------------------------------

@@ -97,6 +97,7 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     """What the plugins say of the pod now, on all nodes; of a pod on a node, as if it were not there.
 
     `message` is what the condition would say, but for what PostFilter adds to it; it is empty if nodes are feasible.
+    `objections` are the reasons that weigh most, and `reasons_left_out` how many there are beside them.
     `enough` is how many feasible nodes an attempt looks for. `top` are the best nodes, and the pod's own if it is on
     one; `margin` is what the best is ahead of the next by, `ties` the number of nodes that are best, `decided_by` the
     plugin that puts the best ahead of the next most. `fault` is what a plugin did wrong.
@@ -108,6 +109,7 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     reasons: Mapping[str, int] = {}
     objections: tuple[Objection, ...] = ()
+    reasons_left_out: int = 0
     top: tuple[NodeScore, ...] = ()
     ties: int = 0
     margin: int = 0

@@ -159,8 +159,11 @@ def test_the_wide_table_names_more_nodes() -> None:
 def test_of_many_reasons_the_first_are_shown() -> None:
     many = tuple(msgspec.structs.replace(CPU, reason=f"reason {n}") for n in range(30))
     now = msgspec.structs.replace(UNFIT, objections=many)
-    assert "  ... and 25 more reasons; -o wide shows them all" in lines(now=now)
+    assert "  ... and 25 more reasons; -o wide shows more" in lines(now=now)
     assert len(wide(now=now)) == len(lines(now=now)) + 24
+    countless = msgspec.structs.replace(now, reasons_left_out=7)
+    assert "  ... and 32 more reasons; -o wide shows more" in lines(now=countless)
+    assert "  ... and 7 more reasons" in wide(now=countless)
 
 
 def node(name: str, place: int, *weighted: int) -> NodeScore:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
+from kframework.explain import assessing
 from kframework.explain.explanation import KeptRoom, NodeScore, Objection
 from kframework.objects import Affinity, PersistentVolumeClaimSource, Volume
 from kframework.testing import make_node, make_pod
@@ -120,3 +122,12 @@ def test_room_is_kept_for_nominated_pods() -> None:
 def test_a_sample_is_smaller_than_a_large_cluster() -> None:
     now = Scene(*(make_node(f"n{n}") for n in range(200))).pending()
     assert (now.feasible, now.enough) == (200, 100)
+
+
+def test_of_countless_reasons_some_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assessing, "REASONS", 1)
+    nodes = [make_node("n1", cpu=1), make_node("n2", taints=["a=b:NoSchedule"]), make_node("n3", cpu=1)]
+    now = Scene(*nodes).pending(cpu=2)
+    assert [each.reason for each in now.objections] == [CPU]
+    assert now.reasons_left_out == 1
+    assert now.reasons == {CPU: 2, TAINT: 1}
