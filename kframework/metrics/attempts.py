@@ -26,8 +26,6 @@ EXTENSION_POINTS: dict[str, str] = {
     "pre_enqueue": "PreEnqueue",
     "sign": "Sign",
     "pre_filter": "PreFilter",
-    "add_pod": "PreFilterExtensionAddPod",
-    "remove_pod": "PreFilterExtensionRemovePod",
     "filter": "Filter",
     "post_filter": "PostFilter",
     "pre_score": "PreScore",
