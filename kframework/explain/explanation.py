@@ -45,6 +45,8 @@ class State(StrEnum):
     BOUND = "bound"
     #: It is to be deleted, and will not be scheduled.
     TERMINATING = "terminating"
+    #: It has left while it was looked at.
+    GONE = "gone"
 
 
 class Objection(msgspec.Struct, frozen=True):

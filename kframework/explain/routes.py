@@ -41,7 +41,11 @@ def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]
             whole = None if isinstance(pod, PendingPod) else await _whole(scheduler, namespace, name)
             if pod is None:
                 return _json({"error": not_known(namespace, name, whole, scheduler.profiles)}, status=404)
-            return _json(await _giving_way(explaining(scheduler.engine, history, pod, whole)))
+            explanation = await _giving_way(explaining(scheduler.engine, history, pod, whole))
+            if scheduler.standing_by:
+                notes = (*explanation.notes, "this scheduler stands by while another one leads")
+                explanation = msgspec.structs.replace(explanation, notes=notes)
+            return _json(explanation)
 
     return [web.get("/explain", answer)]
 

@@ -23,7 +23,9 @@ def state_of(engine: PodEngine, uid: str) -> State:
             return State.BOUND
         reserved = engine.cluster.waiting.get(uid)
         return State.PERMIT if reserved is not None and reserved.verdict is None else State.BINDING
-    if pending is not None and pending.terminating:
+    if pending is None:
+        return State.GONE
+    if pending.terminating:
         return State.TERMINATING
     place = engine.queue.place_of(uid)
     return State(place) if place else State.IN_FLIGHT

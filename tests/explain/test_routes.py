@@ -107,6 +107,13 @@ async def test_an_api_that_does_not_answer_is_no_hindrance(monkeypatch: pytest.M
         assert (await run.explained("default/first")).node == "n1"
 
 
+async def test_one_that_stands_by_says_so() -> None:
+    async with running(*OBJECTS) as run:
+        run.scheduler.stand_by()
+        found = await run.explained("default/second")
+    assert found.notes == ("this scheduler stands by while another one leads",)
+
+
 @pytest.mark.parametrize(
     ("query", "status", "error"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.explain.explanation import State, Waiting, Waker
 from kframework.explain.waiting import state_of, waiting
-from kframework.state.inbox import Changed
+from kframework.state.inbox import Changed, Gone
 from kframework.state.waiting import ReservedPod
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
@@ -84,6 +84,13 @@ def test_a_pod_that_is_being_tried_waits_for_nothing() -> None:
 def test_a_pod_that_is_to_be_deleted_waits_for_nothing() -> None:
     deleted = make_pod("pod", cpu=1, deletion_timestamp="2026-01-01T00:00:00Z")
     assert seen(Scene(make_node("n1"), deleted).settle()) == (State.TERMINATING, None)
+
+
+def test_a_pod_that_has_left_meanwhile_waits_for_nothing() -> None:
+    scene = Scene(make_node("n1"), POD).settle()
+    scene.engine.offer(Gone(POD))
+    scene.engine.catch_up()
+    assert seen(scene) == (State.GONE, None)
 
 
 def test_all_updates_together_are_one() -> None:
