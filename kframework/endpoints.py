@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kframework.config import Configuration, effective, effective_options
 from kframework.errors import ConfigError
+from kframework.loopback import MISDIRECTED, is_meant_for_us
 
 if TYPE_CHECKING:
     from aiohttp import web
+    from aiohttp.typedefs import Handler, Middleware
 
 __all__ = ["Check", "Checked", "Listener", "configz_route", "health_routes", "scheduler_routes", "serve"]
 
@@ -180,7 +182,7 @@ async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> A
     from aiohttp import web
 
     tls = _tls(listener)
-    application = web.Application(client_max_size=LARGEST_BODY)
+    application = web.Application(client_max_size=LARGEST_BODY, middlewares=[_for_us(listener.bind_address)])
     application.add_routes(routes)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN)
     await runner.setup()
@@ -196,6 +198,18 @@ async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> A
         yield f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
         await runner.cleanup()
+
+
+def _for_us(bind_address: str) -> Middleware:
+    from aiohttp import web
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not is_meant_for_us(bind_address, request.host):
+            return _text(f"{MISDIRECTED}\n", status=421)
+        return await handler(request)
+
+    return check
 
 
 def _tls(listener: Listener) -> ssl.SSLContext | None:

@@ -237,6 +237,12 @@ async def test_a_large_body_is_refused() -> None:
     assert "exceeded" in answers[1]
 
 
+async def test_who_means_another_machine_is_not_answered() -> None:
+    async with serve(health_routes("livez", WELL), FREE_PORT) as url, asking() as session:
+        answer = await fetched(session, f"{url}/livez", headers={"Host": "evil.example"})
+    assert (answer.status, answer.text) == (421, "this port is for this machine alone: ask it as localhost\n")
+
+
 async def test_requests_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("DEBUG"):
         await get(health_routes("livez", WELL), "/livez?token=secret")

@@ -16,6 +16,7 @@ from kframework.apiserver.statuses import NOBODY, failure
 from kframework.apiserver.watches import Watch
 from kframework.cluster.transport import JSON, Request, Response
 from kframework.errors import ClusterError
+from kframework.loopback import MISDIRECTED, is_meant_for_us
 
 __all__ = ["LARGEST_BODY", "serve"]
 
@@ -32,7 +33,7 @@ _log = logging.getLogger(__name__)
 async def serve(server: ApiServer, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
     """Serve over HTTP while in the context, and yield the port, a free one for 0; OSError if it is taken."""
     # The watch of a client that is gone is cancelled at once, not at the next event that it would have been told.
-    web_server = web.Server(_Front(server).handle, handler_cancellation=True, access_log=None)
+    web_server = web.Server(_Front(server, host).handle, handler_cancellation=True, access_log=None)
     runner = web.ServerRunner(web_server, shutdown_timeout=_AT_THE_END)
     await runner.setup()
     try:
@@ -45,12 +46,15 @@ async def serve(server: ApiServer, host: str = "127.0.0.1", port: int = 0) -> As
 class _Front:
     """Passes each HTTP request on to the server."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiServer, bind_address: str) -> None:
         self._server = server
+        self._bind_address = bind_address
 
     async def handle(self, asked: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         try:
+            if not is_meant_for_us(self._bind_address, asked.host):
+                raise ClusterError(MISDIRECTED, status=421, reason="BadRequest")
             answer = self._server.begin(await _request(asked))
         except ClusterError as refused:
             answer = failure(refused, NOBODY)

@@ -82,6 +82,11 @@ async def test_a_body_that_is_too_large() -> None:
         assert (await answer.json())["reason"] == "RequestEntityTooLarge"
 
 
+async def test_who_means_another_machine_is_not_answered() -> None:
+    async with line() as client, client.session.get(NODES, headers={"Host": "evil.example"}) as answer:
+        assert (answer.status, (await answer.json())["code"]) == (421, 421)
+
+
 async def test_watches_end_with_the_server() -> None:
     cluster = MemoryCluster(SystemClock())
     async with aiohttp.ClientSession() as session:
