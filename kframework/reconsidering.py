@@ -90,7 +90,7 @@ class Reconsidering(Nowhere):
         self._first = replay.engine
         self._made: deque[Decision] = deque()
         options = configuration.options
-        engine = self._engine = PodEngine(
+        engine = self._engine = _SecondEngine(
             replay.engine.cluster,
             replay.clock,
             self,
@@ -137,6 +137,13 @@ class Reconsidering(Nowhere):
         return self._made.pop()
 
 
+class _SecondEngine(PodEngine):
+    """An engine with an opinion."""
+
+    def failed(self, queued: QueuedPod, status: Status, nominated: str | None) -> None:
+        """Put nothing back."""
+
+
 class _SecondThought(Attempt):
     """An attempt that ends where it would begin to change something."""
 
@@ -148,7 +155,7 @@ class _SecondThought(Attempt):
         """Choose a node, and leave the pod where it is."""
         if self._recorded.node in _best(search, found):
             found = msgspec.structs.replace(found, node=self._recorded.node)
-        self._decide(Result.SCHEDULED, Status(Code.SUCCESS), None, found=found)
+        self._decide(Result.SCHEDULED, Status(Code.SUCCESS), found, node=found.node)
 
     def _way_out(self, answer: PostFilterAnswer) -> tuple[Status, str | None, tuple[str, ...]]:
         """Choose victims, and send nobody away."""
@@ -162,11 +169,6 @@ class _SecondThought(Attempt):
 
     def _preempt(self, chosen: object, plugin: str) -> None:
         """Send nobody away."""
-
-    def _fail(self, status: Status, nominated: str | None, **found: object) -> None:
-        """Fail, and put nothing back."""
-        result = Result.UNSCHEDULABLE if status.rejected else Result.ERROR
-        self._decide(result, status, nominated, **found)  # type: ignore[arg-type]  # handed on as they come
 
 
 def _best(search: Search, found: Found) -> Iterator[str]:

@@ -21,8 +21,6 @@ plugin learns elsewhere, over a connection of its own for instance, is not in a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -34,12 +32,11 @@ from kframework.decision import Binding, Decision
 from kframework.effects import Effects, Reservation
 from kframework.errors import ConfigError
 from kframework.extenders import Extenders
-from kframework.objects import Node, Pod
 from kframework.pod_engine import PodEngine
 from kframework.profiles import Profiles
-from kframework.recording_file import LIMIT, Kept, RecordingFile
-from kframework.recording_privacy import Privacy
-from kframework.state.inbox import Activated, BindingEnded, Changed, Gone, Message, Nominated
+from kframework.recording_file import LIMIT, RecordingFile
+from kframework.recording_scribe import Opening
+from kframework.state.inbox import Activated, Message, Nominated, Synced
 from kframework.status import Status
 
 __all__ = [
@@ -61,11 +58,6 @@ FORMAT = "kframework.dev/recording"
 VERSION = 2
 
 _NOTHING = msgspec.Raw(b"{}")
-
-_encode = msgspec.json.Encoder().encode
-
-#: What a later part begins with.
-_NODES, _OBJECTS, _DECISIONS = "nodes", "objects", "decisions"
 
 
 class Header(msgspec.Struct, frozen=True, rename="camel"):
@@ -127,14 +119,13 @@ class StandingClock:
         """Whether time stands still."""
         return self._moment is not None
 
-    @contextmanager
-    def stand_still(self, moment: float | None = None) -> Iterator[None]:
+    def stop(self, moment: float | None = None) -> None:
         """Let time stand still, at this moment if one is given."""
         self._moment = self._clock.now() if moment is None else moment
-        try:
-            yield
-        finally:
-            self._moment = None
+
+    def go_on(self) -> None:
+        """Let time go on."""
+        self._moment = None
 
 
 class Recorder:
@@ -145,8 +136,6 @@ class Recorder:
 
     def __init__(self, file: Path, *, limit: int = LIMIT) -> None:
         self._file = RecordingFile(file, limit)
-        self._privacy = Privacy()
-        self._header: Header | None = None
 
     def engine(self, configuration: Configuration, clock: Clock, effects: Effects, extenders: Extenders) -> PodEngine:
         """Make the engine that a configuration asks for, and record what reaches it; ConfigError with extenders."""
@@ -155,96 +144,51 @@ class Recorder:
         self._clock = StandingClock(clock)
         made_by = f"kframework {__version__}"
         self._header = Header(FORMAT, VERSION, effective_yaml(configuration), self._clock.now(), made_by)
-        self._file.write(_text(self._header))
+        self._file.begin(Opening(self._header))
         engine = RecordedEngine.of(configuration, self._clock, effects, extenders)
         assert isinstance(engine, RecordedEngine)
         engine.record(self, self._clock, self._header.at)
         return engine
 
-    # -- what is told --------------------------------------------------------------------------------------------------
-
-    def happened(self, what: msgspec.Struct) -> None:
-        """Write that this happens now, under the name of its class."""
-        if isinstance(what, Changed | Gone):
-            self._object(what)
-            return
-        line = self._line(type(what).__name__, _encode(what))
-        if isinstance(what, BindingEnded) and what.status is not None:
-            self._file.drop(line, _DECISIONS, what.uid)
-        else:
-            self._file.write(line)
-
-    def steps(self) -> None:
-        """Write that the engine takes a step now."""
-        self._file.write(self._line("Step"))
-
-    def catches_up(self) -> None:
-        """Write that the engine applies now what has arrived."""
-        self._file.write(self._line("CatchUp"))
+    def happened(self, what: msgspec.Struct | str) -> None:
+        """Write that this happens now: a record under the name of its class, or nothing but a name."""
+        self._file.put((self._clock.now(), what))
 
     def decided(self, decision: Decision) -> None:
         """Write an attempt."""
-        line = self._line("Decision", _encode(decision))
-        self._file.keep(line, _DECISIONS, decision.uid)
+        self.happened(decision)
 
     def bound(self, binding: Binding) -> None:
         """Write a binding cycle."""
-        self._file.write(self._line("Binding", _encode(binding)))
+        self.happened(binding)
 
     def stands_between_steps(self, engine: PodEngine) -> None:
         """Go on in a new part if it is time to; all that has arrived is applied."""
         if self._file.full:
-            self._file.begin(self._opening(engine))
+            self._header = msgspec.structs.replace(self._header, part=self._header.part + 1)
+            self._file.begin(_opening(engine, self._header, self._clock.now()))
 
     def close(self) -> None:
         """Finish the file."""
         self._file.close()
 
-    # -- how it is written ---------------------------------------------------------------------------------------------
 
-    def _object(self, what: Changed | Gone) -> None:
-        """Write what the cluster says of an object."""
-        obj, metadata = what.obj, what.obj.metadata
-        line = self._line(type(what).__name__, self._privacy.encode(obj))
-        chapter, key = _OBJECTS, metadata.uid or f"{type(obj).__name__} {metadata.namespace}/{metadata.name}"
-        if isinstance(obj, Node):
-            chapter, key = _NODES, metadata.name
-        if isinstance(what, Changed):
-            self._file.keep(line, chapter, key)
-        else:
-            self._file.drop(line, chapter, key)
-        if isinstance(obj, Pod) and (isinstance(what, Gone) or obj.spec.node_name):
-            self._file.drop(b"", _DECISIONS, metadata.uid)
-
-    def _opening(self, engine: PodEngine) -> Iterator[bytes | Kept]:
-        """Yield what a new part begins with."""
-        assert self._header is not None
-        self._header = msgspec.structs.replace(self._header, part=self._header.part + 1)
-        yield _text(self._header)
-        # So they come in the same order again, whichever of them was there first.
-        nodes = engine.cluster.nodes
-        yield Kept(_NODES, tuple(nodes[row].name for row in nodes.order.tolist()))
-        yield Kept(_OBJECTS)
-        if engine.synced:
-            yield self._line("Synced")
-        yield Kept(_DECISIONS)
-        awake = tuple(queued.pod.uid for queued in engine.queue if not engine.queue.dormant(queued.pod.uid))
-        yield self._line("Activated", _encode(Activated(awake)))
-        for uid, pod in engine.handlers.pending.items():
-            node_name = engine.cluster.nominator.node_of(uid)
-            if node_name != pod.nominated_node_name:
-                yield self._line("Nominated", _encode(Nominated(uid, node_name)))
-        yield self._line("Continued", _encode(Continued(engine.attempts, engine.rotation.start)))
-
-    def _line(self, what: str, body: bytes = b"") -> bytes:
-        """Write a Line, by hand because there are ten for every pod."""
-        moment = _encode(self._clock.now())
-        with_body = b',"with":' + body if body else b""
-        return b'{"at":%b,"what":"%b"%b}\n' % (moment, what.encode(), with_body)
-
-
-def _text(header: Header) -> bytes:
-    return _encode(header) + b"\n"
+def _opening(engine: PodEngine, header: Header, now: float) -> Opening:
+    """Say what must be known of an engine at the beginning of a new part."""
+    nodes, nominator, queue = engine.cluster.nodes, engine.cluster.nominator, engine.queue
+    awake = (queued.pod.uid for queued in queue if not queue.dormant(queued.pod.uid))
+    nominated = (
+        Nominated(uid, node_name)
+        for uid, pod in engine.handlers.pending.items()
+        if (node_name := nominator.node_of(uid)) != pod.nominated_node_name
+    )
+    after = (Activated(tuple(awake)), *nominated, Continued(engine.attempts, engine.rotation.start))
+    return Opening(
+        header,
+        nodes=[nodes[row].name for row in nodes.order.tolist()],
+        before=[(now, Synced())] if engine.synced else [],
+        after=[(now, what) for what in after],
+    )
 
 
 class RecordedEngine(PodEngine):
@@ -261,8 +205,11 @@ class RecordedEngine(PodEngine):
 
     def use(self, profiles: Profiles) -> None:
         """Take the profiles whose pods this engine schedules; once, before the first message."""
-        with self._standing.stand_still(self._born):
+        self._standing.stop(self._born)
+        try:
             super().use(profiles)
+        finally:
+            self._standing.go_on()
 
     def offer(self, message: Message) -> None:
         """Take a message in, to be applied before the next cycle."""
@@ -271,9 +218,12 @@ class RecordedEngine(PodEngine):
 
     def step(self) -> bool:
         """Apply the messages, do what is due, schedule one pod; tell whether there was a pod."""
-        with self._standing.stand_still():
-            self._recorder.steps()
+        self._standing.stop()
+        try:
+            self._recorder.happened("Step")
             tried = super().step()
+        finally:
+            self._standing.go_on()
         if not len(self.inbox):
             self._recorder.stands_between_steps(self)
         return tried
@@ -283,9 +233,12 @@ class RecordedEngine(PodEngine):
         if self._standing.standing:
             super().catch_up()
             return
-        with self._standing.stand_still():
-            self._recorder.catches_up()
+        self._standing.stop()
+        try:
+            self._recorder.happened("CatchUp")
             super().catch_up()
+        finally:
+            self._standing.go_on()
 
     def launch(self, reservation: Reservation) -> None:
         """Start the binding cycle of an assumed pod, and listen to what is said to it."""

@@ -1,7 +1,7 @@
 """Where a recording goes: a gzip file, written by a thread of its own, that makes way for a new one in time.
 
 FILE is the part being written, FILE.1 the one before, and so on. A part that goes on where another ended begins with
-what must be known of the time before: every object as it was last told, and the last attempt at every pod that waits.
+what must be known of the time before.
 
 Nothing here may disturb a scheduler: it neither waits for the disk nor fails with it, and holds bounded memory.
 """
@@ -14,49 +14,35 @@ import os
 import zlib
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from threading import Event, Thread
-from typing import NamedTuple
 
-__all__ = ["LIMIT", "PARTS", "Kept", "RecordingFile"]
+from kframework.recording_scribe import Entry, Opening, Scribe
+
+__all__ = ["LIMIT", "PARTS", "RecordingFile"]
 
 _log = logging.getLogger(__name__)
 
 #: How many bytes all parts of a recording take at most unless told otherwise, and how many parts there are.
 LIMIT, PARTS = 256 << 20, 4
 
-#: How many bytes may wait to be written; a disk that is so far behind is given up.
-BACKLOG = 64 << 20
+#: How many entries may wait to be written; a disk that is so far behind is given up.
+BACKLOG = 100_000
 
-#: So many bytes are worth waking the writer, who else comes by himself after so many seconds: that much is lost with
+#: So many entries are worth waking the writer, who else comes by himself after so many seconds: that much is lost with
 #: the process at most.
-_WORTHWHILE, _PAUSE = 256 << 10, 0.5
+_WORTHWHILE, _PAUSE = 2_000, 0.5
+
+#: So many lines are packed at a time; meanwhile others may run.
+_PACK = 64
 
 #: How long the end waits for the disk, in seconds.
 _ENDING = 10.0
 
 
-class Kept(NamedTuple):
-    """The lines of a chapter that are kept: those of these keys in this order, or all of them as they came."""
-
-    chapter: str
-    order: tuple[str, ...] | None = None
-
-
-class _Entry:
-    """A line that is kept under its chapter and key, or ends what is."""
-
-    __slots__ = ("chapter", "kept", "key", "line")
-
-    def __init__(self, line: bytes, chapter: str, key: str, *, kept: bool) -> None:
-        self.line = line
-        self.chapter = chapter
-        self.key = key
-        self.kept = kept
-
-
 class RecordingFile:
-    """Takes lines at once, and writes them later.
+    """Takes entries at once, and writes them later.
 
     What goes wrong with the disk is logged once; from then on nothing is written. What stands in the file already
     becomes FILE.1. OSError if the file cannot be opened.
@@ -66,12 +52,10 @@ class RecordingFile:
         self._file = file
         self._limit = limit // PARTS
         self.failed: bool = False
-        self._over = self._turning = False
-        self._waiting: deque[bytes | _Entry | tuple[bytes | Kept, ...]] = deque()
-        self._put = self._taken = 0
-        self._lasting: dict[str, dict[str, bytes]] = {}
+        self._waiting: deque[Entry | Opening] = deque()
+        self._scribe = Scribe()
+        self._begun = self._over = self._turning = self._closing = False
         self._wake = Event()
-        self._closing = False
         self._rotates = file.is_file() or not file.exists()
         self._open()
         self._thread = Thread(target=self._run, name=f"recording to {file}", daemon=True)
@@ -80,31 +64,29 @@ class RecordingFile:
     # -- in the thread of whoever records ------------------------------------------------------------------------------
 
     @property
+    def behind(self) -> int:
+        """How many entries wait to be written."""
+        return len(self._waiting)
+
+    def put(self, entry: Entry) -> None:
+        """Write what happened."""
+        if self.failed:
+            return
+        self._waiting.append(entry)
+        if len(self._waiting) > _WORTHWHILE:
+            self._wake.set()
+            if len(self._waiting) > BACKLOG:
+                self._give_up("the disk is too slow")
+
+    @property
     def full(self) -> bool:
         """Whether it is time for a new part: `begin` it when that suits."""
         return self._over and not self._turning
 
-    @property
-    def behind(self) -> int:
-        """How many bytes wait to be written."""
-        return self._put - self._taken
-
-    def write(self, line: bytes) -> None:
-        """Write a line that says what happens."""
-        self._enter(line, len(line))
-
-    def keep(self, line: bytes, chapter: str, key: str) -> None:
-        """Write a line that later parts begin with, in place of the one with the same key in this chapter."""
-        self._enter(_Entry(line, chapter, key, kept=True), len(line))
-
-    def drop(self, line: bytes, chapter: str, key: str) -> None:
-        """Write a line, and let later parts begin without the one of this key."""
-        self._enter(_Entry(line, chapter, key, kept=False), len(line))
-
-    def begin(self, opening: Iterable[bytes | Kept]) -> None:
-        """Go on in a new part, which opens with these lines and with what was kept."""
+    def begin(self, opening: Opening) -> None:
+        """Write the beginning of the recording, or of a new part."""
         self._turning = True
-        self._enter(tuple(opening), 0)
+        self._waiting.append(opening)
 
     def close(self) -> None:
         """Write what waits, and finish the file; a disk that does not answer is not waited for."""
@@ -113,16 +95,6 @@ class RecordingFile:
         self._thread.join(_ENDING)
         if self._thread.is_alive():
             self._give_up("the disk does not answer")
-
-    def _enter(self, entry: bytes | _Entry | tuple[bytes | Kept, ...], size: int) -> None:
-        if self.failed:
-            return
-        self._waiting.append(entry)
-        self._put += size
-        if self.behind > BACKLOG:
-            self._give_up("the disk is too slow")
-        elif self.behind > _WORTHWHILE:
-            self._wake.set()
 
     def _give_up(self, why: object) -> None:
         if not self.failed:
@@ -146,45 +118,34 @@ class RecordingFile:
             self._shut()
 
     def _write_waiting(self) -> None:
-        """Write all that has come by now."""
+        """Write what has come by now."""
         lines: list[bytes] = []
         for _ in range(len(self._waiting)):
             entry = self._waiting.popleft()
-            if isinstance(entry, bytes):
-                lines.append(entry)
-            elif isinstance(entry, _Entry):
-                lines.append(entry.line)
-                self._remember(entry)
-            else:
-                self._write(lines)
+            if isinstance(entry, Opening):
+                self._pack(lines)
                 lines = []
                 self._turn_over(entry)
-        self._write(lines)
-
-    def _write(self, lines: list[bytes]) -> None:
-        data = b"".join(lines)
-        self._packed.write(data)
-        self._taken += len(data)
-
-    def _remember(self, entry: _Entry) -> None:
-        lines = self._lasting.setdefault(entry.chapter, {})
-        if entry.kept:
-            lines[entry.key] = entry.line
-        else:
-            lines.pop(entry.key, None)
-
-    def _turn_over(self, opening: Iterable[bytes | Kept]) -> None:
-        """Begin a new part."""
-        self._packed.close()
-        self._raw.close()
-        self._open()
-        for part in opening:
-            if isinstance(part, Kept):
-                lines = self._lasting.get(part.chapter, {})
-                keys = lines if part.order is None else part.order
-                self._packed.write(b"".join(lines[key] for key in keys if key in lines))
             else:
-                self._packed.write(part)
+                lines.append(self._scribe.line(entry))
+            if len(lines) == _PACK:
+                self._pack(lines)
+                lines = []
+        self._pack(lines)
+
+    def _pack(self, lines: Iterable[bytes]) -> None:
+        self._packed.write(b"".join(lines))
+
+    def _turn_over(self, opening: Opening) -> None:
+        """Begin a new part; the first one is open already."""
+        if self._begun:
+            self._packed.close()
+            self._raw.close()
+            self._open()
+        self._begun = True
+        lines = self._scribe.opening(opening)
+        while some := list(islice(lines, _PACK)):
+            self._pack(some)
         self._packed.flush(zlib.Z_SYNC_FLUSH)
         self._opened_with = self._raw.tell()
         self._over = self._turning = False

@@ -7,15 +7,16 @@ import gzip
 import logging
 import os
 import stat
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
+import msgspec
 import pytest
 
 from kframework import recording_file
-from kframework.recording_file import PARTS, Kept, RecordingFile
+from kframework.recording_file import LIMIT, PARTS, RecordingFile
+from kframework.recording_scribe import Opening
 
 
 @pytest.fixture(autouse=True)
@@ -34,30 +35,47 @@ def read(file: Path) -> list[bytes]:
         return list(lines)
 
 
-def until_full(recording: RecordingFile, lines: Iterator[bytes]) -> list[bytes]:
-    """Write lines until it is time for a new part; return them."""
+def until_full(recording: RecordingFile) -> list[str]:
+    """Write until it is time for a new part; return what was written."""
     written = []
     while not recording.full:
-        if recording.behind < 100_000:
-            written.append(next(lines))
-            recording.write(written[-1])
+        if recording.behind < 100:
+            written.append(noise())
+            recording.put((0.0, written[-1]))
     return written
 
 
-def noise() -> Iterator[bytes]:
-    """Make lines that cannot be compressed."""
-    while True:
-        yield os.urandom(500).hex().encode() + b"\n"
+def noise() -> str:
+    """Make up what cannot be compressed."""
+    return os.urandom(500).hex()
 
 
-def test_lines_are_written_in_their_order(file: Path) -> None:
-    recording = RecordingFile(file)
-    recording.write(b"1\n")
-    recording.keep(b"2\n", "chapter", "a")
-    recording.drop(b"3\n", "chapter", "a")
-    recording.write(b"4\n")
+def names(file: Path) -> list[str]:
+    """Read what happened, behind the header."""
+    return [msgspec.json.decode(line)["what"] for line in read(file)[1:]]
+
+
+def opened(file: Path, part: int = 1, limit: int = LIMIT) -> RecordingFile:
+    """Open a recording."""
+    recording = RecordingFile(file, limit)
+    recording.begin(Opening(Part(part)))
+    return recording
+
+
+class Part(msgspec.Struct):
+    """A header."""
+
+    part: int
+
+
+def test_entries_are_written_in_their_order(file: Path) -> None:
+    recording = opened(file)
+    for number in range(200):
+        recording.put((float(number), f"Event{number}"))
     recording.close()
-    assert read(file) == [b"1\n", b"2\n", b"3\n", b"4\n"]
+    header, *lines = read(file)
+    assert header == b'{"part":1}\n'
+    assert lines == [b'{"at":%d.0,"what":"Event%d"}\n' % (number, number) for number in range(200)]
 
 
 def test_others_may_not_read_it(file: Path) -> None:
@@ -66,11 +84,9 @@ def test_others_may_not_read_it(file: Path) -> None:
 
 
 def test_what_stood_there_is_kept(file: Path) -> None:
-    for text in (b"first\n", b"second\n", b"third\n"):
-        recording = RecordingFile(file)
-        recording.write(text)
-        recording.close()
-    assert [read(part) for part in parts(file)] == [[b"third\n"], [b"second\n"], [b"first\n"]]
+    for number in (1, 2, 3):
+        opened(file, number).close()
+    assert [read(part) for part in parts(file)] == [[b'{"part":%d}\n' % number] for number in (3, 2, 1)]
 
 
 def parts(file: Path) -> list[Path]:
@@ -80,47 +96,30 @@ def parts(file: Path) -> list[Path]:
 
 def test_all_parts_together_are_bounded(file: Path) -> None:
     limit = 1 << 20
-    recording = RecordingFile(file, limit)
-    written = [until_full(recording, noise())]
-    for number in range(2 * PARTS):
-        recording.begin([b"part %d\n" % number])
-        written.append([b"part %d\n" % number, *until_full(recording, noise())])
+    recording = opened(file, 0, limit)
+    written = [until_full(recording)]
+    for number in range(1, 2 * PARTS):
+        recording.begin(Opening(Part(number)))
+        written.append(until_full(recording))
     recording.close()
     found = parts(file)
     assert len(found) == PARTS
     assert sum(part.stat().st_size for part in found) < 2 * limit  # a writer may lag behind what is written meanwhile
-    assert [read(part)[0] for part in found] == [lines[0] for lines in written[: -PARTS - 1 : -1]]
-    assert b"".join(b"".join(read(part)) for part in reversed(found)) == b"".join(map(b"".join, written[-PARTS:]))
-
-
-def test_a_part_opens_with_what_was_kept(file: Path) -> None:
-    recording = RecordingFile(file)
-    for chapter, key, line in (("x", "a", b"old\n"), ("x", "b", b"b\n"), ("x", "a", b"a\n"), ("y", "a", b"y\n")):
-        recording.keep(line, chapter, key)
-    recording.keep(b"c\n", "x", "c")
-    recording.drop(b"", "x", "c")
-    recording.begin([b"header\n", Kept("y"), Kept("x"), Kept("x", ("b", "gone")), Kept("none"), b"end\n"])
-    recording.write(b"next\n")
-    recording.close()
-    assert read(file) == [b"header\n", b"y\n", b"a\n", b"b\n", b"b\n", b"end\n", b"next\n"]
+    assert [names(part) for part in reversed(found)] == written[-PARTS:]
+    assert [read(part)[0] for part in found] == [b'{"part":%d}\n' % (2 * PARTS - 1 - age) for age in range(PARTS)]
 
 
 def test_it_is_not_full_for_its_opening_alone(file: Path) -> None:
     recording = RecordingFile(file, PARTS * 1000)
-    line = b"".join(next(noise()) for _ in range(100))
-    recording.keep(line, "x", "a")
-    recording.begin([Kept("x")])
-    written = until_full(recording, noise())
+    recording.begin(Opening(Part(1), before=[(0.0, noise()) for _ in range(100)]))
+    assert len(until_full(recording)) > 90
     recording.close()
-    assert len(b"".join(written)) > len(line)
 
 
 def test_what_was_written_is_there_when_the_process_dies(file: Path) -> None:
-    recording = RecordingFile(file)
-    recording.write(b"1\n")
-    while not (found := as_far_as_it_goes(file)):
-        recording.write(b"")
-    assert found == b"1\n"
+    recording = opened(file)
+    while not as_far_as_it_goes(file):
+        assert not recording.failed
     recording.close()
 
 
@@ -142,12 +141,11 @@ def test_a_file_that_cannot_be_opened_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_the_recording_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    recording = RecordingFile(Path("/dev/full"))
-    lines = noise()
+    recording = opened(Path("/dev/full"))
     while not recording.failed:
-        recording.write(next(lines))
+        recording.put((0.0, noise()))
     for _ in range(100):
-        recording.write(next(lines))
+        recording.put((0.0, noise()))
     recording.close()
     assert warnings(caplog) == [
         f"the recording to /dev/full ends here: {os.strerror(errno.ENOSPC)}; the scheduler works on without it"
@@ -163,10 +161,11 @@ def test_a_disk_that_is_too_slow_is_given_up(
 ) -> None:
     disk = Event()
     monkeypatch.setattr(RecordingFile, "_write_waiting", lambda self: disk.wait())
-    monkeypatch.setattr(recording_file, "BACKLOG", 10_000)
-    recording = RecordingFile(file)
+    monkeypatch.setattr(recording_file, "BACKLOG", 10)
+    monkeypatch.setattr(recording_file, "_WORTHWHILE", 5)
+    recording = opened(file)
     for _ in range(11):
-        recording.write(next(noise()))
+        recording.put((0.0, "Step"))
     assert recording.failed
     disk.set()
     recording.close()
@@ -180,8 +179,7 @@ def test_a_disk_that_does_not_answer_is_not_waited_for(
     disk = Event()
     monkeypatch.setattr(RecordingFile, "_write_waiting", lambda self: disk.wait())
     monkeypatch.setattr(recording_file, "_ENDING", 0.01)
-    recording = RecordingFile(file)
-    recording.write(b"1\n")
+    recording = opened(file)
     recording.close()
     disk.set()
     (warning,) = warnings(caplog)
@@ -189,9 +187,9 @@ def test_a_disk_that_does_not_answer_is_not_waited_for(
 
 
 def test_no_part_follows_where_the_file_is_no_file() -> None:
-    recording = RecordingFile(Path(os.devnull), 1)
+    recording = opened(Path(os.devnull), limit=1)
     for _ in range(3):
-        recording.write(next(noise()))
+        recording.put((0.0, noise()))
     recording.close()
     assert not recording.full and not recording.failed
     assert Path(os.devnull).is_char_device()

@@ -48,7 +48,7 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> type[ApiObject]:
 
     @kind("v1", "secrets")
     class Secret(ApiObject, frozen=True, kw_only=True):
-        data: dict[str, str] = {}
+        data: dict[str, str] = msgspec.field(default_factory=dict)
         type: str = ""
 
     return Secret

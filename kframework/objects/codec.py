@@ -35,7 +35,7 @@ def decode(data: bytes, kind: Kind[T]) -> T:
 def encode(subject: ApiObject) -> bytes:
     """Encode an object to JSON, with its apiVersion and kind in front."""
     fields = msgspec.json.encode(subject)
-    return _head(kind_of(subject)) + (b"" if fields == b"{}" else b",") + fields[1:]
+    return _head(type(subject)) + (b"" if fields == b"{}" else b",") + fields[1:]
 
 
 def convert(data: object, kind: Kind[T]) -> T:
@@ -128,5 +128,6 @@ def _decoder(struct: type[T]) -> msgspec.json.Decoder[T]:
 
 
 @cache
-def _head(kind: Kind[ApiObject]) -> bytes:
+def _head(struct: type[ApiObject]) -> bytes:
+    kind = kind_of(struct)
     return msgspec.json.encode({"apiVersion": kind.api_version, "kind": kind.name})[:-1]

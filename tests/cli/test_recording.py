@@ -19,7 +19,7 @@ spec: {containers: [{name: c}]}
 def test_a_simulation_is_recorded(run: Command, tmp_path: Path) -> None:
     file = tmp_path / "run.rec"
     assert run("simulate", "-f", "-", "--record", file, stdin=POD).code == 0
-    assert [line["what"] for line in lines_of(file)[1:]].count("Decision") == 1
+    assert "Decision" in [line["what"] for line in lines_of(file)[1:]]
 
 
 def test_the_scheduler_of_a_cluster_is_recorded_too(run: Command, tmp_path: Path) -> None:
