@@ -22,7 +22,6 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, parse
 from kframework.recording import Recorder
-from kframework.recording_file import LIMIT
 from kframework.registry import Registry
 from kframework.scheduler import Scheduler
 from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
@@ -70,6 +69,10 @@ QUIET = 700.0
 
 #: How long the API server runs on average, and how long it is away at most, in seconds.
 UPTIME, DOWNTIME = 200.0, 20.0
+
+
+#: How many bytes a recording may take: a run of 10,000 pods is to be in one part.
+LIMIT = 1 << 40
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
