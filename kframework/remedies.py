@@ -2,7 +2,7 @@
 
 Promising nodes are found in columns (`Prospects`). On each, the plugins' objections are answered one after the other
 until none is left, every step in a what-if in which PreFilter is asked again (`Trials`). What is not needed of that is
-left out, and what would do with one unit less is no remedy.
+left out, down to the last unit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from kframework.remedy_changes import (
     SetLabel,
     Uncordon,
     in_words,
-    one_less,
 )
 from kframework.remedy_pod_changes import (
     DropHostPort,
@@ -219,23 +218,41 @@ class _Search:
     # -- proving ---------------------------------------------------------------------------------------------------
 
     def _prove(self, found: list[Proposal], base: int) -> Iterator[None]:
-        """Keep what is needed of what was found, until there is enough of it."""
-        shortest = min(map(len, found), default=0)
-        for changes in _in_turns([each for each in found if len(each) <= max(shortest, base + 1)], base):
+        """Keep what is needed of what was found, the shortest first, until there is enough of it."""
+        single = [changes for changes in found if len(changes) <= base + 1]
+        several = sorted((changes for changes in found if len(changes) > base + 1), key=len)
+        for changes in (*_in_turns(single, base), *several):
             if len(self.proved) == _SHOWN:
-                return
-            needed = yield from self._needed(changes)
-            if needed is not None:
-                illustrated = self._illustrated(needed)
-                self.proved += [illustrated] if illustrated not in self.proved else []
-                yield
+                break
+            needed = self._illustrated((yield from self._needed(changes)))
+            self.proved += [needed] if needed not in self.proved else []
+            yield
+        shortest = min(map(len, self.proved), default=0)
+        self.proved = [changes for changes in self.proved if len(changes) <= max(shortest, base + 1)]
 
-    def _needed(self, changes: Proposal) -> _Work:
-        """Leave out the changes that are not needed; None where one unit less of any would do as well."""
-        for less in one_less(changes):
-            if less and (yield from self._trials.anywhere(less)):
-                return (yield from self._needed(less)) if len(less) < len(changes) else None
+    def _needed(self, changes: Proposal) -> Generator[None, None, Proposal]:
+        """Leave out the changes that are not needed, and the units of the others that are not."""
+        for place, change in enumerate(changes):
+            before, behind = changes[:place], changes[place + 1 :]
+            others = (*before, *behind)
+            if others and (yield from self._trials.anywhere(others)):
+                return (yield from self._needed(others))
+            amount = yield from self._least(before, change, behind)
+            if amount < change.amount:
+                changes = (*before, change.with_amount(amount), *behind)
         return tuple(sorted(changes, key=lambda change: (_ORDER[type(change)], change.text)))
+
+    def _least(self, before: Proposal, change: Change, behind: Proposal) -> Generator[None, None, int]:
+        """Find the least amount of a change that will do: mostly it is as it should be."""
+        too_little, enough = 0, change.amount
+        tried = enough - 1
+        while too_little < tried:
+            if (yield from self._trials.anywhere((*before, change.with_amount(tried), *behind))):
+                enough = tried
+            else:
+                too_little = tried
+            tried = (too_little + enough) // 2
+        return enough
 
     def _illustrated(self, changes: Proposal) -> Proposal:
         """Keep the examples of pods to delete only where that would really do."""

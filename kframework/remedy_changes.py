@@ -5,7 +5,7 @@ Each knows what it does to an object, what it would be with one unit less, and h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Self, TypeVar
 
 import msgspec
@@ -28,7 +28,6 @@ __all__ = [
     "in_words",
     "is_cordon",
     "listed",
-    "one_less",
     "written",
 ]
 
@@ -49,9 +48,18 @@ class Change(msgspec.Struct, frozen=True, tag_field="kind", rename="camel"):
         """The change as a request to whoever can make it."""
         raise NotImplementedError
 
+    @property
+    def amount(self) -> int:
+        """How many units of something it changes; 1 where they cannot be counted."""
+        return 1
+
+    def with_amount(self, amount: int) -> Self:
+        """Return the change by another number of units, where they can be counted."""
+        return _with(self, amount=amount)
+
     def less(self) -> Self | None:
         """Return the change with one unit less; None if that is no change."""
-        return None
+        return self.with_amount(self.amount - 1) if self.amount > 1 else None
 
 
 class NodeChange(Change, frozen=True):
@@ -150,9 +158,6 @@ class FreeResource(NodeChange, frozen=True, tag="freeResource"):
             return f"{amount} {'byte' if self.amount == 1 else 'bytes'} of {self.resource}"
         return f"{amount} {self.resource}"
 
-    def less(self) -> FreeResource | None:
-        return _with(self, amount=self.amount - 1) if self.amount > 1 else None
-
     def on_node(self, node: Node) -> Node:
         """Return the node offering so much more, which comes to the same."""
         allocatable = dict(node.status.allocatable)
@@ -171,13 +176,6 @@ class DeletePod(Change, frozen=True, tag="deletePod"):
     @property
     def text(self) -> str:
         return f"delete pod {self.pod} on {self.node}"
-
-
-def one_less(changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
-    """List what is left of these changes with one unit less of one of them."""
-    for place, change in enumerate(changes):
-        less = change.less()
-        yield (*changes[:place], *(() if less is None else (less,)), *changes[place + 1 :])
 
 
 def in_words(changes: Iterable[Change]) -> str:

@@ -88,8 +88,8 @@ class LowerRequest(PodChange, frozen=True, tag="lowerRequest"):
         asked, to = (amount_of(self.resource, amount) for amount in (self.to + self.amount, self.to))
         return f"lower the pod's {self.resource} request from {asked} to {to}"
 
-    def less(self) -> LowerRequest | None:
-        return _with(self, amount=self.amount - 1, to=self.to + 1) if self.amount > 1 else None
+    def with_amount(self, amount: int) -> LowerRequest:
+        return _with(self, amount=amount, to=self.to + self.amount - amount)
 
     def on_pod(self, pod: Pod) -> Pod:
         return _with(pod, spec=_lowered(pod.spec, self.resource, self.to))
@@ -209,9 +209,6 @@ class RaiseMaxSkew(PodChange, frozen=True, tag="raiseMaxSkew"):
     def text(self) -> str:
         skew, key = self.constraint.max_skew, self.constraint.topology_key
         return f"raise maxSkew of the pod's spread over {key} from {skew} to {skew + self.amount}"
-
-    def less(self) -> RaiseMaxSkew | None:
-        return _with(self, amount=self.amount - 1) if self.amount > 1 else None
 
     def on_pod(self, pod: Pod) -> Pod:
         raised = _with(self.constraint, max_skew=self.constraint.max_skew + self.amount)

@@ -54,9 +54,9 @@ def named(node: str) -> Affinity:
     return Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=selector))
 
 
-def spread(key: str = ZONE) -> TopologySpreadConstraint:
+def spread(key: str = ZONE, max_skew: int = 1) -> TopologySpreadConstraint:
     return TopologySpreadConstraint(
-        max_skew=1, topology_key=key, when_unsatisfiable="DoNotSchedule", label_selector=WEB
+        max_skew=max_skew, topology_key=key, when_unsatisfiable="DoNotSchedule", label_selector=WEB
     )
 
 
@@ -217,6 +217,21 @@ CASES: dict[str, tuple[Pod, list[ApiObject], list[str]]] = {
         make_pod(cpu=2, node_selector={"disk": "ssd"}),
         [make_node("a", unschedulable=True), running(cpu=3)],
         ["uncordon a, label a with disk=ssd and free 1 cpu on a (e.g. delete default/other)"],
+    ),
+    "a pod in the way twice": (
+        make_pod(labels={"app": "web"}, topology_spread=[spread(max_skew=2)]),
+        [
+            A,
+            make_node("b", zone="west", unschedulable=True),
+            running("first", labels={"app": "web"}),
+            running("second", labels={"app": "web"}, affinity=apart()),
+        ],
+        ["uncordon b", "delete pod default/second on a"],
+    ),
+    "fewer changes of the pod than of the cluster": (
+        make_pod(node_selector={ZONE: "north"}, affinity=apart()),
+        [A, *(running(name, labels={"app": "web"}) for name in ("x", "y"))],
+        [f"drop {ZONE}=north from the pod's nodeSelector and drop the pod's anti-affinity to app=web by {HOST}"],
     ),
     "nothing": (make_pod(), [A], []),
     "no nodes": (make_pod(), [], []),

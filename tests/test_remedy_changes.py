@@ -22,7 +22,6 @@ from kframework.remedy_changes import (
     in_words,
     is_cordon,
     listed,
-    one_less,
     written,
 )
 from kframework.testing import make_node
@@ -132,10 +131,12 @@ def test_what_is_freed_is_offered_on_top(resource: str, before: str | int | None
 # -- one unit less -----------------------------------------------------------------------------------------------------
 
 
-def test_one_unit_less_is_less_of_an_amount_or_one_change_less() -> None:
-    cpu = FreeResource("a", "cpu", 2)
-    assert list(one_less([cpu, WEB])) == [(FreeResource("a", "cpu", 1), WEB), (cpu,)]
-    assert list(one_less([FreeResource("a", "cpu", 1)])) == [()]
+def test_only_amounts_have_less() -> None:
+    cpu = FreeResource("a", "cpu", 2, ("default/web",))
+    assert (cpu.amount, cpu.less()) == (2, FreeResource("a", "cpu", 1, ("default/web",)))
+    assert cpu.with_amount(7) == FreeResource("a", "cpu", 7, ("default/web",))
+    assert FreeResource("a", "cpu", 1).less() is None
+    assert (WEB.amount, WEB.less()) == (1, None)
 
 
 def test_remedies_are_read_back_from_json() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
 import msgspec
@@ -34,7 +34,6 @@ from kframework.remedy_changes import (
     RemoveTaint,
     SetLabel,
     Uncordon,
-    one_less,
 )
 from kframework.scheduler import Scheduler
 from kframework.simulate import Simulation, simulate
@@ -95,6 +94,13 @@ def in_use(objects: Iterable[ApiObject], node: str, resource: str) -> int:
     if resource == "pods":
         return len(pods)
     return sum(int(str(pod.spec.containers[0].resources.requests["cpu"]).rstrip("m")) for pod in pods)
+
+
+def one_less(changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
+    """List what is left of these changes with one unit less of one of them."""
+    for place, change in enumerate(changes):
+        less = change.less()
+        yield (*changes[:place], *(() if less is None else (less,)), *changes[place + 1 :])
 
 
 def helps(objects: Sequence[ApiObject], changes: Sequence[Change]) -> bool:
@@ -176,6 +182,55 @@ def scheduled(simulation: Simulation) -> bool:
 
 def cluster(random: Random) -> list[ApiObject]:
     """Make a few nodes that are mostly closed to a pod in one way or another, what runs there, and the pod."""
+    return one_thing_wrong(random) if random.random() < 0.5 else much_wrong(random)
+
+
+def one_thing_wrong(random: Random) -> list[ApiObject]:
+    """Make a pod that asks for much, and nodes that lack one thing each."""
+    web, db = (LabelSelector(match_labels={"app": app}) for app in APPS)
+    pod = make_pod(
+        "pending",
+        labels={"app": "web"},
+        cpu="900m",
+        memory=1 << 29,
+        node_selector={"disk": "ssd"},
+        host_ports=[8080],
+        affinity=apart(db),
+        preemption_policy="Never",
+    )
+    wrong: list[dict[str, object]] = [
+        {"taints": [random.choice(["dedicated=gpu:NoSchedule", "spot:NoExecute"])]},
+        {"unschedulable": True, "taints": ["node.kubernetes.io/unschedulable:NoSchedule"]},
+        {"labels": random.choice([{}, {"disk": "hdd"}])},
+        {"cpu": f"{random.randint(1, 900)}m"},
+        {"memory": random.randint(1, 1 << 29)},
+        {"pods": 1},
+    ]
+    in_the_way: list[dict[str, object]] = [
+        {"cpu": f"{random.randint(1101, 2000)}m"},
+        {"memory": random.randint((1 << 30) - (1 << 29) + 1, 1 << 30)},
+        {"host_ports": [8080]},
+        {"labels": {"app": "db"}},
+        {"affinity": apart(web)},
+    ]
+    objects: list[ApiObject] = [pod]
+    for number in range(random.randint(1, 4)):
+        nodes_fault = random.random() < 0.5
+        room: dict[str, object] = {"cpu": "2000m", "memory": 1 << 30, "labels": {"disk": "ssd"}}
+        node = make_node(f"node-{number}", **room | (random.choice(wrong) if nodes_fault else {}))  # type: ignore[arg-type]  # words of make_node
+        takes: dict[str, object] = {"cpu": "1m", "memory": 1}
+        other = takes | ({} if nodes_fault else random.choice(in_the_way))
+        objects += [node, make_pod(f"running-{number}", node_name=f"node-{number}", **other)]  # type: ignore[arg-type]  # words of make_pod
+    return objects
+
+
+def apart(selector: LabelSelector) -> Affinity:
+    term = PodAffinityTerm(topology_key=HOST, label_selector=selector)
+    return Affinity(pod_anti_affinity=PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,)))
+
+
+def much_wrong(random: Random) -> list[ApiObject]:
+    """Make nodes of all kinds, what runs there, and a pod that may ask for anything."""
     strictness = random.random()
 
     def sometimes(chance: float = 0.35) -> bool:
