@@ -84,10 +84,10 @@ def test_what_passes_is_asked_of_plugins_without_columns_too() -> None:
 
         @hookimpl
         def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-            return None if node.name == "n39" and "liked" in node.labels else unschedulable("dull")
+            return None if node.name == "n299" and "liked" in node.labels else unschedulable("dull")
 
-    engine = engine_of([make_node(f"n{n}") for n in range(40)], Picky)
+    engine = engine_of([make_node(f"n{n}") for n in range(300)], Picky)
     tried = trials_of(engine, make_pod())
     assert not finished(tried.anywhere([]))
-    assert finished(tried.anywhere([SetLabel("n39", "liked", "yes")]))
+    assert finished(tried.anywhere([SetLabel("n299", "liked", "yes")]))
     assert sum(1 for _ in tried.anywhere([])) > 2  # in pieces
