@@ -66,7 +66,7 @@ class Recorded:
         self.number: int = 0
         self.cut_off: bool = False
         self._texts = self._whole()
-        self.header: Header = self._header(next(self._texts, b"{}"))
+        self.header: Header = self._header(next(self._texts, b""))
 
     def __iter__(self) -> Iterator[Line]:
         return (self.read(text, Line) for text in self._texts)
@@ -101,6 +101,8 @@ class Recorded:
         return InputError(message, file=str(self.file), line=self.number or None)
 
     def _header(self, text: bytes) -> Header:
+        if not text:
+            raise self.error("holds nothing yet")
         head = self.read(text, _Head)
         if head.format != FORMAT:
             raise self.error(f"is no recording: its format is {head.format!r}, not {FORMAT!r}")
@@ -134,5 +136,5 @@ class Recorded:
 class _Head(msgspec.Struct, frozen=True):
     """What the first line of any recording says, of whatever version."""
 
-    format: str
-    version: int
+    format: str = ""
+    version: int = 0

@@ -121,7 +121,14 @@ def test_what_cannot_be_read_is_told_with_its_line(
 
 
 @pytest.mark.parametrize(
-    ("data", "error"), [(b"apiVersion: v1", "is no recording"), (gzip.compress(b"{}\n"), "format")]
+    ("data", "error"),
+    [
+        (b"apiVersion: v1", "is no recording: it is not compressed"),
+        (gzip.compress(b"{}\n"), "is no recording: its format is ''"),
+        (b"", "holds nothing yet"),
+        (gzip.compress(b""), "holds nothing yet"),
+        (gzip.compress(b"not JSON\n"), "1: JSON is malformed"),
+    ],
 )
 def test_another_file_is_refused(tmp_path: Path, data: bytes, error: str) -> None:
     file = tmp_path / "other"
