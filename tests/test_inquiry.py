@@ -16,7 +16,7 @@ from kframework import inquiry as module
 from kframework.explain.account import finished
 from kframework.inquiry import Inquiry, in_slices, inquire
 from kframework.objections import PASS
-from kframework.plugin import Reads
+from kframework.plugin import Reads, Scores
 from kframework.points import Narrowing
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
@@ -123,6 +123,19 @@ def test_scores_are_told_apart() -> None:
     assert np.array_equal(inquiry.totals, total)
 
 
+def test_raw_scores_stay_as_they_were() -> None:
+    class InPlace(Likes):
+        name = "InPlace"
+
+        @hookimpl
+        def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores:
+            scores *= 10
+            return scores
+
+    (column,) = asked(staged(InPlace)).scores
+    assert (column.raw.tolist(), column.normalized.tolist()) == ([0, 1, 2], [0, 10, 20])
+
+
 def test_a_plugin_that_fails_is_told_of() -> None:
     class Fails(Plugin):
         name = "Fails"
@@ -144,9 +157,13 @@ def test_what_a_plugin_does_wrong_is_not_logged_by_those_who_only_look_on(caplog
         def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
             raise ValueError("cannot read")
 
-    inquiry = asked(staged(Fails))
+    stage = staged(Fails)
+    inquiry = asked(stage)
     assert "cannot read" in inquiry.counted[0][0].message
     assert not caplog.records
+    stage.engine.offer(Changed(make_pod()))
+    stage.steps()
+    assert "cannot read" in caplog.text
 
 
 def test_wrappers_have_the_last_word() -> None:

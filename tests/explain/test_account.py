@@ -89,7 +89,8 @@ def test_a_pod_on_a_node_that_would_not_do_any_more_stays() -> None:
     tainted = make_node("n1", taints=["gone=bad:NoSchedule"])
     explanation = Scene(tainted, make_pod("pod", node_name="n1")).settle().explain("pod")
     assert explanation.state is State.BOUND
-    assert explanation.now.feasible == 0 and explanation.help == ()
+    assert explanation.now.feasible == 0
+    assert explanation.help == () and explanation.preemption is None
     assert explanation.notes == ("it stays where it is: a pod on a node is not scheduled again",)
 
 
@@ -102,7 +103,8 @@ def test_it_is_said_when_not_all_is_known_yet() -> None:
 
 def test_victims_that_have_not_left_are_told_of() -> None:
     low, high = make_pod("low", cpu=1, node_name="n1", priority=1), make_pod("high", cpu=1, priority=10)
-    scene = Scene(make_node("n1", cpu=1), low, high).settle()
+    beside = make_pod("beside", cpu=None, node_name="n1", priority=1000)
+    scene = Scene(make_node("n1", cpu=1), low, beside, high).settle()
     assert scene.evictions
     preemption = scene.explain("high").preemption
     assert preemption is not None and preemption.under_way

@@ -58,8 +58,8 @@ def test_room_that_other_pods_would_leave_can_be_preempted() -> None:
     assert [each.preemptible for each in now.objections] == [True]
 
 
-def pinned(*names: str) -> dict[str, object]:
-    field = {"key": "metadata.name", "operator": "In", "values": names}
+def pinned(name: str) -> dict[str, object]:
+    field = {"key": "metadata.name", "operator": "In", "values": [name]}
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [field]}]}}
 
 
@@ -124,6 +124,13 @@ def test_a_sample_is_smaller_than_a_large_cluster() -> None:
     assert (now.feasible, now.enough) == (200, 100)
 
 
+def test_an_attempt_looks_only_among_the_nodes_that_pre_filter_leaves() -> None:
+    affinity = msgspec.convert({"nodeAffinity": pinned("n1")}, Affinity)
+    scene = Scene(*(make_node(f"n{n}") for n in range(200)), make_pod("pod", affinity=affinity))
+    now = scene.settle().explain("pod").now
+    assert (now.feasible, now.enough) == (1, 1)
+
+
 def test_of_countless_reasons_some_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assessing, "REASONS", 1)
     nodes = [make_node("n1", cpu=1), make_node("n2", taints=["a=b:NoSchedule"]), make_node("n3", cpu=1)]
@@ -131,3 +138,23 @@ def test_of_countless_reasons_some_are_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert [each.reason for each in now.objections] == [CPU]
     assert now.reasons_left_out == 1
     assert now.reasons == {CPU: 2, TAINT: 1}
+
+
+def test_a_nominated_pod_counts_on_its_own_node_only() -> None:
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+            ]
+        }
+    }
+    scene = Scene(
+        *(make_node(name, labels={"zone": "a"}) for name in ("n1", "n2", "n3")),
+        make_pod("rival", priority=5, labels={"app": "web"}, nominated_node_name="n1"),
+        make_pod("another", priority=5, nominated_node_name="n2"),
+        make_pod("pod", affinity=msgspec.convert(apart, Affinity)),
+    )
+    scene.engine.catch_up()
+    now = scene.explain("pod").now
+    assert now.feasible == 2
+    assert [each.examples for each in now.objections] == [("n1",)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kframework.explain import preempting
 from kframework.explain.explanation import Preemption
 from kframework.objects import Node, Pod
 from kframework.testing import make_node, make_pod
@@ -48,6 +49,13 @@ def test_it_is_said_why_it_would_not_help(pod: Pod, why: str) -> None:
     found = untried(*NODES, *LOW, pod)
     assert found is not None
     assert (found.node, found.victims, found.why) == ("", (), why)
+
+
+def test_no_more_nodes_are_tried_than_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preempting, "AT_LEAST", 2)
+    found = untried(*NODES, *LOW, make_pod("pod", cpu=1, priority=10))
+    assert found is not None
+    assert (found.tried, found.candidates) == (2, 2)
 
 
 def test_a_pod_that_fits_needs_none() -> None:

@@ -75,8 +75,9 @@ OBJECTS = (
 )
 
 
-async def test_a_pending_pod_is_explained() -> None:
+async def test_a_pending_pod_is_explained_without_a_word_with_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(*OBJECTS) as run:
+        monkeypatch.setattr(run.scheduler.api, "get", None)
         found = await run.explained("default/second")
     assert found.now.reasons == {"Insufficient cpu": 1}
     assert found.then is not None and found.then.reasons == found.now.reasons
