@@ -12,6 +12,7 @@ import secrets
 import sys
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, Final, TextIO
 
 from opentelemetry.semconv.attributes.k8s_attributes import (
@@ -34,10 +35,10 @@ from kframework.config import Tracing as TracingOptions
 from kframework.decision import Binding, Decision, PluginTiming, PointTiming, Result
 from kframework.seeds import Seeds
 from kframework.status import Code
-from kframework.trace_export import otlp_exporter, otlp_line
+from kframework.trace_export import otlp_exporter, otlp_line, resource
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import Event, SpanProcessor
+    from opentelemetry.sdk.trace import SpanProcessor
 
 __all__ = ["EVERY_ATTEMPT", "Tracing"]
 
@@ -53,6 +54,7 @@ _POINT_OF = {"normalize_score": "score"}
 _SPAN_ID = (1 << 64) - 1
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _UNSET = Status(StatusCode.UNSET)
+_SUCCESS, _ERROR = Code.SUCCESS, Code.ERROR
 
 _Attributes = dict[str, str | int | float | tuple[str, ...]]
 
@@ -65,19 +67,16 @@ class Tracing:
     """
 
     def __init__(self, processor: SpanProcessor, *, rate_per_million: int, seed: int | None = None) -> None:
-        from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-        from opentelemetry.sdk.trace import Event, ReadableSpan
+        from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
         #: The share of the attempts that are traced.
         self.share: float = rate_per_million / EVERY_ATTEMPT
         self._run = secrets.randbits(64) if seed is None else Seeds(seed).generator("traces").getrandbits(64)
         self._processor = processor
-        ours = Resource.create({"service.name": "kframework", "service.version": __version__})
-        #: Who runs it knows better: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES.
-        self._resource = ours.merge(OTELResourceDetector().detect())
+        self._resource = resource()
         self._scope = InstrumentationScope("kframework", __version__)
-        self._span, self._event = ReadableSpan, Event
+        self._span = ReadableSpan
 
     @classmethod
     def from_options(cls, options: TracingOptions, *, seed: int | None = None) -> Tracing | None:
@@ -120,9 +119,9 @@ class Tracing:
         ended = popped + sum(nanoseconds for _, nanoseconds, _ in decision.timings)
         failed = Status(StatusCode.ERROR, decision.message) if decision.result is Result.ERROR else _UNSET
         self._end("queue_wait", _context(trace, _QUEUE_WAIT), root, (queued, popped))
-        homeless = self._points(cycle, _POINTS, popped, decision.timings, decision.plugins)
-        said = pod | _attributes_of_decision(decision)
-        self._end("scheduling_cycle", cycle, root, (popped, ended), said, failed, events=homeless)
+        left = self._points(cycle, _POINTS, popped, decision.timings, decision.plugins)
+        said = pod | _attributes_of_decision(decision) | left
+        self._end("scheduling_cycle", cycle, root, (popped, ended), said, failed)
         tries: _Attributes = {"kframework.tries": decision.tries}
         self._end("scheduling_attempt", root, None, (queued, ended), pod | tries, failed)
 
@@ -137,10 +136,9 @@ class Tracing:
         moments = started, max(ended, _nanoseconds(binding.ended_at))
         faulty = binding.code is not Code.SUCCESS and not binding.code.rejected
         failed = Status(StatusCode.ERROR, binding.message) if faulty else _UNSET
-        homeless = self._points(context, _STEPS, started, steps, binding.plugins)
-        said = _attributes_of_pod(binding) | _attributes_of_binding(binding)
-        root = _context(trace, _ATTEMPT)
-        self._end("binding_cycle", context, root, moments, said, failed, events=homeless, links=links)
+        left = self._points(context, _STEPS, started, steps, binding.plugins)
+        said = _attributes_of_pod(binding) | _attributes_of_binding(binding) | left
+        self._end("binding_cycle", context, _context(trace, _ATTEMPT), moments, said, failed, links)
 
     # -- spans -----------------------------------------------------------------------------------------------------
 
@@ -151,34 +149,18 @@ class Tracing:
         start: int,
         timings: Sequence[PointTiming],
         plugins: Sequence[PluginTiming],
-    ) -> list[Event]:
-        """Make a span of each point, one after the other; return the events of plugins whose point has none."""
+    ) -> _Attributes:
+        """Make a span of each point, one after the other; return what is left of plugins whose point has none."""
         asked: dict[str, list[PluginTiming]] = {}
         for timing in plugins:
             asked.setdefault(_POINT_OF.get(timing[0], timing[0]), []).append(timing)
         for place, (point, nanoseconds, code) in enumerate(timings, first):
             end = start + nanoseconds
-            events = self._events(asked.pop(point, ()), end)
-            status = Status(StatusCode.ERROR) if code is Code.ERROR else _UNSET
-            said: _Attributes = {"kframework.status": code.title}
-            self._end(point, _context(parent.trace_id, place), parent, (start, end), said, status, events=events)
+            said = _status(code) | _attributes_of_plugins(asked.pop(point, ()))
+            status = Status(StatusCode.ERROR) if code is _ERROR else _UNSET
+            self._end(point, _context(parent.trace_id, place), parent, (start, end), said, status)
             start = end
-        return [event for timings_of_point in asked.values() for event in self._events(timings_of_point, start)]
-
-    def _events(self, plugins: Iterable[PluginTiming], moment: int) -> list[Event]:
-        return [
-            self._event(
-                "kframework.plugin",
-                {
-                    "kframework.plugin": plugin,
-                    "kframework.hook": hook,
-                    "kframework.duration": nanoseconds / 1e9,
-                    "kframework.status": code.title,
-                },
-                moment,
-            )
-            for hook, plugin, nanoseconds, code in plugins
-        ]
+        return _attributes_of_plugins(chain.from_iterable(asked.values()))
 
     def _end(
         self,
@@ -188,8 +170,6 @@ class Tracing:
         moments: tuple[int, int],
         attributes: _Attributes | None = None,
         status: Status = _UNSET,
-        *,
-        events: Sequence[Event] = (),
         links: Sequence[Link] = (),
     ) -> None:
         """Hand on a span, which has ended: here everything has."""
@@ -199,8 +179,7 @@ class Tracing:
             parent,
             self._resource,
             attributes or {},
-            events,
-            links,
+            links=links,
             status=status,
             start_time=moments[0],
             end_time=moments[1],
@@ -246,6 +225,23 @@ def _attributes_of_decision(decision: Decision) -> _Attributes:
 def _attributes_of_binding(binding: Binding) -> _Attributes:
     attributes: _Attributes = {K8S_NODE_NAME: binding.node, "kframework.result": binding.code.title}
     return attributes | ({"kframework.message": binding.message} if binding.message else {})
+
+
+def _attributes_of_plugins(timings: Iterable[PluginTiming]) -> _Attributes:
+    """Tell the seconds of each plugin, normalising together with scoring, and how it ended."""
+    seconds: dict[str, float] = {}
+    ends: _Attributes = {}
+    for _, plugin, nanoseconds, code in timings:
+        name = f"kframework.plugin.{plugin}"
+        seconds[name] = seconds.get(name, 0.0) + nanoseconds / 1e9
+        if code is not _SUCCESS:
+            ends[f"{name}.status"] = code.title
+    return seconds | ends
+
+
+def _status(code: Code) -> _Attributes:
+    """Tell how something ended; of Success, which most do, nothing is said, as every word is paid for."""
+    return {} if code is _SUCCESS else {"kframework.status": code.title}
 
 
 def _attributes_of_pod(record: Decision | Binding) -> _Attributes:

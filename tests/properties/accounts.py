@@ -234,12 +234,11 @@ async def _typed(*arguments: str) -> Json:
 
 
 def _spans(line: Json) -> Iterator[Json]:
-    """Yield the spans of a line of OTLP, their attributes and those of their events as dictionaries."""
+    """Yield the spans of a line of OTLP, their attributes as dictionaries."""
     for resource in line["resourceSpans"]:
         for scope in resource["scopeSpans"]:
             for span in scope["spans"]:
-                events = [_with_attributes(event) for event in span["events"]]
-                yield _with_attributes(span) | {"events": events}
+                yield _with_attributes(span)
 
 
 def _with_attributes(told: Json) -> Json:

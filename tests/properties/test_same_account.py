@@ -155,16 +155,32 @@ def by_attempt(accounts: Accounts, name: str) -> dict[int, Json]:
 def points_in_span(
     span: Json, parts: Mapping[str, list[Json]], timings: list[list[Any]], plugins: list[list[Any]]
 ) -> Iterator[str]:
-    """There is a part for each extension point, as long as it took, and an event for each plugin that was timed."""
-    told = [(part["name"], length(part), part["attributes"]["kframework.status"]) for part in parts[span["spanId"]]]
-    recorded = [(point, spent, Code(code).title) for point, spent, code in timings]
+    """There is a part for each extension point, as long as it took, with the plugins that were timed."""
+    told = [(part["name"], length(part), part["attributes"].get("kframework.status")) for part in parts[span["spanId"]]]
+    recorded = [(point, spent, status_of(code)) for point, spent, code in timings]
     # The wait for Permit is as long as it was on the clock, which this machine did not notice.
     yield from differ(
         "points", [each for each in told if each[0] != WAIT], [each for each in recorded if each[0] != WAIT]
     )
-    events = [event["attributes"] for each in (span, *parts[span["spanId"]]) for event in each["events"]]
-    seen = Counter((each["kframework.hook"], each["kframework.plugin"], each["kframework.status"]) for each in events)
-    yield from differ("plugins", seen, Counter((hook, plugin, Code(code).title) for hook, plugin, _, code in plugins))
+    spent_by, seen = Counter[str](), set[tuple[str, str]]()
+    for name, value in (item for each in (span, *parts[span["spanId"]]) for item in each["attributes"].items()):
+        _, _, plugin = name.partition("kframework.plugin.")
+        if plugin.endswith(".status"):
+            seen.add((plugin.removesuffix(".status"), value))
+        elif plugin:
+            spent_by[plugin] += round(value * 1e9)
+    recorded_by = Counter[str]()
+    for _, plugin, spent, _ in plugins:
+        recorded_by[plugin] += spent
+    yield from differ("plugins", spent_by, recorded_by)
+    yield from differ(
+        "their ends", seen, {(plugin, said) for _, plugin, _, code in plugins if (said := status_of(code))}
+    )
+
+
+def status_of(code: int) -> str | None:
+    """Return the status as a span has it: of Success nothing is said."""
+    return Code(code).title if code != Code.SUCCESS else None
 
 
 def length(span: Json) -> int:
