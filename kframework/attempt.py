@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kframework.cycle import Search
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempt"]
 
-# Made once, as looking a member of an enumeration up costs more than taking a lap.
+# Looked up once: an enumeration takes longer to find a member than a lap to be taken.
 _SCHEDULED = Result.SCHEDULED
 _SUCCESS = Status(Code.SUCCESS)
 _WAIT = Status(Code.WAIT)
+_NOWHERE = Found("", 0, 0, 0, 0)
+_NO_REASONS: Mapping[str, int] = {}
 
 
 class Attempt:
@@ -103,7 +106,7 @@ class Attempt:
         now = engine.clock.now()
         reserved = ReservedPod(pod, found.node, {plugin: now + seconds for plugin, seconds in waits}, now)
         engine.cluster.waiting.put(reserved)
-        self._decide(_SCHEDULED, _SUCCESS, None, found=found)
+        self._decide(_SCHEDULED, _SUCCESS, found, node=found.node)
         engine.launch(
             Reservation(
                 engine.attempts,
@@ -191,26 +194,37 @@ class Attempt:
         status: Status,
         nominated: str | None,
         *,
-        found: Found | None = None,
+        found: Found = _NOWHERE,
         unfit: Unfit | None = None,
         victims: tuple[str, ...] = (),
     ) -> None:
-        result = Result.UNSCHEDULABLE if status.rejected else Result.ERROR
-        self._decide(result, status, nominated, found=found, unfit=unfit, victims=victims)
+        self._decide(
+            Result.UNSCHEDULABLE if status.rejected else Result.ERROR,
+            status,
+            found if unfit is None else Found("", 0, 0, unfit.evaluated, 0),
+            reasons=_NO_REASONS if unfit is None else unfit.reasons,
+            rejectors=tuple(sorted(self.queued.rejectors)),
+            pending=tuple(sorted(self.queued.pending_plugins)),
+            nominated=nominated,
+            victims=victims,
+        )
         self.engine.failed(self.queued, status, nominated)
 
     def _decide(
         self,
         result: Result,
         status: Status,
-        nominated: str | None,
+        found: Found,
         *,
-        found: Found | None = None,
-        unfit: Unfit | None = None,
+        node: str = "",
+        reasons: Mapping[str, int] = _NO_REASONS,
+        rejectors: tuple[str, ...] = (),
+        pending: tuple[str, ...] = (),
+        nominated: str | None = None,
         victims: tuple[str, ...] = (),
     ) -> None:
+        """Hand on the Decision: what was found, and where the pod goes or why it goes nowhere."""
         queued, pod = self.queued, self.pod
-        rejectors, pending = queued.rejectors, queued.pending_plugins
         self.engine.effects.decided(
             Decision(
                 attempt=self.engine.attempts,
@@ -224,16 +238,16 @@ class Attempt:
                 woken_by=queued.woken_by,
                 result=result,
                 code=status.code,
-                node=found.node if found is not None and result is _SCHEDULED else "",
-                score=found.score if found is not None else 0,
-                ties=found.ties if found is not None else 0,
+                node=node,
+                score=found.score,
+                ties=found.ties,
                 nodes=len(self.engine.cluster.nodes),
-                evaluated=found.evaluated if found is not None else unfit.evaluated if unfit is not None else 0,
-                feasible=found.feasible if found is not None else 0,
-                top=found.top if found is not None else (),
-                reasons=unfit.reasons if unfit is not None else {},
-                rejectors=tuple(sorted(rejectors)) if rejectors else (),
-                pending=tuple(sorted(pending)) if pending else (),
+                evaluated=found.evaluated,
+                feasible=found.feasible,
+                top=found.top,
+                reasons=reasons,
+                rejectors=rejectors,
+                pending=pending,
                 message=status.message,
                 nominated=nominated,
                 victims=victims,

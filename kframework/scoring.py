@@ -16,6 +16,8 @@ from kframework.status import Code, Status
 
 __all__ = ["Scoring"]
 
+_ERROR = Code.ERROR
+
 
 class Scoring:
     """The scoring of one attempt: `top` holds what is remembered, None if nothing is; `fresh` is asked anew."""
@@ -82,7 +84,7 @@ class Scoring:
                 answer = plan.pre_score[step.name]
             else:
                 answer = run_pre_score(self.profile, step, state, pod, self.nodes, candidates)
-            if answer is not None and answer.code == Code.ERROR:
+            if answer is not None and answer.code == _ERROR:
                 return answer
             if answer is not None:
                 skipped.add(step.name)

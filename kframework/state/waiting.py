@@ -9,6 +9,8 @@ from kframework.status import Code, Status
 
 __all__ = ["ReservedPod", "WaitingPods"]
 
+_ALLOWED = Status(Code.SUCCESS)
+
 
 class ReservedPod:
     """A pod that has its place on a node but is not bound yet.
@@ -26,7 +28,7 @@ class ReservedPod:
         self.node_name: str = node_name
         self.pending: dict[str, float] = pending
         self.since: float = since
-        self.verdict: Status | None = None if pending else Status(Code.SUCCESS)
+        self.verdict: Status | None = None if pending else _ALLOWED
         #: Called with the plugin that has allowed the pod while others wait on, or with "" and the verdict.
         self.listen: Callable[[str, Status | None], None] = _nobody
         self._notify: Callable[[], None] | None = None
@@ -52,7 +54,7 @@ class ReservedPod:
             return False
         self.pending.pop(plugin, None)
         if not self.pending:
-            return self.decide(Status(Code.SUCCESS))
+            return self.decide(_ALLOWED)
         self.listen(plugin, None)
         return True
 
