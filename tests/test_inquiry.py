@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
+from kframework import CycleState, NodeInfo, PendingPod, Plugin, PodInfo, StateKey, Status, hookimpl, unschedulable
 from kframework import inquiry as module
 from kframework.explain.account import finished
 from kframework.inquiry import Inquiry, in_slices, inquire
@@ -303,3 +303,41 @@ def test_room_is_left_for_pods_nominated_to_a_node() -> None:
     assert row is not None
     assert list(inquiry.rivals) == [row]
     assert inquiry.said["One"][row] != PASS and len(inquiry.feasible) == 2
+
+
+class Arrivals:
+    """How many pods have arrived, as a plugin counts them in its state."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+
+    def clone(self) -> Arrivals:
+        return Arrivals(self.number)
+
+
+ARRIVALS = StateKey[Arrivals]("arrivals")
+
+
+def test_nominated_pods_arrive_on_their_own_node_only() -> None:
+    class AtMostOne(Plugin):
+        name = "AtMostOne"
+
+        @hookimpl
+        def pre_filter(self, state: CycleState, pod: PendingPod, nodes: object) -> None:
+            state[ARRIVALS] = Arrivals()
+
+        @hookimpl
+        def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> None:
+            state[ARRIVALS].number += 1
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            return NO if state[ARRIVALS].number > 1 else None
+
+    stage = staged(AtMostOne)
+    for number in range(2):
+        rival = PendingPod(make_pod(f"rival-{number}", priority=5), stage.engine.cluster.interned)
+        stage.engine.cluster.nominator.put(rival, f"n{number}")
+    inquiry = asked(stage)
+    assert len(inquiry.rivals) == 2
+    assert len(inquiry.feasible) == 3
