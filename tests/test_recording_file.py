@@ -7,7 +7,6 @@ import gzip
 import logging
 import os
 import stat
-from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
@@ -17,6 +16,7 @@ import pytest
 from kframework import recording_file
 from kframework.recording_file import LIMIT, PARTS, RecordingFile
 from kframework.recording_scribe import Opening
+from tests.faults.lines import as_far_as_it_goes
 
 
 @pytest.fixture(autouse=True)
@@ -121,15 +121,6 @@ def test_what_was_written_is_there_when_the_process_dies(file: Path) -> None:
     while not as_far_as_it_goes(file):
         assert not recording.failed
     recording.close()
-
-
-def as_far_as_it_goes(file: Path) -> bytes:
-    """Read what can be read of a file that is not finished."""
-    found = b""
-    with gzip.open(file) as lines, suppress(EOFError):
-        while byte := lines.read(1):
-            found += byte
-    return found
 
 
 # -- trouble -----------------------------------------------------------------------------------------------------------

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
+
+import pytest
 
 from kframework.cli import recording
 from tests.cli.conftest import Command
-from tests.faults.lines import lines_of
+from tests.cli.processes import exported, started, until_bound
+from tests.faults.lines import as_far_as_it_goes, lines_of
+
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: a}
+status: {capacity: {cpu: "4", memory: 8Gi, pods: "110"}}
+"""
 
 POD = """
 apiVersion: v1
@@ -22,11 +33,19 @@ def test_a_simulation_is_recorded(run: Command, tmp_path: Path) -> None:
     assert "Decision" in [line["what"] for line in lines_of(file)[1:]]
 
 
-def test_the_scheduler_of_a_cluster_is_recorded_too(run: Command, tmp_path: Path) -> None:
-    """With nothing to listen to and no cluster it ends at once; what was opened is closed."""
-    file = tmp_path / "run.rec"
-    done = run("run", "--kubeconfig", tmp_path / "none", "--secure-port", 0, "--record", file)
-    assert done.code == 1 and file.exists()
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_running_scheduler_is_recorded_however_it_ends(run: Command, tmp_path: Path, number: signal.Signals) -> None:
+    file, cluster = tmp_path / "run.rec", tmp_path / "cluster.yaml"
+    cluster.write_text(f"{NODE}---{POD}")
+    with started("run", "--embedded", "-f", cluster, "--secure-port", 0, "--record", file) as scheduler:
+        assert until_bound(exported(scheduler), "p") == "a"
+        while b'"what":"Binding"' not in as_far_as_it_goes(file):
+            assert scheduler.process.poll() is None
+        scheduler.end(number)
+    done = run("replay", file)
+    assert (done.code, done.out) == (0, "")
+    assert done.errors[-1] == "1 attempts decided again by the recorded configuration: all alike"
+    assert ("the recording ends in the middle" in done.err) is (number == signal.SIGKILL)
 
 
 def test_a_limit_is_a_quantity(run: Command, tmp_path: Path) -> None:

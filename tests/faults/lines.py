@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-__all__ = ["Line", "changed", "lines_of", "nth"]
+__all__ = ["Line", "as_far_as_it_goes", "changed", "lines_of", "nth"]
 
 Line = dict[str, Any]
 
@@ -32,3 +33,12 @@ def changed(recording: Path, file: Path, change: Callable[[list[Line]], object])
 def nth(lines: list[Line], what: str, number: int) -> int:
     """Find a line that tells of this: the nth of them."""
     return [place for place, line in enumerate(lines) if line.get("what") == what][number]
+
+
+def as_far_as_it_goes(file: Path) -> bytes:
+    """Read what can be read of a recording that is not finished."""
+    found = b""
+    with gzip.open(file) as lines, suppress(EOFError):
+        while byte := lines.read(1):
+            found += byte
+    return found
