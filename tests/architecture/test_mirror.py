@@ -19,7 +19,6 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.config.models": "the fields that config/test_load.py fills in",
     "kframework.config.problems": "the errors that config/test_load.py reads",
     "kframework.config.validation": "the rules that config/test_load.py breaks",
-    "kframework.explain.explanation": "records without behaviour, read by explain/test_account.py and its neighbours",
     "kframework.handle": "Protocols; what stands behind them is tried in test_plugin_handle.py",
     "kframework.scoring": "the second half of a search: test_cycle.py",
     "kframework.outcome": "records without behaviour, read by test_cycle.py",
