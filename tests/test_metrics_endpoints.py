@@ -30,6 +30,9 @@ leaderElection:
 """
 CLUSTER = (make_node("a"), make_pod("small"), make_pod("big", cpu=99))
 
+# Plugins are looked for and imported once; that blocks the loop, so it happens before there is one.
+Scheduler(default_configuration(), MemoryCluster(SystemClock()), SystemClock())
+
 
 class Served:
     """A running scheduler, and who asks for its metrics."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from kframework.decision import Binding, Decision, PointTiming, Result
 from kframework.metrics import families
-from kframework.metrics.series import NANOSECONDS, Counts, Distribution, Histograms, Series, Totals
+from kframework.metrics.series import NANOSECONDS, Counts, Histograms, Series, Totals
 from kframework.status import Code
 
 __all__ = ["EXTENSION_POINTS", "TIMED_SHARE", "Attempts"]
@@ -44,11 +45,19 @@ EXTENSION_POINTS: dict[str, str] = {
 _BEHIND_THE_SEARCH = frozenset({"assume", "reserve", "permit", "unreserve"})
 _BEHIND_THE_BINDING = frozenset({"post_bind"})
 
+#: After so many attempts what waits is sorted into buckets, which takes about a millisecond.
+_MANY_ATTEMPTS = 1000
+
+#: Takes notice of nanoseconds.
+_Observe = Callable[[int], None]
+
 #: Pods that took so many attempts, or more, share a label.
 _MANY = 15
 
 #: Looking a member of an enumeration up costs as much as counting it.
 _SUCCESS, _SKIP = Code.SUCCESS, Code.SKIP
+_observe_nothing: _Observe = deque[int](maxlen=0).append
+
 _SCHEDULED, _UNSCHEDULABLE, _ERROR = Result.SCHEDULED, Result.UNSCHEDULABLE, Result.ERROR
 
 
@@ -86,7 +95,7 @@ class Attempts:
             self._victims,
         )
         self._usual = _Usual(self._points)
-        self._search, self._try = self._searches[()], self._tries[()]
+        self._search, self._try = self._searches[()].waiting, self._tries[()].waiting
         #: The attempts whose pods are being bound.
         self._binding: dict[int, Decision] = {}
 
@@ -95,7 +104,9 @@ class Attempts:
     def decided(self, decision: Decision) -> None:
         """Count an attempt that failed, and remember one that did not until its pod is bound."""
         spent, behind = self._points_of(decision.profile, decision.timings, _BEHIND_THE_SEARCH)
-        self._search.observe(spent - behind)
+        self._search.append(spent - behind)
+        if len(self._search) >= _MANY_ATTEMPTS:
+            self._settle()
         if decision.plugins:
             self._plugins_of(decision)
         if decision.result is _SCHEDULED:
@@ -116,10 +127,10 @@ class Attempts:
         spent += binding.started - decision.started - behind
         if binding.code is _SUCCESS:
             tries = decision.tries
-            self._ends[_SCHEDULED, binding.profile].observe(spent)
-            self._try.observe(tries)
+            self._ends[_SCHEDULED, binding.profile].waiting.append(spent)
+            self._try.append(tries)
             life = int((binding.ended_at - decision.initial_attempt_at) * NANOSECONDS) - behind
-            self._lives[tries if tries < _MANY else _MANY].observe(life)
+            self._lives[tries if tries < _MANY else _MANY].waiting.append(life)
             if decision.woken_by == "UnschedulableTimeout":
                 self._flushed[()] += 1
         else:
@@ -135,20 +146,23 @@ class Attempts:
         """Observe how long each point took; return how long all did, and how long those that come behind."""
         usual, together, apart = self._usual[profile], 0, 0
         for point, spent, code in timings:
-            series = usual[point] if code is _SUCCESS else usual.rare(point, code)
-            # `series.observe(spent)`, written out: it is what metrics cost. Most points end within the first bucket.
-            series.counts[0 if spent <= series.first else bisect_left(series.bounds, spent)] += 1
-            series.total += spent
+            observe = usual[point] if code is _SUCCESS else usual.rare(point, code)
+            observe(spent)
             together += spent
             if point in behind:
                 apart += spent
         return together, apart
 
+    def _settle(self) -> None:
+        """Let nothing wait for ever that nobody asks for."""
+        for histograms in (self._searches, self._points, self._plugins, self._ends, self._tries, self._lives):
+            histograms.settle()
+
     def _plugins_of(self, record: Decision | Binding) -> None:
         if record.draw >= TIMED_SHARE:
             return  # somebody else had more of them timed
         for hook, plugin, spent, code in record.plugins:
-            self._plugins[hook, plugin, code].observe(spent)
+            self._plugins[hook, plugin, code].waiting.append(spent)
             if hook in _EVALUATING and code is not _SKIP:
                 self._evaluations[plugin, hook, record.profile] += _STANDS_FOR
 
@@ -178,21 +192,22 @@ class _Usual(dict[str, "_UsualPoints"]):
         return made
 
 
-class _UsualPoints(dict[str, Distribution]):
+class _UsualPoints(dict[str, _Observe]):
     """The extension points of one profile that ended well."""
 
     def __init__(self, points: Histograms[tuple[str, Code, str]], profile: str) -> None:
         self._points = points
         self._profile = profile
-        self._unshown = Distribution((0,))
 
-    def __missing__(self, point: str) -> Distribution:
+    def __missing__(self, point: str) -> _Observe:
         made = self[point] = self.rare(point, _SUCCESS)
         return made
 
-    def rare(self, point: str, code: Code) -> Distribution:
-        """Return what belongs to this end of the point."""
-        return self._points[point, code, self._profile] if point in EXTENSION_POINTS else self._unshown
+    def rare(self, point: str, code: Code) -> _Observe:
+        """Return what observes this end of the point."""
+        if point not in EXTENSION_POINTS:
+            return _observe_nothing
+        return self._points[point, code, self._profile].waiting.append
 
 
 # -- from keys to labels -------------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@ costs a fraction of a microsecond.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Final, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kframework.metrics.families import Family
 
@@ -31,6 +33,9 @@ L = TypeVar("L", bound=tuple[str, ...])
 
 #: The scale of a histogram of seconds that observes nanoseconds.
 NANOSECONDS: Final = 10**9
+
+#: So many values wait at most.
+_MANY = 256
 
 _Labels = tuple[str, ...]
 
@@ -78,26 +83,51 @@ class Counts(dict[K, int]):
 
 
 class Distribution:
-    """One series of a histogram: how many values fell into each bucket, and their sum."""
+    """One series of a histogram: how many values fell into each bucket, and their sum.
 
-    __slots__ = ("bounds", "counts", "first", "total")
+    Values wait until there are some, or somebody asks, since many are sorted into buckets for the price of a few.
+    """
 
-    def __init__(self, bounds: Sequence[int]) -> None:
-        #: The largest value of each bucket but the last, which has none.
-        self.bounds: Sequence[int] = bounds
-        self.first: int = bounds[0]
-        self.counts: list[int] = [0] * (len(bounds) + 1)
-        self.total: int = 0
+    __slots__ = ("_bounds", "_counts", "_total", "waiting")
+
+    def __init__(self, bounds: NDArray[np.int64]) -> None:
+        self._bounds = bounds
+        self._counts = np.zeros(len(bounds) + 1, dtype=np.int64)
+        self._total = 0
+        #: What was observed last. Whoever observes much may append to it, if he calls `settle` from time to time.
+        self.waiting: list[int] = []
 
     def observe(self, value: int) -> None:
-        """Count a value."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
+        """Count a value, which falls into the first bucket whose bound it does not exceed."""
+        self.waiting.append(value)
+        if len(self.waiting) >= _MANY:
+            self.settle()
+
+    def settle(self) -> None:
+        """Sort what waits into the buckets."""
+        if self.waiting:
+            places = np.searchsorted(self._bounds, self.waiting)
+            self._counts += np.bincount(places, minlength=len(self._counts))
+            self._total += sum(self.waiting)
+            self.waiting.clear()
+
+    @property
+    def counts(self) -> list[int]:
+        """How many values each bucket has, the last one all that exceed every bound."""
+        self.settle()
+        return self._counts.tolist()
+
+    @property
+    def total(self) -> int:
+        """The sum of all values."""
+        self.settle()
+        return self._total
 
     def reset(self) -> None:
         """Forget what was observed."""
-        self.counts[:] = [0] * len(self.counts)
-        self.total = 0
+        self.waiting.clear()
+        self._counts[:] = 0
+        self._total = 0
 
     def __repr__(self) -> str:
         return f"<Distribution of {sum(self.counts)} values, together {self.total}>"
@@ -116,9 +146,9 @@ class Histograms(dict[K, Distribution]):
         self.family: Family = family
         self._labels = labels
         self._scale = scale
-        # The largest whole number below a bound does in its place, and integers compare faster. Bounds are not exact:
-        # one of 33.75 µs may be a little less.
-        self._bounds = tuple(int(bound * scale + 1e-6) for bound in family.buckets)
+        # The largest whole number that a bound lets in does in its place. Bounds are not exact: one of 33.75 µs may be
+        # a little less.
+        self._bounds = np.array([int(bound * scale + 1e-6) for bound in family.buckets], dtype=np.int64)
         self._les = [f'le="{go_float(bound)}"' for bound in family.buckets] + ['le="+Inf"']
         self._always = frozenset(always)
         for key in self._always:
@@ -150,6 +180,11 @@ class Histograms(dict[K, Distribution]):
             text.append(f"{name}_bucket{{{ahead}{le}}} {below}\n")
         total = distribution.total / self._scale
         return f"{''.join(text)}{name}_sum{behind} {total}\n{name}_count{behind} {below}\n"
+
+    def settle(self) -> None:
+        """Sort what waits into the buckets."""
+        for distribution in self.values():
+            distribution.settle()
 
     def reset(self) -> None:
         """Forget what was observed; a series that somebody keeps goes on."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kframework.decision import Binding, Decision, Result
@@ -272,6 +274,22 @@ def test_a_plugin_that_was_asked_counts_for_all_attempts_that_were_not_timed() -
     }
 
 
+# -- memory --------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_kept_that_nobody_asks_for() -> None:
+    attempts = Attempts()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(5_000):
+            attempts.decided(decision(attempt=number, draw=0.0, plugins=PLUGINS))
+            attempts.bound(binding(attempt=number))
+        assert tracemalloc.get_traced_memory()[0] < 500_000
+    finally:
+        tracemalloc.stop()
+
+
 # -- all of it -----------------------------------------------------------------------------------------------------
 
 
@@ -287,7 +305,8 @@ def test_a_reset_forgets_all() -> None:
 points = st.tuples(st.sampled_from([*EXTENSION_POINTS, "assume"]), st.integers(0, 10**9), st.sampled_from(Code))
 
 
-@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.lists(points))))
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.lists(points, max_size=8)), max_size=8))
 def test_every_timing_is_observed_once(records: list[tuple[str, list[tuple[str, int, Code]]]]) -> None:
     attempts, expected = Attempts(), Counter[tuple[str, str, str]]()
     for profile, timings in records:

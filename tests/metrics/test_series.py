@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,18 +130,32 @@ def test_a_series_that_somebody_keeps_goes_on_after_a_reset() -> None:
 
 def test_no_bound_loses_the_value_that_equals_it() -> None:
     """Bounds of 1.5 times the one before are not exact in binary."""
-    family = Family("x_seconds", "histogram", "ALPHA", "X.", (), (0.00003375, 0.000033750000000000001, 0.1 + 0.2))
-    histograms = Histograms(family, as_it_is, scale=10**9)
-    assert list(histograms[()].bounds) == [33_750, 33_750, 300_000_000]
-
-
-@given(st.lists(st.integers(0, 3000)))
-def test_buckets_are_counted_right(values: list[int]) -> None:
-    distribution = Distribution((1, 500, 1000))
-    for value in values:
+    family = Family("x_seconds", "histogram", "ALPHA", "X.", (), (0.00001 * 1.5**3, 0.1 + 0.2))
+    distribution = Histograms(family, as_it_is, scale=10**9)[()]
+    for value in (33_750, 33_751, 300_000_000, 300_000_001):
         distribution.observe(value)
-    assert distribution.counts == slowly(values, (1, 500, 1000))
-    assert distribution.total == sum(values)
+    assert distribution.counts == [1, 2, 1]
+
+
+@given(st.lists(st.integers(0, 3000)), st.lists(st.integers(0, 10**12)), st.sampled_from([1, 100]))
+def test_buckets_are_counted_right(values: list[int], appended: list[int], times: int) -> None:
+    """Values that wait count with the others, however many they are."""
+    distribution = Distribution(np.array([1, 500, 1000]))
+    for value in values * times:
+        distribution.observe(value)
+    distribution.waiting.extend(appended)
+    assert distribution.counts == slowly([*values * times, *appended], (1, 500, 1000))
+    assert distribution.total == sum(values) * times + sum(appended)
+    distribution.waiting.append(7)
+    distribution.reset()
+    assert (distribution.counts, distribution.total) == ([0, 0, 0, 0], 0)
+
+
+def test_few_values_wait() -> None:
+    distribution = Distribution(np.array([1, 2]))
+    for value in range(10_000):
+        distribution.observe(value)
+    assert len(distribution.waiting) < 1000
 
 
 def slowly(values: Iterable[int], bounds: tuple[int, ...]) -> list[int]:
