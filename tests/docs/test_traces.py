@@ -1,0 +1,100 @@
+"""The document of traces names every span with its parent, and every attribute with its type and its spans."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import zip_longest
+from typing import Any
+
+from msgspec.structs import replace
+
+from kframework import Skip, Wait, unschedulable
+from kframework.decision import Binding
+from kframework.tracing import Tracing
+from tests.examples.clean_environment import ROOT
+from tests.extending import extender, lets_pass
+from tests.extension_points.scripted import plugin
+from tests.test_binding import Cycle
+from tests.test_extended_attempt import FULL, ExtendedStage, keeping, preempter, preempting, stage
+
+DOCUMENT = (ROOT / "docs/reference/traces.md").read_text()
+SPAN = re.compile(r"^\| `(?P<name>\w+)` \| (?:`(?P<parent>\w+)`)? ?\|", re.MULTILINE)
+ATTRIBUTE = re.compile(r"^\| `(?P<name>[\w.]+)` \| (?P<type>\w+) \| (?P<spans>[^|]*) \|", re.MULTILINE)
+
+TYPES = {"stringValue": "string", "intValue": "int", "doubleValue": "double", "arrayValue": "strings"}
+
+HOOKS: dict[str, Any] = {
+    "pre_filter": None,
+    "filter": None,
+    "pre_score": None,
+    "score": 1,
+    "normalize_score": lambda state, pod, scores: scores,
+    "reserve": None,
+    "permit": Wait(5),
+}
+BINDING: dict[str, Any] = {"pre_bind_pre_flight": None, "pre_bind": None, "bind": Skip, "post_bind": None}
+
+
+def attempts() -> Iterator[ExtendedStage]:
+    """Yield a stage for each way that an attempt may go."""
+    extenders = [extender({"filter": lets_pass("a", "b"), "prioritize": []})]
+    yield stage(plugin("A", **HOOKS), extenders=extenders)
+    yield stage(plugin("A", **HOOKS | {"permit": unschedulable("no")}), extenders=extenders)
+    yield stage(plugin("A", pre_filter=ValueError("broken")), extenders=extenders)
+    yield stage(FULL, preempting(), extenders=[preempter(keeping("a", "b"))])
+    # One feasible node is not scored, but what is remembered of its score is brought up to date.
+    yield stage(plugin("A", reads="pods", score=1), extenders=[extender({"filter": lets_pass("a")})])
+
+
+def bindings() -> Iterator[Binding]:
+    """Yield a binding cycle for each way that it may go."""
+    for hooks in (BINDING, BINDING | {"pre_bind": ValueError("broken")}):
+        yield Cycle(plugin("A", **hooks), timed=True).binding
+
+
+@cache
+def spans() -> tuple[Mapping[str, Any], ...]:
+    """Return the spans of attempts and bindings of all kinds, as they are exported; each has a trace of its own."""
+    stream = io.StringIO()
+    for staged, binding in zip_longest(attempts(), bindings()):
+        staged.engine.timed_share = 1.0
+        decision, tracing = staged.step(), Tracing.to_stream(stream)
+        tracing.decided(decision)
+        if binding is not None:
+            tracing.bound(replace(binding, attempt=decision.attempt))
+    lines = (json.loads(line)["resourceSpans"][0] for line in stream.getvalue().splitlines())
+    return tuple(line["scopeSpans"][0]["spans"][0] for line in lines)
+
+
+def parents() -> set[tuple[str, str | None]]:
+    """Return each span with its parent, by name."""
+    names = {(span["traceId"], span["spanId"]): span["name"] for span in spans()}
+    return {(span["name"], names.get((span["traceId"], span["parentSpanId"]))) for span in spans()}
+
+
+def test_every_span_is_documented_under_its_parent() -> None:
+    assert parents() == {(row["name"], row["parent"]) for row in SPAN.finditer(DOCUMENT)}
+
+
+def test_every_attribute_is_documented_with_its_type_and_its_spans() -> None:
+    told = {
+        (row["name"], row["type"], span)
+        for row in ATTRIBUTE.finditer(DOCUMENT)
+        for span in re.findall(r"\w+", row["spans"])
+    }
+    parts = {name for name, parent in parents() if parent in ("scheduling_cycle", "binding_cycle")}
+    made = {
+        (_named(attribute["key"]), TYPES[kind], "parts" if span["name"] in parts else span["name"])
+        for span in spans()
+        for attribute in span["attributes"]
+        for kind in attribute["value"]
+    }
+    assert made == told
+
+
+def _named(key: str) -> str:
+    return re.sub(r"^kframework\.plugin\.\w+", "kframework.plugin.NAME", key)
