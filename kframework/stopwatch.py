@@ -50,59 +50,58 @@ class PluginStopwatch:
     """
 
     def __init__(self, profile: Profile) -> None:
-        self._hooks = [_TimedHook(self, name, step, attributes) for name, step, attributes in _hooks_of(profile)]
+        hooks = [(_TimedHook(self, name, step.name), step, attributes) for name, step, attributes in _hooks_of(profile)]
+        #: Where a hook is called from, and the real one.
+        self._places = [
+            (step, attribute, hook.in_time(real), real)
+            for hook, step, attributes in hooks
+            for attribute in attributes
+            if (real := getattr(step, attribute)) is not None
+        ]
+        #: The hooks that were called since it was started.
+        self.called: list[_TimedHook] = []
         #: Whether a timed hook is being called.
         self.inside: bool = False
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Time what is called until the end of the block, from nought."""
-        for hook in self._hooks:
-            hook.start()
+        for hook in self.called:
+            hook.nanoseconds, hook.code = 0, None
+        self.called.clear()
+        for step, attribute, timed, _ in self._places:
+            setattr(step, attribute, timed)
         try:
             yield
         finally:
-            for hook in self._hooks:
-                hook.stop()
+            for step, attribute, _, real in self._places:
+                setattr(step, attribute, real)
 
     def timings(self) -> tuple[PluginTiming, ...]:
-        """Return the times of the plugins that were asked since it was started, in the order of the points."""
-        return tuple(
-            (hook.name, hook.plugin, hook.nanoseconds, hook.code) for hook in self._hooks if hook.code is not None
-        )
+        """Return the times of the plugins since it was started, in the order in which they were first asked."""
+        return tuple((hook.name, hook.plugin, hook.nanoseconds, hook.code or _SUCCESS) for hook in self.called)
 
 
 class _TimedHook:
     """A hook of a plugin, in all its forms, and how long it took; `code` is None until it is called."""
 
-    def __init__(
-        self, stopwatch: PluginStopwatch, name: str, step: Step | FilterStep | ScoreStep, attributes: tuple[str, ...]
-    ) -> None:
+    def __init__(self, stopwatch: PluginStopwatch, name: str, plugin: str) -> None:
         self.name = name
-        self.plugin: str = step.name
+        self.plugin = plugin
         self.nanoseconds = 0
         self.code: Code | None = None
         self._stopwatch = stopwatch
-        self._step = step
-        self._real = {attribute: real for attribute in attributes if (real := getattr(step, attribute)) is not None}
-        self._timed = {attribute: self._in_time(real) for attribute, real in self._real.items()}
 
-    def start(self) -> None:
-        self.nanoseconds, self.code = 0, None
-        for attribute, timed in self._timed.items():
-            setattr(self._step, attribute, timed)
-
-    def stop(self) -> None:
-        for attribute, real in self._real.items():
-            setattr(self._step, attribute, real)
-
-    def _in_time(self, real: Callable[..., object]) -> Callable[..., object]:
-        """Return the form of a hook that is called while the stopwatch runs."""
+    def in_time(self, real: Callable[..., object]) -> Callable[..., object]:
+        """Return what stands in the place of a form of the hook while the stopwatch runs."""
         stopwatch, read = self._stopwatch, _nothing_said if self.name in _ABOUT_NODES else _code_of
 
         def timed(*arguments: object) -> object:
             if stopwatch.inside:
                 return real(*arguments)
+            if self.code is None:
+                stopwatch.called.append(self)
+                self.code = _SUCCESS
             stopwatch.inside = True
             began = perf_counter_ns()
             try:

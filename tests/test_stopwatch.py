@@ -153,10 +153,10 @@ def test_every_hook_of_the_cycle_is_timed_in_order() -> None:
         "unreserve": None,
     }
     told = decided(plugin("A", **hooks), plugin("B", **hooks)).plugins
-    ordered = [(hook, name) for hook in hooks for name in "AB"]
-    ordered.remove(("permit", "B"))
-    ordered[-2:] = reversed(ordered[-2:])
-    assert [(hook, name) for hook, name, _, _ in told] == ordered
+    asked = [(hook, name) for hook in ("pre_filter", "filter", "pre_score") for name in "AB"]
+    asked += [(hook, name) for name in "AB" for hook in ("score", "normalize_score")]
+    asked += [("reserve", "A"), ("reserve", "B"), ("permit", "A"), ("unreserve", "B"), ("unreserve", "A")]
+    assert [(hook, name) for hook, name, _, _ in told] == asked
 
 
 def test_a_second_attempt_begins_from_nought(ticks: Ticks) -> None:
