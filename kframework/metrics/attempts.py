@@ -48,17 +48,16 @@ _BEHIND_THE_BINDING = frozenset({"post_bind"})
 #: After so many attempts what waits is sorted into buckets, which takes about a millisecond.
 _MANY_ATTEMPTS = 1000
 
-#: Takes notice of nanoseconds.
-_Observe = Callable[[int], None]
-
 #: Pods that took so many attempts, or more, share a label.
 _MANY = 15
 
 #: Looking a member of an enumeration up costs as much as counting it.
 _SUCCESS, _SKIP = Code.SUCCESS, Code.SKIP
-_observe_nothing: _Observe = deque[int](maxlen=0).append
-
 _SCHEDULED, _UNSCHEDULABLE, _ERROR = Result.SCHEDULED, Result.UNSCHEDULABLE, Result.ERROR
+
+#: Takes notice of nanoseconds, or of none of them.
+_Observe = Callable[[int], None]
+_observe_nothing: _Observe = deque[int](maxlen=0).append
 
 
 class Attempts:

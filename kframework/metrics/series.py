@@ -182,9 +182,10 @@ class Histograms(dict[K, Distribution]):
         return f"{''.join(text)}{name}_sum{behind} {total}\n{name}_count{behind} {below}\n"
 
     def settle(self) -> None:
-        """Sort what waits into the buckets."""
+        """Sort into the buckets what waits, where it is much."""
         for distribution in self.values():
-            distribution.settle()
+            if len(distribution.waiting) >= _MANY:
+                distribution.settle()
 
     def reset(self) -> None:
         """Forget what was observed; a series that somebody keeps goes on."""
