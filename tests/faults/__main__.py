@@ -22,7 +22,8 @@ def main() -> int:
     began, seed, left, failed = time.monotonic(), options.seed, options.pods, False
     totals: Counter[str] = Counter()
     while left > 0:
-        report = run(seed, Shape(nodes=options.nodes, pods=min(left, options.world)), options.folder)
+        shape = Shape(nodes=options.nodes, pods=min(left, options.world), pause=options.pause)
+        report = run(seed, shape, options.folder)
         replayed = again(report.recording)
         _count(totals, report)
         failed = failed or bool(report.complaints) or not replayed.alike
@@ -42,6 +43,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pods", type=int, default=1_000, help="how many pods all in all")
     parser.add_argument("--world", type=int, default=10_000, help="how many of them one scheduler lives through")
     parser.add_argument("--nodes", type=int, default=12)
+    parser.add_argument("--pause", type=float, default=Shape().pause, help="seconds between two pods for one node")
     parser.add_argument("--seed", type=int, default=1, help="the seed of the first world")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "kframework-faults"))
     parser.add_argument("--keep", action="store_true", help="keep the recordings of worlds in which all held, too")
