@@ -220,7 +220,7 @@ def test_a_pod_deleted_while_it_waits_is_let_go() -> None:
     waiting = plugin("A", permit=Wait(10), unreserve=None, journal=journal)
     result = scenario(waiting).at(4.0, delete(make_pod())).run()
     assert result.bindings[0].waited == 4.0
-    assert result.bindings[0].message == "removed"
+    assert result.bindings[0].message == "0/1 nodes are available: 1 removed."
     assert journal == ["A.permit", "A.unreserve"]
     assert list(held(waiting).pods) == []
     assert result.waiting == {}
