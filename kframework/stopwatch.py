@@ -31,10 +31,6 @@ class Laps:
         self.taken: list[PointTiming] = []
         self._began = self.started
 
-    def restart(self) -> None:
-        """Begin a lap now: what lies behind belongs to no point."""
-        self._began = perf_counter_ns()
-
     def take(self, point: str, status: Status | None = None) -> None:
         """End the lap as this point's, with the status it ended with, None for Success; the next one begins."""
         now = perf_counter_ns()
