@@ -44,8 +44,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     by its label.
 
     `draw`, of [0, 1), is the attempt's lot: whoever wants a share of the attempts takes those that drew less, so that
-    smaller samples are parts of the larger ones. `timings` follow each other without a gap, from `started` on. `plugins`
-    is empty unless the scheduler timed them in this attempt.
+    smaller samples are parts of the larger ones. `timings` follow each other without a gap, from `started` on.
+    `plugins` is empty unless the scheduler timed them in this attempt.
     """
 
     attempt: int
