@@ -224,8 +224,7 @@ class RecordedEngine(PodEngine):
             tried = super().step()
         finally:
             self._standing.go_on()
-        if not len(self.inbox):
-            self._recorder.stands_between_steps(self)
+        self._rest()
         return tried
 
     def catch_up(self) -> None:
@@ -239,6 +238,12 @@ class RecordedEngine(PodEngine):
             super().catch_up()
         finally:
             self._standing.go_on()
+        self._rest()
+
+    def _rest(self) -> None:
+        """Let the recorder know that all that has arrived is applied, if it is."""
+        if not len(self.inbox):
+            self._recorder.stands_between_steps(self)
 
     def launch(self, reservation: Reservation) -> None:
         """Start the binding cycle of an assumed pod, and listen to what is said to it."""

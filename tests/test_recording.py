@@ -20,6 +20,7 @@ from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profiles import compile_profiles
 from kframework.recording import FORMAT, VERSION, Recorder, StandingClock
+from kframework.recording_file import RecordingFile
 from kframework.registry import Registry
 from kframework.state.inbox import Changed, Gone, Synced, Touched
 from kframework.testing import make_node, make_pod
@@ -203,3 +204,21 @@ def test_the_same_run_makes_the_same_file(tmp_path: Path) -> None:
         return (tmp_path / name).read_bytes()
 
     assert write("one") == write("other")
+
+
+def test_a_new_part_begins_between_two_steps_and_while_standing_by(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = Recorded(file)
+    engine = recorded.engine
+    for message in (Changed(NODE), Changed(POD), Synced()):
+        engine.offer(message)
+    monkeypatch.setattr(RecordingFile, "full", True)
+    engine.catch_up()
+    engine.step()
+    recorded.recorder.close()
+    parts = [list(read(file.with_name(file.name + suffix))) for suffix in (".2", ".1", "")]
+    assert [part[0]["part"] for part in parts] == [1, 2, 3]
+    assert [[line["what"] for line in part[1:]] for part in parts] == [
+        ["Changed", "Changed", "Synced", "CatchUp"],
+        ["Changed", "Changed", "Synced", "Activated", "Continued", "Step", "Decision"],
+        ["Changed", "Changed", "Synced", "Decision", "Activated", "Continued"],
+    ]
