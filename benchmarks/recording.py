@@ -1,21 +1,30 @@
 """What a recording costs: processor time per decision, at which 1,000 decisions a second take so much of a core.
 
 Run with `python -m benchmarks.recording`. The same simulation runs with a recording and without one, in turn; the
-difference, the writing thread included, is what the recording costs. Per pod the scheduler learns of it, decides, binds,
-and sees it bound and running; nodes report as kubelets do.
+difference, the writing thread included, is what the recording costs. Per pod the scheduler learns of it, decides,
+binds, and sees it bound and running; nodes report as kubelets do.
 """
 
 from __future__ import annotations
 
 import gc
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 
 from benchmarks.timing import show
-from kframework.objects import Container, ContainerPort, Node, ObjectMeta, OwnerReference, Pod, PodSpec, Resources
-from kframework.objects import Toleration, Volume
+from kframework.objects import (
+    Container,
+    ContainerPort,
+    Node,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodSpec,
+    Resources,
+    Toleration,
+    Volume,
+)
 from kframework.pod_engine import PodEngine
 from kframework.recording import Recorder
 from kframework.scheduler import MakeEngine, Observer
@@ -38,14 +47,22 @@ def _pod(number: int) -> Pod:
         for name in ("main", "sidecar")
     )
     lasting = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-    tolerations = tuple(Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=300) for key in lasting)
+    tolerations = tuple(
+        Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=300) for key in lasting
+    )
     return Pod(
         metadata=ObjectMeta(
             name=f"{app}-6d4cf56db6-{number:05}",
             namespace="shop",
-            labels={"app.kubernetes.io/name": app, "app.kubernetes.io/part-of": "shop", "pod-template-hash": "6d4cf56db6"},
+            labels={
+                "app.kubernetes.io/name": app,
+                "app.kubernetes.io/part-of": "shop",
+                "pod-template-hash": "6d4cf56db6",
+            },
             annotations={"prometheus.io/scrape": "true", "prometheus.io/port": "8080"},
-            owner_references=(OwnerReference(api_version="apps/v1", kind="ReplicaSet", name=app, uid=f"uid-{app}", controller=True),),
+            owner_references=(
+                OwnerReference(api_version="apps/v1", kind="ReplicaSet", name=app, uid=f"uid-{app}", controller=True),
+            ),
         ),
         spec=PodSpec(containers=containers, tolerations=tolerations, volumes=(Volume(name="token"),)),
     )
@@ -53,7 +70,9 @@ def _pod(number: int) -> Pod:
 
 def _cost(engine: MakeEngine, observers: list[Observer]) -> tuple[float, int]:
     """Return the microseconds of processor time per decision, and the number of decisions."""
-    objects: list[Node | Pod] = [make_node(f"node-{n}", zone="abc"[n % 3], cpu=32, memory="128Gi") for n in range(NODES)]
+    objects: list[Node | Pod] = [
+        make_node(f"node-{n}", zone="abc"[n % 3], cpu=32, memory="128Gi") for n in range(NODES)
+    ]
     objects += map(_pod, range(PODS))
     gc.collect()
     began = process_time()
@@ -64,7 +83,6 @@ def _cost(engine: MakeEngine, observers: list[Observer]) -> tuple[float, int]:
 def _recorded(file: Path) -> tuple[float, float, float]:
     """Return the cost with a recording, the same with its end, and its bytes per decision."""
     recorder = Recorder(file)
-    began = process_time()
     cost, decisions = _cost(recorder.engine, [recorder])
     ending = process_time()
     recorder.close()
@@ -74,9 +92,7 @@ def _recorded(file: Path) -> tuple[float, float, float]:
 def main() -> None:
     """Print what a recording costs."""
     with tempfile.TemporaryDirectory() as folder:
-        pairs = [
-            (_cost(PodEngine.of, [])[0], _recorded(Path(folder, f"{round}.jsonl.gz"))) for round in range(ROUNDS)
-        ]
+        pairs = [(_cost(PodEngine.of, [])[0], _recorded(Path(folder, f"{round}.jsonl.gz"))) for round in range(ROUNDS)]
     without = min(pair[0] for pair in pairs)
     recorded = min(pair[1][1] for pair in pairs)
     size = pairs[0][1][2]

@@ -8,10 +8,9 @@ scheduler goes on, no Statement is open, and what the plugins drew or asked for 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from random import Random
-from time import perf_counter
 
 import msgspec
 import numpy as np
@@ -36,15 +35,13 @@ from kframework.points import (
     run_pre_score,
 )
 from kframework.profile import FilterStep, Profile, ScoreStep, as_column
+from kframework.slices import in_slices
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.status import Code, Status
 
-__all__ = ["SLICE", "Inquiry", "ScoreColumn", "in_slices", "inquire"]
-
-#: After so much work the scheduler gets its turn, in seconds; one piece of work more may be under way then.
-SLICE = 0.0005
+__all__ = ["Inquiry", "ScoreColumn", "inquire"]
 
 #: So many rows a plugin is asked about in one piece: without a columnar form, and with one.
 _FEW, _MANY = 16, 2_000
@@ -53,23 +50,6 @@ _FEW, _MANY = 16, 2_000
 _faults = logging.getLogger("kframework.points")
 
 _NONE = np.zeros(0, dtype=np.int64)
-
-
-def in_slices(work: Iterator[None], aside: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
-    """Do work that yields wherever it may pause, and yield whenever it has gone on for `SLICE`.
-
-    Each slice runs inside an `aside()` of its own, so whatever that opens is closed while others have their turn.
-    """
-    over = object()
-    while True:
-        with aside():
-            until = perf_counter() + SLICE
-            ended = next(work, over) is over
-            while not ended and perf_counter() < until:
-                ended = next(work, over) is over
-        if ended:
-            return
-        yield
 
 
 def inquire(engine: PodEngine, pod: PendingPod) -> Generator[None, None, Inquiry]:

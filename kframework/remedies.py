@@ -14,7 +14,7 @@ from typing import cast
 import msgspec
 
 from kframework.afresh import Afresh
-from kframework.inquiry import Inquiry, in_slices
+from kframework.inquiry import Inquiry
 from kframework.pod_engine import PodEngine
 from kframework.remedy_changes import (
     Change,
@@ -41,6 +41,7 @@ from kframework.remedy_pod_changes import (
 from kframework.remedy_proposals import MOST, Proposal, of_cluster, of_pod
 from kframework.remedy_prospects import Prospects
 from kframework.remedy_trials import Trials, objections_to, rejection_of
+from kframework.slices import in_slices
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.status import Status

@@ -9,13 +9,13 @@ from kframework.afresh import Afresh
 from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.effects import Nowhere
-from kframework.explain.account import finished
 from kframework.objects import ApiObject, Pod
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profiles import compile_profiles
 from kframework.registry import Registry
 from kframework.remedies import Remedy, remedies
+from kframework.slices import finished
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed
 from kframework.state.pods import PendingPod

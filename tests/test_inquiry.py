@@ -5,19 +5,28 @@ That it finds what an attempt finds is tried on random clusters: properties/test
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
 
 import numpy as np
 import pytest
 
-from kframework import CycleState, NodeInfo, PendingPod, Plugin, PodInfo, StateKey, Status, hookimpl, unschedulable
-from kframework import inquiry as module
-from kframework.explain.account import finished
-from kframework.inquiry import Inquiry, in_slices, inquire
+from kframework import (
+    CycleState,
+    NodeInfo,
+    PendingPod,
+    Plugin,
+    PodInfo,
+    StateKey,
+    Status,
+    hookimpl,
+    slices,
+    unschedulable,
+)
+from kframework.inquiry import Inquiry, inquire
 from kframework.objections import PASS
 from kframework.plugin import Reads, Scores
 from kframework.points import Narrowing
+from kframework.slices import finished
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
 from tests.test_cycle import Likes, Stretches
@@ -58,47 +67,6 @@ def staged(*plugins: type[Plugin], number: int = 3) -> Stage:
 
 
 # -- slices ------------------------------------------------------------------------------------------------------------
-
-
-def test_work_is_done_in_slices_each_in_a_context_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    log: list[str] = []
-    time = iter(range(100))
-    monkeypatch.setattr(module, "perf_counter", lambda: next(time) / 10)
-    monkeypatch.setattr(module, "SLICE", 0.15)
-
-    @contextmanager
-    def aside() -> Iterator[None]:
-        log.append("(")
-        yield
-        log.append(")")
-
-    def work() -> Iterator[None]:
-        for number in range(5):
-            log.append(str(number))
-            yield
-
-    log.extend("-" for _ in in_slices(work(), aside))
-    assert "".join(log) == "(01)-(23)-(4)"
-
-
-def test_work_that_raises_leaves_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SLICE", 1000.0)
-    left: list[bool] = []
-
-    @contextmanager
-    def aside() -> Iterator[None]:
-        try:
-            yield
-        finally:
-            left.append(True)
-
-    def work() -> Iterator[None]:
-        yield
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        list(in_slices(work(), aside))
-    assert left == [True]
 
 
 # -- what is said ------------------------------------------------------------------------------------------------------
@@ -223,7 +191,7 @@ def test_one_feasible_node_is_not_scored() -> None:
 
 
 def test_nodes_may_come_and_go_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SLICE", 0.0)
+    monkeypatch.setattr(slices, "SLICE", 0.0)
     stage = staged(against_n0("A", NO), number=40)
     work = inquire(stage.engine, PendingPod(make_pod(), stage.engine.cluster.interned))
     for number in range(3):

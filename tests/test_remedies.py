@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, inquiry, unresolvable, unschedulable
-from kframework.explain.account import finished
+from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, slices, unresolvable, unschedulable
 from kframework.objects import (
     Affinity,
     ApiObject,
@@ -25,6 +24,7 @@ from kframework.objects import (
 from kframework.pod_engine import PodEngine
 from kframework.remedies import remedies
 from kframework.remedy_changes import FreeResource
+from kframework.slices import finished
 from kframework.state.inbox import Changed, Gone
 from kframework.testing import make_node, make_pod
 from tests.helping import engine_of, lines, pending, sought
@@ -325,24 +325,24 @@ def busy() -> tuple[PodEngine, Pod]:
 
 
 def test_nothing_is_changed_and_nothing_is_open_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inquiry, "SLICE", 0.0)
+    monkeypatch.setattr(slices, "SLICE", 0.0)
     engine, pod = busy()
 
     def seen() -> list[object]:
         return [(node.object, sorted(other.uid for other in node.pods), node.requested("cpu")) for node in nodes]
 
     nodes = list(engine.cluster.nodes)
-    before, slices = seen(), 0
+    before, times = seen(), 0
     for _ in remedies(engine, pending(engine, pod)):
-        slices += 1
+        times += 1
         assert not engine.cluster.statements
-    assert slices > 10
+    assert times > 10
     assert seen() == before
 
 
 @pytest.mark.parametrize("when", range(0, 12, 2))
 def test_it_starts_over_when_nodes_come_and_go_meanwhile(when: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inquiry, "SLICE", 0.0)
+    monkeypatch.setattr(slices, "SLICE", 0.0)
     leaving = make_node("a", taints=["x:NoSchedule"])
     engine = engine_of([leaving, make_node("b", unschedulable=True)])
     search = remedies(engine, pending(engine, make_pod()))
@@ -359,7 +359,7 @@ def test_it_starts_over_when_nodes_come_and_go_meanwhile(when: int, monkeypatch:
 
 
 def test_it_gives_up_when_nodes_never_stop_coming(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inquiry, "SLICE", 0.0)
+    monkeypatch.setattr(slices, "SLICE", 0.0)
     engine = engine_of([make_node("a", unschedulable=True)])
     for number, _ in enumerate(remedies(engine, pending(engine, make_pod()))):
         assert number < 50

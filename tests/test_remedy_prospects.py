@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kframework.explain.account import finished
 from kframework.inquiry import inquire
 from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
 from kframework.remedy_prospects import HOPELESS, Prospects
+from kframework.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.helping import engine_of, pending
 

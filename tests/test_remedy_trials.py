@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
-from kframework.explain.account import finished
 from kframework.objects import Pod
 from kframework.pod_engine import PodEngine
 from kframework.remedy_changes import Change, DeletePod, FreeResource, SetLabel, Uncordon
 from kframework.remedy_pod_changes import DropHostPort, DropNodeSelector, RemoveGate
 from kframework.remedy_trials import Trials, objections_to, rejection_of
+from kframework.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.helping import engine_of, pending
 

@@ -137,8 +137,8 @@ def _of_files(filenames: list[str], config: str | None, namespace: str, name: st
 def _in_the_end(scheduler: Scheduler, history: History, namespace: str, name: str) -> Explanation:
     from kframework.cluster.memory import MemoryCluster
     from kframework.explain import Unexplainable, explain, known_pod, not_known
-    from kframework.explain.account import finished
     from kframework.objects import Pod
+    from kframework.slices import finished
 
     assert isinstance(scheduler.cluster, MemoryCluster)
     whole = scheduler.cluster.find(Pod, name, namespace)
@@ -156,9 +156,9 @@ def _of_recording(file: str, attempt: int | None, namespace: str, name: str) -> 
     from pathlib import Path
 
     from kframework.explain import Unexplainable, explain, known_pod
-    from kframework.explain.account import finished
     from kframework.history import History
     from kframework.replaying import Replay
+    from kframework.slices import finished
 
     history = History()
     replay = Replay(Path(file), observers=[history])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import TypeVar
 
 from kframework.decision import Decision
 from kframework.explain.assessing import assess
@@ -12,16 +11,15 @@ from kframework.explain.preempting import preempting
 from kframework.explain.restoring import as_pending
 from kframework.explain.waiting import state_of, waiting
 from kframework.history import History
-from kframework.inquiry import Inquiry, in_slices
+from kframework.inquiry import Inquiry
 from kframework.objects import Pod
 from kframework.pod_engine import PodEngine
 from kframework.remedies import Remedy, remedies
 from kframework.remedy_changes import amount_of
+from kframework.slices import finished, in_slices
 from kframework.state.pods import PendingPod, PodInfo
 
 __all__ = ["explain", "explaining", "finished"]
-
-T = TypeVar("T")
 
 
 def explain(engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None = None) -> Explanation:
@@ -46,16 +44,6 @@ def explaining(
     if account.wants_help:
         found = yield from remedies(engine, asked)
     return account.explanation(history, found)
-
-
-def finished(work: Generator[None, None, T]) -> T:
-    """Do work without giving way."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
 
 
 class _Account:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,14 +13,13 @@ from kframework.explain.finding import known_pod, not_known
 from kframework.history import History
 from kframework.objects import Pod
 from kframework.scheduler import Scheduler
+from kframework.slices import finished_giving_way
 from kframework.state.pods import PendingPod
 
 if TYPE_CHECKING:
     from aiohttp import web
 
 __all__ = ["explain_routes"]
-
-T = TypeVar("T")
 
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 
@@ -37,28 +35,17 @@ def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]
         if not namespace or not name:
             return _json({"error": "say which pod: /explain?pod=NAMESPACE/NAME"}, status=400)
         async with one_at_a_time:
-            pod = await _giving_way(known_pod(scheduler.engine, namespace, name))
+            pod = await finished_giving_way(known_pod(scheduler.engine, namespace, name))
             whole = None if isinstance(pod, PendingPod) else await _whole(scheduler, namespace, name)
             if pod is None:
                 return _json({"error": not_known(namespace, name, whole, scheduler.profiles)}, status=404)
-            explanation = await _giving_way(explaining(scheduler.engine, history, pod, whole))
+            explanation = await finished_giving_way(explaining(scheduler.engine, history, pod, whole))
             if scheduler.standing_by:
                 notes = (*explanation.notes, "this scheduler stands by while another one leads")
                 explanation = msgspec.structs.replace(explanation, notes=notes)
             return _json(explanation)
 
     return [web.get("/explain", answer)]
-
-
-async def _giving_way(work: Generator[None, None, T]) -> T:
-    """Do work piece by piece, and let the scheduler go on after each."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        await asyncio.sleep(0)
 
 
 async def _whole(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kframework.history import History
 from kframework.scheduler import Scheduler
+from kframework.slices import finished_giving_way
 from kframework.web.attempts import attempts
 from kframework.web.document import live_page
 from kframework.web.nodes import node_pods, nodes
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 __all__ = ["web_routes"]
-
-T = TypeVar("T")
 
 _Query = Mapping[str, str]
 
@@ -77,7 +76,7 @@ def web_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
         return profile_parts(engine.profiles, history)
 
     async def found(query: _Query) -> object:
-        return await finished(find_pods(engine, query.get("text", "")))
+        return await finished_giving_way(find_pods(engine, query.get("text", "")))
 
     views = {
         "summary": summed_up,
@@ -105,14 +104,3 @@ def _answering(view: Callable[[_Query], Awaitable[object]]) -> Callable[[web.Req
         return response
 
     return answer
-
-
-async def finished(work: Generator[None, None, T]) -> T:
-    """Return what comes of work in pieces; others have their turn between them."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        await asyncio.sleep(0)

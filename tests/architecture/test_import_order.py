@@ -16,7 +16,7 @@ ROOF = 8
 FLOORS = {
     unit: floor
     for floor, units in {
-        0: "errors quantity selectors clock seeds verbosity loopback",
+        0: "errors quantity selectors clock seeds verbosity loopback slices",
         1: "objects status cycle_state events",
         2: "state current_attempt",
         3: "hookspecs plugin handle",
@@ -26,11 +26,19 @@ FLOORS = {
             dry_runs dry_run_memory preemption event_handlers pod_engine plugin_handle
             extender_wire extender extenders extended_search extended_attempt stopwatch watched inquiry score_log
         """,
-        6: "tracing metrics journal recording recording_file recording_privacy recording_scribe recorded replaying reconsidering history"
-        " trace_export remedies remedy_changes remedy_obstacles remedy_pod_changes remedy_proposals remedy_prospects remedy_trials",
-        7: "cluster apiserver binding endpoints eviction http_line leader_thread lease outbox scheduler"
-        " cluster_api event_recorder event_series flow_control gate lane metered_transport metrics_endpoints",
-        ROOF: "plugins onlookers process run fake_api simulate rbac explain report web conformance bench testing pytest_plugin engine cli __main__",
+        6: """
+            tracing trace_export metrics journal recording recording_file recording_privacy recording_scribe recorded
+            replaying reconsidering history remedies remedy_changes remedy_obstacles remedy_pod_changes
+            remedy_proposals remedy_prospects remedy_trials
+        """,
+        7: """
+            cluster apiserver binding endpoints eviction http_line leader_thread lease outbox scheduler cluster_api
+            event_recorder event_series flow_control gate lane metered_transport metrics_endpoints
+        """,
+        ROOF: """
+            plugins onlookers process run fake_api simulate rbac explain report web conformance bench testing
+            pytest_plugin engine cli __main__
+        """,
     }.items()
     for unit in units.split()
 }

@@ -7,7 +7,6 @@ from kframework.config import Configuration, default_configuration, parse
 from kframework.decision import Decision
 from kframework.effects import Eviction, Nowhere, Reservation
 from kframework.explain import Explanation, explain, known_pod
-from kframework.explain.account import finished
 from kframework.explain.explanation import Assessment
 from kframework.extenders import Extenders
 from kframework.history import History
@@ -16,6 +15,7 @@ from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profiles import compile_profiles
 from kframework.registry import Registry
+from kframework.slices import finished
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_pod
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework import inquiry
+from kframework import slices
 from kframework.explain import Explanation
 from kframework.explain.account import explaining
 from kframework.explain.explanation import State
@@ -121,7 +121,7 @@ def test_an_explanation_can_be_sent(name: str) -> None:
 
 
 def test_the_cluster_may_change_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inquiry, "SLICE", 0.0)
+    monkeypatch.setattr(slices, "SLICE", 0.0)
     scene = Scene(*FULL, *(make_node(f"old-{n}", cpu=None) for n in range(5))).settle()
     pod = scene.engine.handlers.pending[FULL[2].metadata.uid]
     work = explaining(scene.engine, scene.history, pod)

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from kframework.explain import known_pod, not_known
-from kframework.explain.account import finished
 from kframework.objects import Pod
+from kframework.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 

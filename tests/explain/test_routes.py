@@ -12,7 +12,7 @@ import anyio
 import msgspec
 import pytest
 
-from kframework import inquiry
+from kframework import slices
 from kframework.clock import SystemClock
 from kframework.cluster.memory import MemoryCluster
 from kframework.config import default_configuration
@@ -134,7 +134,7 @@ async def test_where_there_is_nothing_to_explain_it_is_said(query: str, status: 
 
 
 async def test_others_have_their_turn_between_two_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inquiry, "SLICE", 0.0)
+    monkeypatch.setattr(slices, "SLICE", 0.0)
     async with running(*OBJECTS) as run:
         asked = asyncio.create_task(run.explained("default/second"))
         turns = 0
@@ -147,7 +147,7 @@ async def test_others_have_their_turn_between_two_slices(monkeypatch: pytest.Mon
 
 
 async def test_explanations_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inquiry, "SLICE", 0.0)
+    monkeypatch.setattr(slices, "SLICE", 0.0)
     under_way: list[int] = []
 
     def noted(

@@ -20,7 +20,8 @@ __all__ = ["served"]
 @asynccontextmanager
 async def served(scene: Scene) -> AsyncIterator[str]:
     """Serve the page of a scene and all that it asks for; yield its address."""
-    stand_in = SimpleNamespace(engine=scene.engine, profiles=scene.engine.profiles, api=SimpleNamespace(get=_nothing))
+    engine, api = scene.engine, SimpleNamespace(get=_nothing)
+    stand_in = SimpleNamespace(engine=engine, profiles=engine.profiles, api=api, standing_by=False)
     scheduler = cast("Scheduler", stand_in)
     routes = [*web_routes(scheduler, scene.history), *explain_routes(scheduler, scene.history)]
     async with serve(routes, Listener(port=0)) as url:

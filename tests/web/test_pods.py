@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.explain.account import finished
 from kframework.objects import ObjectMeta, Pod, PodCondition, PodStatus
+from kframework.slices import finished
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
 from kframework.web.pods import FOUND, Found, HeldBack, Queues, WaitingPod, find_pods, queues

@@ -1,0 +1,54 @@
+"""Long work beside a scheduler: a generator that yields wherever it may pause, and whoever drives it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
+from time import perf_counter
+from typing import TypeVar
+
+__all__ = ["SLICE", "finished", "finished_giving_way", "in_slices"]
+
+T = TypeVar("T")
+
+#: After so much work the scheduler gets its turn, in seconds; one piece of work more may be under way then.
+SLICE = 0.0005
+
+
+def in_slices(work: Iterator[None], aside: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
+    """Do work that yields wherever it may pause, and yield whenever it has gone on for `SLICE`.
+
+    Each slice runs inside an `aside()` of its own, so whatever that opens is closed while others have their turn.
+    """
+    over = object()
+    while True:
+        with aside():
+            until = perf_counter() + SLICE
+            ended = next(work, over) is over
+            while not ended and perf_counter() < until:
+                ended = next(work, over) is over
+        if ended:
+            return
+        yield
+
+
+def finished(work: Generator[None, None, T]) -> T:
+    """Do work to its end, and return what comes of it."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+async def finished_giving_way(work: Generator[None, None, T]) -> T:
+    """Do work to its end, let others have their turn wherever it pauses, and return what comes of it."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await asyncio.sleep(0)
