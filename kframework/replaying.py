@@ -208,6 +208,7 @@ class Replay(Nowhere):
 class Following(PodEngine):
     """An engine whose attempts end as they are told to."""
 
+    attempts: int
     #: How the attempt that is being made is to end; None between two of them.
     _told: Decision | None = None
 
