@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "warn"]
 
-app: typer.Typer = group("Check and show configurations (kubescheduler.config.k8s.io/v1).")
+app: typer.Typer = group("Check and show configurations.")
 
 
 @app.command()

@@ -66,7 +66,10 @@ def command(
     ] = None,
     verbosity: Verbosity = 0,
 ) -> None:
-    """Explain why a pod waits or why it is where it is, what it waits for, and what would help.
+    """Explain why a pod waits, and what would help.
+
+    Says what each plugin thinks of each node, whether preemption helps, and what the pod waits for; of a pod on a
+    node, why it is there.
 
     Asks a running scheduler, or works on cluster files or on a recording without one. Nothing is changed by it.
     """

@@ -29,8 +29,8 @@ def test_version(run: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "commands"),
     [
-        ([], ["simulate", "run", "fake-api", "rbac", "conformance", "plugins", "config"]),
-        (["--help"], ["simulate", "run", "fake-api", "rbac", "conformance", "plugins", "config"]),
+        ([], ["simulate", "run", "fake-api", "explain", "replay", "rbac", "conformance", "plugins", "config"]),
+        (["--help"], ["simulate", "run", "fake-api", "explain", "replay", "rbac", "conformance", "plugins", "config"]),
         (["plugins"], ["list"]),
         (["config"], ["check", "show"]),
         (["config", "-h"], ["check", "show"]),

@@ -298,7 +298,7 @@ def wake_up_late(queue: SchedulingQueue) -> float | None:
         (Heap, "remove", stay_where_it_was),
         (Pool, "held_by", look_at_everybody),
         (Pool, "held_by", lose_the_index),
-        (SchedulingQueue, "_flush_time", flush_a_little_early),
+        (SchedulingQueue, "flushed_at", flush_a_little_early),
         (SchedulingQueue, "retry_deadline", property(wake_up_late)),
     ],
     ids=lambda value: getattr(value, "__name__", None) if callable(value) else None,
