@@ -46,7 +46,7 @@ class Attempt:
         self.draw: float = engine.draw()
         #: Times the plugins; None where they are not timed.
         self.stopwatch: PluginStopwatch | None = (
-            engine.stopwatches[profile.name] if self.draw < engine.timed_share else None
+            engine.stopwatches[profile.name] if engine.times(self.draw, self.popped_at) else None
         )
 
     def run(self) -> None:

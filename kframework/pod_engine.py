@@ -7,6 +7,7 @@ status, record an event, evict) goes through `Effects`; how it ended comes back 
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -62,6 +63,10 @@ __all__ = ["PodEngine"]
 _log = logging.getLogger(__name__)
 
 
+#: If no plugin has been timed for so long, those of the next attempt are, in seconds.
+_TIMED_EVERY = 1.0
+
+
 class PodEngine:
     """Schedules one pod after the other."""
 
@@ -87,8 +92,9 @@ class PodEngine:
         self.rotation: Rotation = Rotation()
         self.synced: bool = False
         self.attempts: int = 0
-        #: In so many of the attempts plugins are timed: those whose draw is below.
+        #: In so many of the attempts plugins are timed: those whose draw is below; and in one a second at least.
         self.timed_share: float = 0.0
+        self._timed_at = -math.inf
         self.extenders: Extenders = extenders or Extenders()
         #: The search that is going on; None between two cycles.
         self.current: Search | None = None
@@ -288,6 +294,16 @@ class PodEngine:
             yield
         finally:
             self.effects, self._deferred, self._looked_on = before
+
+    def times(self, draw: float, now: float) -> bool:
+        """Tell whether the plugins of an attempt are to be timed.
+
+        Where little happens that is every attempt, as it costs nothing then; otherwise the share that was asked for.
+        """
+        timed = draw < self.timed_share or (self.timed_share > 0.0 and now - self._timed_at >= _TIMED_EVERY)
+        if timed:
+            self._timed_at = now
+        return timed
 
     def undo_leaks(self, profile: Profile) -> None:
         """Undo what-ifs that a plugin left open, because it raised for instance: nobody else may see them."""

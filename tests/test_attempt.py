@@ -10,7 +10,7 @@ from kframework import Code, CycleState, PendingPod, Plugin, Skip, Wait, error, 
 from kframework.decision import Result
 from kframework.pod_engine import PodEngine
 from kframework.state.cluster import ClusterState
-from kframework.state.inbox import Activated
+from kframework.state.inbox import Activated, Changed
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import held, plugin
 from tests.test_pod_engine import UID, Stage
@@ -89,7 +89,20 @@ def test_a_share_of_the_attempts_is_timed(share: float) -> None:
     stage.engine.timed_share = share
     stage.steps()
     assert [reservation.draw for reservation in stage.bound] == [decision.draw for decision in stage.decisions]
-    assert [reservation.timed for reservation in stage.bound] == [decision.draw < share for decision in stage.decisions]
+    timed = [decision.draw < share for decision in stage.decisions]
+    timed[0] = share > 0.0  # nothing has been timed for long
+    assert [reservation.timed for reservation in stage.bound] == timed
+
+
+@pytest.mark.parametrize(("share", "timed"), [(0.0, []), (1e-9, [0, 2, 4])])
+def test_one_attempt_a_second_is_timed_at_least(share: float, timed: list[int]) -> None:
+    stage = Stage(objects=[make_node("a")])
+    stage.engine.timed_share = share
+    for number in range(5):
+        stage.engine.offer(Changed(make_pod(f"p{number}")))
+        stage.steps()
+        stage.time += 0.5
+    assert [place for place, reservation in enumerate(stage.bound) if reservation.timed] == timed
 
 
 def test_a_pod_is_ready_before_it_is_queued_again() -> None:

@@ -108,7 +108,7 @@ PLUGIN_EXECUTION_DURATION = _scheduler(
     "plugin_execution_duration_seconds",
     "histogram",
     "ALPHA",
-    "How long one plugin took at an extension point, in a tenth of the attempts.",
+    "How long one plugin took at an extension point, in a share of the attempts.",
     "plugin",
     "extension_point",
     "status",
