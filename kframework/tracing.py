@@ -51,6 +51,9 @@ _ATTEMPT, _QUEUE_WAIT, _CYCLE, _BINDING, _POINTS, _STEPS = 0, 1, 2, 3, 16, 1 << 
 #: The points of the hooks that are none themselves.
 _POINT_OF = {"normalize_score": "score"}
 
+#: The points that have no span where no plugin was asked: as every span is paid for, one that says nothing is left out.
+_OFTEN_EMPTY = frozenset({"permit", "post_bind"})
+
 _SPAN_ID = (1 << 64) - 1
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _UNSET = Status(StatusCode.UNSET)
@@ -155,11 +158,12 @@ class Tracing:
         for timing in plugins:
             asked.setdefault(_POINT_OF.get(timing[0], timing[0]), []).append(timing)
         for place, (point, nanoseconds, code) in enumerate(timings, first):
-            end = start + nanoseconds
+            begun, start = start, start + nanoseconds
+            if point in _OFTEN_EMPTY and point not in asked and code is _SUCCESS:
+                continue
             said = _status(code) | _attributes_of_plugins(asked.pop(point, ()))
             status = Status(StatusCode.ERROR) if code is _ERROR else _UNSET
-            self._end(point, _context(parent.trace_id, place), parent, (start, end), said, status)
-            start = end
+            self._end(point, _context(parent.trace_id, place), parent, (begun, start), said, status)
         return _attributes_of_plugins(chain.from_iterable(asked.values()))
 
     def _end(
@@ -256,11 +260,15 @@ def _attributes_of_pod(record: Decision | Binding) -> _Attributes:
 
 
 def _with_permit_on_the_clock(binding: Binding) -> list[PointTiming]:
-    """Let the wait in Permit last as long as it did on the Clock: in virtual time this machine did not wait at all."""
+    """Let the wait in Permit last as long as it did on the Clock: in virtual time this machine did not wait at all.
+
+    Leave it out where there was none.
+    """
     waited = _nanoseconds(binding.waited)
     return [
         (point, max(spent, waited) if point == "wait_on_permit" else spent, code)
         for point, spent, code in binding.steps
+        if waited or point != "wait_on_permit" or code is not _SUCCESS
     ]
 
 

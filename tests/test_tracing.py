@@ -14,7 +14,7 @@ from opentelemetry.trace import SpanContext, StatusCode, format_trace_id
 import kframework
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config import Tracing as TracingOptions
-from kframework.decision import Binding, Decision, Result
+from kframework.decision import Binding, Decision, PluginTiming, Result
 from kframework.status import Code
 from kframework.tracing import EVERY_ATTEMPT, Tracing
 
@@ -58,7 +58,7 @@ def binding(**changes: Any) -> Binding:
         "started_at": VIRTUAL_EPOCH + 1,
         "ended_at": VIRTUAL_EPOCH + 1,
         "code": Code.SUCCESS,
-        "steps": (("wait_on_permit", 500, Code.SUCCESS), ("bind", 4_000, Code.SUCCESS)),
+        "steps": (("pre_bind", 500, Code.SUCCESS), ("bind", 4_000, Code.SUCCESS)),
     }
     return Binding(**fields | changes)
 
@@ -132,7 +132,7 @@ def test_a_trace_holds_the_wait_the_cycle_and_the_binding_with_their_points() ->
         "filter": "scheduling_cycle",
         "score": "scheduling_cycle",
         "binding_cycle": "scheduling_attempt",
-        "wait_on_permit": "binding_cycle",
+        "pre_bind": "binding_cycle",
         "bind": "binding_cycle",
     }
     contexts = [context(span) for span in traced.spans]
@@ -283,8 +283,8 @@ def test_a_binding_cycle_is_linked_to_the_scheduling_cycle_it_came_from() -> Non
     traced = Traced.of(decision(), binding(ended_at=VIRTUAL_EPOCH + 1.5))
     bound = traced.named("binding_cycle")
     assert [link.context for link in bound.links] == [context(traced.named("scheduling_cycle"))]
-    assert {span.name: times(span) for span in (traced.named("wait_on_permit"), traced.named("bind"), bound)} == {
-        "wait_on_permit": (SECOND, SECOND + 500),
+    assert {span.name: times(span) for span in (traced.named("pre_bind"), traced.named("bind"), bound)} == {
+        "pre_bind": (SECOND, SECOND + 500),
         "bind": (SECOND + 500, SECOND + 4_500),
         "binding_cycle": (SECOND, SECOND + SECOND // 2),
     }
@@ -292,10 +292,34 @@ def test_a_binding_cycle_is_linked_to_the_scheduling_cycle_it_came_from() -> Non
 
 
 def test_a_wait_in_permit_is_as_long_as_on_the_clock() -> None:
-    traced = Traced.of(binding(waited=30.0, ended_at=VIRTUAL_EPOCH + 31))
+    steps = (("wait_on_permit", 500, Code.SUCCESS), ("bind", 4_000, Code.SUCCESS))
+    traced = Traced.of(binding(waited=30.0, ended_at=VIRTUAL_EPOCH + 31, steps=steps))
     assert times(traced.named("wait_on_permit")) == (SECOND, 31 * SECOND)
     assert times(traced.named("bind")) == (31 * SECOND, 31 * SECOND + 4_000)
     assert times(traced.named("binding_cycle")) == (SECOND, 31 * SECOND + 4_000)
+
+
+@pytest.mark.parametrize(
+    ("point", "code", "plugins", "shown"),
+    [
+        ("permit", Code.SUCCESS, (), False),
+        ("permit", Code.SUCCESS, (("permit", "A", 5, Code.SUCCESS),), True),
+        ("permit", Code.WAIT, (), True),
+        ("filter", Code.SUCCESS, (), True),
+    ],
+)
+def test_a_point_at_which_nobody_was_asked_may_have_no_span(
+    point: str, code: Code, plugins: tuple[PluginTiming, ...], shown: bool
+) -> None:
+    traced = Traced.of(decision(timings=((point, 10, code), ("reserve", 20, Code.SUCCESS)), plugins=plugins))
+    assert (point in {span.name for span in traced.spans}) is shown
+    assert times(traced.named("reserve")) == (SECOND + 10, SECOND + 30)
+
+
+@pytest.mark.parametrize(("code", "shown"), [(Code.SUCCESS, False), (Code.UNSCHEDULABLE, True)])
+def test_a_wait_that_was_none_has_no_span(code: Code, shown: bool) -> None:
+    traced = Traced.of(binding(steps=(("wait_on_permit", 500, code),)))
+    assert ("wait_on_permit" in {span.name for span in traced.spans}) is shown
 
 
 @pytest.mark.parametrize(

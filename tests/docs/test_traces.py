@@ -65,7 +65,7 @@ def spans() -> tuple[Mapping[str, Any], ...]:
         decision, tracing = staged.step(), Tracing.to_stream(stream)
         tracing.decided(decision)
         if binding is not None:
-            tracing.bound(replace(binding, attempt=decision.attempt))
+            tracing.bound(replace(binding, attempt=decision.attempt, waited=1.0))
     lines = (json.loads(line)["resourceSpans"][0] for line in stream.getvalue().splitlines())
     return tuple(line["scopeSpans"][0]["spans"][0] for line in lines)
 

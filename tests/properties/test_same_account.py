@@ -155,9 +155,17 @@ def by_attempt(accounts: Accounts, name: str) -> dict[int, Json]:
 def points_in_span(
     span: Json, parts: Mapping[str, list[Json]], timings: list[list[Any]], plugins: list[list[Any]]
 ) -> Iterator[str]:
-    """There is a part for each extension point, as long as it took, with the plugins that were timed."""
+    """There is a part for each extension point, as long as it took, with the plugins that were timed.
+
+    Those that say nothing may have none.
+    """
     told = [(part["name"], length(part), part["attributes"].get("kframework.status")) for part in parts[span["spanId"]]]
-    recorded = [(point, spent, status_of(code)) for point, spent, code in timings]
+    asked = {"sign", "assume", *(hook for hook, *_ in plugins)}
+    recorded = [
+        (point, spent, status_of(code))
+        for point, spent, code in timings
+        if point in asked or code != Code.SUCCESS or point not in ("permit", "post_bind")
+    ]
     # The wait for Permit is as long as it was on the clock, which this machine did not notice.
     yield from differ(
         "points", [each for each in told if each[0] != WAIT], [each for each in recorded if each[0] != WAIT]
