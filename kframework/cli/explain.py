@@ -11,8 +11,10 @@ from kframework.cli.cluster_files import read_cluster
 from kframework.cli.config import warn
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import print_json
+from kframework.errors import InputError
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
     from urllib.error import HTTPError
 
     from kframework.explain import Explanation
@@ -75,6 +77,8 @@ def command(
     """
     namespace, name = _key(pod, namespace)
     _one_source(filename=filenames, scheduler=scheduler, recording=recording)
+    if certificate_authority is not None and (filenames or recording):
+        raise typer.BadParameter("goes with --scheduler", param_hint="'--certificate-authority'")
     if attempt is not None and recording is None:
         raise typer.BadParameter("goes with --recording", param_hint="'--attempt'")
     if config is not None and not filenames:
@@ -91,10 +95,12 @@ def command(
 def _key(pod: str, namespace: str | None) -> tuple[str, str]:
     """Return namespace and name of the pod."""
     before, slash, name = pod.rpartition("/")
+    if not name or "/" in before or (slash and not before):
+        raise typer.BadParameter("write POD, pod/NAME or NAMESPACE/NAME", param_hint="'POD'")
     if not slash or before in _KINDS:
         return namespace or "default", name
-    if not before or "/" in before or namespace is not None:
-        raise typer.BadParameter("write POD, pod/NAME or NAMESPACE/NAME", param_hint="'POD'")
+    if namespace is not None:
+        raise typer.BadParameter(f"is in namespace {before} already: leave out -n", param_hint="'POD'")
     return before, name
 
 
@@ -191,9 +197,13 @@ def _of_scheduler(url: str, certificate_authority: str | None, namespace: str, n
 
     from kframework.explain import Explanation, Unexplainable
 
+    if not url.startswith(("http://", "https://")):
+        example = f"begins with http:// or https://, like {_DEFAULT_SCHEDULER}"
+        raise typer.BadParameter(example, param_hint="'--scheduler'")
+    tls = _tls(certificate_authority)
     address = f"{url.rstrip('/')}/explain?{urlencode({'pod': f'{namespace}/{name}'})}"
     try:
-        answer = _get(address, certificate_authority)
+        answer = _get(address, tls)
     except HTTPError as error:
         raise Unexplainable(_refusal(url, error)) from error
     except (URLError, TimeoutError, ValueError) as error:
@@ -206,11 +216,21 @@ def _of_scheduler(url: str, certificate_authority: str | None, namespace: str, n
         raise Unexplainable(f"what answers at {url} is no scheduler of this version: {error}") from error
 
 
-def _get(address: str, certificate_authority: str | None) -> bytes:
+def _tls(certificate_authority: str | None) -> SSLContext:
+    """Trust this authority, or the system's."""
     import ssl
+
+    try:
+        return ssl.create_default_context(cafile=certificate_authority)
+    except ssl.SSLError as error:
+        raise InputError("holds no certificate in PEM", file=certificate_authority) from error
+    except OSError as error:
+        raise InputError(str(error.strerror), file=certificate_authority) from error
+
+
+def _get(address: str, tls: SSLContext) -> bytes:
     from urllib.request import urlopen
 
-    tls = ssl.create_default_context(cafile=certificate_authority) if address.startswith("https:") else None
     with urlopen(address, timeout=_PATIENCE, context=tls) as response:
         answer: bytes = response.read()
     return answer

@@ -108,10 +108,20 @@ def test_where_there_is_nothing_to_explain_it_is_said(run: Command, cluster: Pat
     ("arguments", "problem"),
     [
         (("a/b/c", "-f", "x"), "Invalid value for 'POD': write POD, pod/NAME or NAMESPACE/NAME"),
-        (("a/b", "-n", "c", "-f", "x"), "Invalid value for 'POD': write POD, pod/NAME or NAMESPACE/NAME"),
+        (("a/b", "-n", "c", "-f", "x"), "Invalid value for 'POD': is in namespace a already: leave out -n"),
+        (("", "-f", "x"), "Invalid value for 'POD': write POD, pod/NAME or NAMESPACE/NAME"),
+        (("pod/", "-f", "x"), "Invalid value for 'POD': write POD, pod/NAME or NAMESPACE/NAME"),
         (("/b", "-f", "x"), "Invalid value for 'POD': write POD, pod/NAME or NAMESPACE/NAME"),
         (("b", "--attempt", "1"), "Invalid value for '--attempt': goes with --recording"),
         (("b", "--config", "c"), "Invalid value for '--config': goes with -f; others have their own"),
+        (
+            ("b", "--certificate-authority", "c", "-f", "d"),
+            "Invalid value for '--certificate-authority': goes with --scheduler",
+        ),
+        (
+            ("b", "--scheduler", "127.0.0.1:10259"),
+            "Invalid value for '--scheduler': begins with http:// or https://, like http://127.0.0.1:10259",
+        ),
         (
             ("b", "-f", "c", "--recording", "d"),
             "Invalid value for --filename and --recording: only one of them can be explained from",
@@ -179,12 +189,25 @@ def test_what_a_scheduler_does_not_explain_is_said(run: Command, port: str, path
     assert done.errors[0].startswith(f"error: {error.format(url=port)}")
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "not-a-url"])
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://"])
 def test_it_is_said_when_no_scheduler_answers(run: Command, url: str) -> None:
     done = run("explain", "pod", "--scheduler", url)
     assert done.code == 1
     assert done.errors[0].startswith(f"error: no scheduler answers at {url}: ")
     assert done.errors[0].endswith("; name the right one with --scheduler URL, or cluster files with -f")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [(None, "No such file or directory"), ("none", "holds no certificate in PEM")]
+)
+def test_a_certificate_that_cannot_be_read_is_told(
+    run: Command, tmp_path: Path, text: str | None, problem: str
+) -> None:
+    file = tmp_path / "ca.pem"
+    if text is not None:
+        file.write_text(text)
+    done = run("explain", "pod", "--scheduler", "https://127.0.0.1:1", "--certificate-authority", file)
+    assert (done.code, done.errors) == (1, [f"error: {file}: {problem}"])
 
 
 # -- a recording -------------------------------------------------------------------------------------------------------
