@@ -94,7 +94,8 @@ class Recorded:
         try:
             return msgspec.json.decode(text, type=struct)
         except msgspec.DecodeError as error:
-            raise self.error(str(error)) from error
+            what = "is damaged from here on" if self.number > 1 else "is no recording"
+            raise self.error(f"{what}: {error}") from error
 
     def error(self, message: str) -> InputError:
         """Say what is wrong with the line read last."""

@@ -89,6 +89,10 @@ def unheard_of(lines: list[Line]) -> None:
     lines[3]["what"] = "Miracle"
 
 
+def timeless(lines: list[Line]) -> None:
+    del lines[3]["at"]
+
+
 def no_kind(lines: list[Line]) -> None:
     lines[nth(lines, "Changed", 0)]["with"] |= {"apiVersion": "example.com/v1", "kind": "Widget"}
 
@@ -107,6 +111,7 @@ def misfit(lines: list[Line]) -> None:
         (newer, rf"1: has version {VERSION + 1} of the format, and {VERSION} is the newest known: update kframework"),
         (foreign, rf"1: is no recording: its format is 'something else', not '{FORMAT}'"),
         (unheard_of, "4: 'Miracle' is nothing that is known to happen"),
+        (timeless, "4: is damaged from here on: Object missing required field `at`"),
         (no_kind, "Widget of example.com/v1 is no known kind: install the plugin that declares it"),
         (misfit, r"\d+: \w+: metadata: expected"),
     ],
@@ -127,7 +132,7 @@ def test_what_cannot_be_read_is_told_with_its_line(
         (gzip.compress(b"{}\n"), "is no recording: its format is ''"),
         (b"", "holds nothing yet"),
         (gzip.compress(b""), "holds nothing yet"),
-        (gzip.compress(b"not JSON\n"), "1: JSON is malformed"),
+        (gzip.compress(b"not JSON\n"), "1: is no recording: JSON is malformed"),
     ],
 )
 def test_another_file_is_refused(tmp_path: Path, data: bytes, error: str) -> None:
