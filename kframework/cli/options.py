@@ -77,6 +77,7 @@ Verbosity = Annotated[
         "-v",
         "--v",
         metavar="LEVEL",
+        min=0,
         show_default=False,
         callback=set_verbosity,
         help="Log to stderr: 0 = what matters (the default), 2 = a line for every pod, 4 = plugins, with tracebacks,"

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["Record", "RecordLimit", "Recording", "recording", "size"]
 
 
+#: In less than so many bytes four parts do not hold what each begins with and anything that came of it.
+_LEAST = 1 << 20
+
+
 def size(text: str) -> int:
     """Read a number of bytes from an option: 64Mi, 1G."""
     from kframework.quantity import QuantityError, value
@@ -23,8 +27,8 @@ def size(text: str) -> int:
         found = value(text)
     except QuantityError as error:
         raise typer.BadParameter(str(error)) from error
-    if found <= 0:
-        raise typer.BadParameter("must be greater than zero")
+    if found < _LEAST:
+        raise typer.BadParameter("must be at least 1Mi")
     return found
 
 

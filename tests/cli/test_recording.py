@@ -52,8 +52,9 @@ def test_a_limit_is_a_quantity(run: Command, tmp_path: Path) -> None:
     assert recording.size("64Mi") == 64 << 20
     done = run("simulate", "-f", "-", "--record", tmp_path / "x", "--record-limit", "lots", stdin=POD)
     assert done.code == 2 and "'lots' is not a quantity" in done.err
-    done = run("simulate", "-f", "-", "--record", tmp_path / "x", "--record-limit", "0", stdin=POD)
-    assert done.code == 2 and "must be greater than zero" in done.err
+    for little in ("0", "-64Mi", "1023Ki"):
+        done = run("simulate", "-f", "-", "--record", tmp_path / "x", "--record-limit", little, stdin=POD)
+        assert done.code == 2 and "must be at least 1Mi" in done.err
 
 
 def test_a_limit_goes_with_a_file(run: Command) -> None:

@@ -355,3 +355,9 @@ def test_nobody_else_does(
     monkeypatch.setenv("TERM", environment)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     assert shown(capsys, alone=alone) == ""
+
+
+def test_a_verbosity_below_zero_is_refused(run: Command, tmp_path: Path) -> None:
+    done = run("simulate", "-f", tmp_path / "any.yaml", "-v", "-1")
+    assert done.code == 2
+    assert "-v" in done.errors[0] and "greater than or equal to 0" in done.errors[0], done.err
