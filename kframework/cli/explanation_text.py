@@ -60,6 +60,7 @@ def _head(explanation: Explanation, wide: bool) -> Iterator[str]:
         "Node": explanation.node or NONE,
         "Nominated": explanation.nominated,
         "Last attempt": _then(explanation),
+        "Condition": _plain(explanation.condition) if explanation.then is None else "",
         "Message": _plain(explanation.then.message) if wide and explanation.then is not None else "",
     }
     width = max(map(len, fields)) + 2
@@ -77,7 +78,7 @@ def _status(explanation: Explanation) -> str:
 def _then(explanation: Explanation) -> str:
     then = explanation.then
     if then is None:
-        return _plain(explanation.condition)
+        return ""
     when = f"{_span(explanation.at - then.popped_at)} ago"
     if then.node:
         return f"{when}: {_choice(then)}{_outcome(explanation)}"
