@@ -113,6 +113,8 @@ class RecordingFile:
                 self._over = self._is_full()
         except OSError as error:
             self._give_up(error.strerror or error)
+        except Exception as error:  # what cannot be put into words, such as text that is no Unicode
+            self._give_up(error)
         finally:
             self._waiting.clear()
             self._shut()

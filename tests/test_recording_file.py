@@ -13,7 +13,8 @@ from threading import Event
 import msgspec
 import pytest
 
-from kframework import recording_file
+from kframework import recording_file, unschedulable
+from kframework.recording import Judged
 from kframework.recording_file import LIMIT, PARTS, RecordingFile
 from kframework.recording_scribe import Opening
 from tests.faults.lines import as_far_as_it_goes
@@ -141,6 +142,19 @@ def test_a_full_disk_ends_the_recording_with_one_warning(caplog: pytest.LogCaptu
     assert warnings(caplog) == [
         f"the recording to /dev/full ends here: {os.strerror(errno.ENOSPC)}; the scheduler works on without it"
     ]
+
+
+def test_what_cannot_be_written_down_ends_the_recording_with_one_warning(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recording = opened(file)
+    recording.put((0.0, "Step"))
+    recording.put((0.0, Judged("u", unschedulable("no Unicode: \udce9"))))
+    recording.close()
+    assert recording.failed
+    assert recording.behind == 0
+    (warning,) = warnings(caplog)
+    assert warning.startswith(f"the recording to {file} ends here: 'utf-8' codec can't encode")
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
