@@ -198,9 +198,12 @@ class Inquiry:
 
     def _ask_beside_rivals(self, rows: NDArray[np.int64]) -> Iterator[None]:
         """Ask again where pods are nominated, as if they had arrived; what stands against a node then comes first."""
-        for name, rivals in list(self.cluster.nominator.rivals(self.pod)):
+        nominator = self.cluster.nominator
+        for name, nominated in list(nominator.rivals(self.pod)):
             row = self.nodes.row(name)
-            if row is not None and row in rows:
+            # Some may have arrived meanwhile, or have lost their nomination.
+            rivals = [rival for rival in nominated if nominator.node_of(rival.uid) == name]
+            if rivals and row is not None and row in rows:
                 self.rivals[row] = rivals
                 self._ask_beside(row, rivals)
                 yield

@@ -309,3 +309,19 @@ def test_nominated_pods_arrive_on_their_own_node_only() -> None:
     inquiry = asked(stage)
     assert len(inquiry.rivals) == 2
     assert len(inquiry.feasible) == 3
+
+
+@pytest.mark.parametrize("slices_before", range(1, 5))
+def test_nominated_pods_may_arrive_meanwhile(monkeypatch: pytest.MonkeyPatch, slices_before: int) -> None:
+    monkeypatch.setattr(slices, "SLICE", -1.0)
+    stage = staged(against_n0("A", NO, "node"))
+    cluster = stage.engine.cluster
+    rivals = [PendingPod(make_pod(f"rival-{number}", priority=5), cluster.interned) for number in range(2)]
+    for number, rival in enumerate(rivals):
+        cluster.nominator.put(rival, f"n{number}")
+    work = inquire(stage.engine, PendingPod(make_pod(), cluster.interned))
+    for _ in range(slices_before):
+        next(work)
+    cluster.assume(rivals[1], "n1")
+    cluster.nominator.remove(rivals[1].uid)
+    assert len(finished(work).feasible) == 2
