@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["web_routes"]
 
 _Query = Mapping[str, str]
+
+_NUMBER = re.compile("[0-9]{1,18}")
 
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
@@ -62,7 +65,7 @@ def web_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
 
     async def wanted_attempts(query: _Query) -> object:
         after = query.get("after", "0")
-        if not (after.isascii() and after.isdigit()):
+        if not _NUMBER.fullmatch(after):
             raise _Wrong(400, "after must be the number of an attempt")
         return attempts(history, engine.attempts, after=int(after))
 

@@ -95,6 +95,7 @@ async def test_pods_are_found_by_name(scene: Scene) -> None:
         ("/view/node", 404, "there is no node ''"),
         ("/view/attempts?after=x", 400, "after must be the number of an attempt"),
         ("/view/attempts?after=-1", 400, "after must be the number of an attempt"),
+        (f"/view/attempts?after={'9' * 5000}", 400, "after must be the number of an attempt"),
     ],
 )
 async def test_what_cannot_be_answered_is_said(scene: Scene, path: str, status: int, error: str) -> None:
