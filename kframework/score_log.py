@@ -36,9 +36,15 @@ def log_scores(engine: PodEngine, search: Search) -> None:
 
 
 def _weighted(engine: PodEngine, search: Search) -> dict[str, list[int]]:
+    """Ask again; a plugin that fails only now has its failure logged, and the attempt goes on as it would have."""
     drawn = [(plugin.handle.random, plugin.handle.random.getstate()) for plugin in search.profile.placement]
-    with engine.aside():
-        weighted = Afresh(search.cluster, search.profile, search.pod).weighted(search.feasible.tolist())
-    for random, state in drawn:
-        random.setstate(state)
+    try:
+        with engine.aside():
+            weighted = Afresh(search.cluster, search.profile, search.pod).weighted(search.feasible.tolist())
+    except Exception:
+        _log.exception("the scores of pod %s cannot be asked for again", search.pod.key)
+        return {}
+    finally:
+        for random, state in drawn:
+            random.setstate(state)
     return {} if isinstance(weighted, Status) else weighted

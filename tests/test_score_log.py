@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import logging
+from itertools import count
+from random import Random
 
 import pytest
 
+from kframework import CycleState, PendingPod
+from kframework.decision import Result
 from kframework.objects import ApiObject
+from kframework.plugin import Scores
 from kframework.simulate import Simulation, simulate
 from kframework.testing import make_node, make_pod
 from kframework.verbosity import V5, V10
+from tests.extension_points.scripted import held, plugin
+from tests.test_pod_engine import Stage
 
 
 def run(caplog: pytest.LogCaptureFixture, level: int, *objects: ApiObject) -> Simulation:
@@ -41,3 +48,26 @@ def test_the_decisions_are_the_same_with_and_without(caplog: pytest.LogCaptureFi
     objects = [*(make_node(f"node-{i}") for i in range(5)), *(make_pod(f"pod-{i}") for i in range(20))]
     loud, quiet = run(caplog, V10, *objects), run(caplog, V5, *objects)
     assert [decision.node for decision in loud.decisions] == [decision.node for decision in quiet.decisions]
+
+
+def test_a_plugin_that_fails_only_when_it_is_asked_again_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    calls = count()
+
+    def normalize_score(state: CycleState, pod: PendingPod, scores: Scores) -> Scores:
+        held(moody).random.random()
+        if next(calls):
+            raise ValueError("not again")
+        return scores
+
+    moody = plugin("Moody", score=1, normalize_score=normalize_score)
+    stage = Stage(moody, objects=[make_node("a"), make_node("b"), make_pod()], verifying=False)
+    drawn_once = Random()
+    drawn_once.setstate(held(moody).random.getstate())
+    drawn_once.random()
+    with caplog.at_level(V10):
+        stage.engine.step()
+    (decision,) = stage.decisions
+    assert decision.result is Result.SCHEDULED
+    assert next(calls) == 2
+    assert held(moody).random.getstate() == drawn_once.getstate()
+    assert "Calculated node's final score for pod" in caplog.messages
