@@ -10,7 +10,7 @@ import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from kframework.afresh import verify
 from kframework.attempt import Attempt
@@ -291,7 +291,10 @@ class PodEngine:
         before = self.effects, self._deferred, self._looked_on
         self.effects, self._deferred, self._looked_on = Nowhere(), [], True
         try:
-            yield
+            with ExitStack() as pauses:
+                for stopwatch in self.stopwatches.values():
+                    pauses.enter_context(stopwatch.paused())
+                yield
         finally:
             self.effects, self._deferred, self._looked_on = before
 

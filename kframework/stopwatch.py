@@ -56,7 +56,7 @@ class PluginStopwatch:
         ]
         #: The hooks that were called since it was started.
         self.called: list[_TimedHook] = []
-        #: Whether a timed hook is being called.
+        #: Whether calls are not to be timed: a timed hook is being called, or somebody else asks.
         self.inside: bool = False
 
     @contextmanager
@@ -72,6 +72,15 @@ class PluginStopwatch:
         finally:
             for step, attribute, _, real in self._places:
                 setattr(step, attribute, real)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Time nothing until the end of the block: what is asked there is no part of the attempt."""
+        before, self.inside = self.inside, True
+        try:
+            yield
+        finally:
+            self.inside = before
 
     def timings(self) -> tuple[PluginTiming, ...]:
         """Return the times of the plugins since it was started, in the order in which they were first asked."""

@@ -23,7 +23,9 @@ from kframework import (
 from kframework.decision import Decision, Result
 from kframework.extender import Extender
 from kframework.extenders import Extenders
+from kframework.inquiry import inquire
 from kframework.objects import ApiObject
+from kframework.slices import finished
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
 from tests.extending import NO_ANSWER, extender, lets_pass
@@ -253,3 +255,21 @@ def test_each_plugin_is_asked_once() -> None:
     behind = plugin("Behind", post_filter=unschedulable(), journal=journal)
     stage(FULL, before, preempting("P"), preempting("Q"), behind, extenders=[preempter(keeping())]).step()
     assert journal == ["Before.post_filter", "Behind.post_filter"]
+
+
+def test_what_others_ask_while_extenders_think_is_not_timed() -> None:
+    scored: list[str] = []
+
+    def score(state: CycleState, pod: PendingPod, node: object) -> int:
+        scored.append(pod.name)
+        return 1
+
+    def look_on(question: Any) -> object:
+        finished(inquire(staged.engine, PendingPod(make_pod("another"), staged.engine.cluster.interned)))
+        return lets_pass("a")(question)
+
+    staged = stage(plugin("A", score=score), extenders=[extender({"filter": look_on})])
+    staged.engine.timed_share = 1.0
+    decision = staged.step()
+    assert set(scored) == {"another"}
+    assert decision.plugins == ()
