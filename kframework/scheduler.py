@@ -269,8 +269,7 @@ class Scheduler:
     async def _bind(self, reservation: Reservation) -> None:
         bind_first = self._bind_by_extenders if len(self.extenders) else None
         binding = await BindingCycle(reservation, self.engine.offer, self.clock, self._announce, bind_first).run()
-        for observer in self._observers:
-            observer.bound(binding)
+        self._tell(lambda observer: observer.bound(binding))
 
     async def _bind_by_extenders(self, reservation: Reservation) -> Status | None:
         await self.outbox.make_way(reservation.pod.uid)
@@ -313,8 +312,15 @@ class Scheduler:
 
     def decided(self, decision: Decision) -> None:
         """Pass an attempt on to the observers."""
+        self._tell(lambda observer: observer.decided(decision))
+
+    def _tell(self, of_it: Callable[[Observer], None]) -> None:
+        """Tell all observers of something; one that fails disturbs neither the scheduler nor the others."""
         for observer in self._observers:
-            observer.decided(decision)
+            try:
+                of_it(observer)
+            except Exception:
+                _log.exception("observer %s failed", type(observer).__name__)
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
         """Run a plugin's coroutine beside the scheduler; what it raises is logged and stops nobody else."""

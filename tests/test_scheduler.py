@@ -14,13 +14,16 @@ from kframework import ClusterError, CycleState, PendingPod, Plugin, Wait, unsch
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config import default_configuration, parse
+from kframework.decision import Binding, Decision
 from kframework.effects import Reservation
 from kframework.extender import Extender
 from kframework.extenders import Extenders
+from kframework.history import History
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
 from kframework.plugin import Watch
 from kframework.registry import Registry
 from kframework.scheduler import CLOSING, FINISHING, WRITING, Scheduler
+from kframework.simulate import simulate
 from kframework.state.pods import Interned
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
@@ -385,3 +388,25 @@ def test_what_waits_to_be_written_of_a_pod_is_dropped_when_an_extender_binds_it(
         assert scheduler.outbox.empty
 
     run_virtual(main)
+
+
+class Fails:
+    """An observer that can do nothing."""
+
+    def decided(self, decision: Decision) -> None:
+        raise ValueError("not this attempt")
+
+    def bound(self, binding: Binding) -> None:
+        raise ValueError("not this binding")
+
+
+def test_an_observer_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    history = History()
+    simulation = simulate([make_node("a"), make_pod()], observers=[Fails(), history])
+    (decision,) = simulation.decisions
+    assert history.recent(1) == [decision]
+    assert history.binding(decision) is not None
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR] == [
+        "observer Fails failed",
+        "observer Fails failed",
+    ]
