@@ -130,6 +130,12 @@ class _Stderr(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if self._seen(record) and not logging.getLogger().isEnabledFor(level_of(_ALL)):
             return
+        try:
+            self._write(record)
+        except Exception:  # a full disk behind stderr, for instance: what logs goes on
+            self.handleError(record)
+
+    def _write(self, record: logging.LogRecord) -> None:
         if self.form is LoggingFormat.JSON:
             sys.stderr.write(f"{json_line(record)}\n")
         elif self.form is None or record.name == _voice.name:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import logging
+import os
 
 import pytest
 
@@ -167,3 +170,20 @@ def test_the_loggers_are_left_as_they_were() -> None:
     with logging_to_stderr():
         set_verbosity(4)
     assert (root.level, list(root.handlers)) == before
+
+
+class Full(io.StringIO):
+    """A file on a disk without room."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("form", [None, LoggingFormat.TEXT, LoggingFormat.JSON])
+def test_who_logs_goes_on_when_stderr_takes_no_more(
+    monkeypatch: pytest.MonkeyPatch, form: LoggingFormat | None
+) -> None:
+    with logging_to_stderr():
+        monkeypatch.setattr("sys.stderr", Full())
+        set_format(form)
+        log.warning("some text")
