@@ -53,7 +53,7 @@ class _TimedHandlers(EventHandlers):
         self._labels: list[str] = []
 
     def changed(self, obj: ApiObject) -> None:
-        began = perf_counter_ns()
+        began = self._begin()
         known = obj.metadata.uid in self.pending
         super().changed(obj)
         if isinstance(obj, Pod) and not obj.spec.node_name:
@@ -61,7 +61,7 @@ class _TimedHandlers(EventHandlers):
         self._observe(began)
 
     def gone(self, obj: ApiObject) -> None:
-        began = perf_counter_ns()
+        began = self._begin()
         if isinstance(obj, Pod) and not obj.spec.node_name:
             self._labels.append(_DELETED)
         super().gone(obj)
@@ -71,11 +71,15 @@ class _TimedHandlers(EventHandlers):
         self._labels.append(event.label)
         super().happened(event, only)
 
+    def _begin(self) -> int:
+        """Forget events that came of no object, such as those of a binding that failed; return the moment."""
+        self._labels.clear()
+        return perf_counter_ns()
+
     def _observe(self, began: int) -> None:
         took = perf_counter_ns() - began
         for label in self._labels:
             self._times[label].observe(took)
-        self._labels.clear()
 
 
 class _TimedRules:

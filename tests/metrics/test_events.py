@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kframework.events import ActionType, EventResource, Occurrence
 from kframework.objects import Node, Pod
 from kframework.testing import make_node, make_pod
 from tests.metrics.rig import Rig, ran
@@ -72,3 +73,15 @@ def test_a_scheduler_does_the_same_with_and_without() -> None:
 
     rig = ran(make_node("a"), make_pod("small"), make_pod("big", cpu=99), then=then)
     assert [decision.result for decision in rig.decisions] == ["scheduled", "unschedulable"]
+
+
+def test_a_binding_that_fails_is_no_part_of_the_next_event() -> None:
+    async def then(rig: Rig) -> None:
+        before = rig.count_of(HANDLING)
+        rig.scheduler.engine.handlers.happened(Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, None, None))
+        await rig.cluster.create(make_node("b"))
+        await rig.settle()
+        after = rig.count_of(HANDLING)
+        assert {labels for labels in after if after[labels] != before.get(labels, 0)} == {("NodeAdd",)}
+
+    ran(make_node("a"), then=then)
