@@ -94,3 +94,23 @@ async def test_nothing_sticks_out(browser: Browser, address: str, screen: Screen
     async with browser.open(address, screen=screen, dark=True) as tab:
         await tab.until("document.querySelector('#parts article')")
         assert await tab.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Report a simulation whose names are longer than a line on a phone."""
+    file = tmp_path_factory.mktemp("names") / "report.html"
+    with file.open("w", encoding="utf-8") as page:
+        reporter = Reporter(page, title=f"Simulation of /{'a-folder-with-a-name/' * 8}cluster.yaml")
+        objects = [make_node("north-1"), *(make_pod("x" * length) for length in range(5, 20))]
+        simulate(objects, observers=[reporter.history], on_end=reporter.write)
+    return file.as_uri()
+
+
+async def test_long_names_have_room_on_a_phone(browser: Browser, long_names: str) -> None:
+    async with browser.open(long_names, screen=PHONE) as tab:
+        await tab.until("document.querySelector('#attempts .node')")
+        assert await tab.run("document.querySelector('#state').getBoundingClientRect().right") <= PHONE[0]
+        heights = "[...document.querySelectorAll('#attempts .node')].map((node) => node.getBoundingClientRect().height)"
+        found = await tab.run(heights)
+        assert len(found) == 15 and max(found) < 30
