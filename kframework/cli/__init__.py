@@ -6,6 +6,7 @@ it needs when it runs. Data goes to stdout, all else to stderr.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -26,6 +27,9 @@ _log = logging.getLogger(__name__)
 
 #: The exit codes beside 0: something is wrong with the input, or with the command line itself.
 _ERROR, _USAGE = 1, 2
+
+#: What a full disk answers to a write, without saying to which file.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 app: typer.Typer = typer.Typer(
     name="kframework",
@@ -102,5 +106,7 @@ def _lines(error: BaseException) -> Iterator[str]:
         yield str(error)
     elif isinstance(error, OSError) and error.filename is not None:
         yield f"{error.filename}: {error.strerror}"
+    elif isinstance(error, OSError) and error.errno in _FULL:
+        yield f"the output could not be written: {error.strerror}; make room"
     else:
         yield f"unexpected {type(error).__name__}: {error} (-v 4 shows where it comes from)"

@@ -76,6 +76,10 @@ def test_wrong_usage_is_two_lines_and_code_2(run: Command, arguments: list[str],
         (KFrameworkError("on\n  two lines"), ["on two lines"]),
         (FileNotFoundError(2, "No such file or directory", "t.jsonl"), ["t.jsonl: No such file or directory"]),
         (
+            OSError(28, "No space left on device"),
+            ["the output could not be written: No space left on device; make room"],
+        ),
+        (
             ExceptionGroup("tasks", [ExceptionGroup("task", [ConfigError("one")]), InputError("two")]),
             ["one", "two"],
         ),
