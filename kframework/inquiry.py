@@ -127,12 +127,15 @@ class Inquiry:
                     random.setstate(state)
 
     def _generators(self) -> list[Random]:
-        """List the generators that plugins may draw from: those of the plugins that do not sign the pod."""
+        """List the generators that plugins may draw from: of the gates, and of the plugins that do not sign the pod."""
+        profile = self.profile
         try:
-            values: Sequence[object] = self.profile.sign(self.pod).values
+            values: Sequence[object] = profile.sign(self.pod).values
         except PluginError:
-            values = [None] * len(self.profile.placement)
-        return [p.handle.random for p, value in zip(self.profile.placement, values, strict=True) if value is None]
+            values = [None] * len(profile.placement)
+        drawing = {plugin.name for plugin, value in zip(profile.placement, values, strict=True) if value is None}
+        drawing |= {step.name for step in profile.pre_enqueue}
+        return [plugin.handle.random for name, plugin in profile.plugins.items() if name in drawing]
 
     # -- asking ----------------------------------------------------------------------------------------------------
 

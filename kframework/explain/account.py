@@ -82,6 +82,8 @@ class _Account:
         then = past.decisions[-1] if past.decisions else None
         tries = then.tries if then is not None else 0
         nominated = engine.cluster.nominator.node_of(pod.uid)
+        with self._inquiry.aside():
+            waits_for = waiting(engine, pod.uid, state)
         return Explanation(
             pod=pod.key,
             uid=pod.uid,
@@ -98,7 +100,7 @@ class _Account:
             condition=_condition(pod) if not self._node() else "",
             now=self._now,
             preemption=self._under_way(nominated, then) or self._preemption,
-            waiting=waiting(engine, pod.uid, state),
+            waiting=waits_for,
             help=found,
             notes=tuple(self._notes(state)),
         )

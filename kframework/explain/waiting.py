@@ -32,7 +32,10 @@ def state_of(engine: PodEngine, uid: str) -> State:
 
 
 def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
-    """Say what a pod in this state waits for; None if for nothing that this scheduler knows of."""
+    """Say what a pod in this state waits for; None if for nothing that this scheduler knows of.
+
+    A gate is asked again, so call it inside an inquiry's `aside`.
+    """
     if state is State.PERMIT:
         reserved = engine.cluster.waiting.get(uid)
         return None if reserved is None else _on_permit(reserved)
@@ -62,8 +65,7 @@ def _on_permit(reserved: ReservedPod) -> Waiting:
 
 
 def _gated(engine: PodEngine, profile: Profile, queued: QueuedPod) -> Waiting:
-    with engine.aside():
-        status = run_pre_enqueue(profile, queued.pod)
+    status = run_pre_enqueue(profile, queued.pod)
     return Waiting(
         queued_at=queued.timestamp,
         held_by=(queued.gating_plugin,),

@@ -5,14 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework import slices
+from kframework import PendingPod, Status, slices, unschedulable
 from kframework.explain import Explanation
-from kframework.explain.account import explaining
+from kframework.explain.account import explain, explaining
 from kframework.explain.explanation import State
+from kframework.history import History
 from kframework.objects import PodCondition
 from kframework.state.inbox import Changed, Gone
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
+from tests.extension_points.scripted import held, plugin
+from tests.test_pod_engine import Stage
 
 FULL = (make_node("n1", cpu=1), make_pod("first", cpu=1, node_name="n1"), make_pod("second", cpu="500m"))
 
@@ -142,3 +145,18 @@ def test_the_cluster_may_change_while_it_is_looked_at(monkeypatch: pytest.Monkey
     assert explanation.now.nodes == 6
     assert set(explanation.now.objections[0].examples) == {"n1", "new-4", "new-8", "new-12", "new-16"}
     assert explanation.now.feasible == 0
+
+
+def test_what_a_gate_draws_when_it_is_asked_again_is_taken_back() -> None:
+    def gate(pod: PendingPod) -> Status:
+        held(drawing).random.random()
+        return unschedulable("closed")
+
+    drawing = plugin("Drawing", pre_enqueue=gate)
+    stage = Stage(drawing, objects=[make_node("a"), make_pod()], verifying=False)
+    stage.engine.catch_up()
+    (pod,) = stage.engine.handlers.pending.values()
+    before = held(drawing).random.getstate()
+    explanation = explain(stage.engine, History(), pod)
+    assert explanation.waiting is not None and explanation.waiting.why == "closed"
+    assert held(drawing).random.getstate() == before
