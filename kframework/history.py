@@ -17,6 +17,9 @@ R = TypeVar("R", Decision, Binding)
 #: So many records are kept, of each kind.
 KEPT = 5_000
 
+#: So many characters of its message make a record count once more: a plugin may have a reason of its own for each node.
+LONG = 1_000
+
 
 class PodHistory(msgspec.Struct, frozen=True):
     """What is remembered of one pod, oldest first."""
@@ -32,16 +35,22 @@ class _Last(Generic[R]):
         self._kept = kept
         self._records: deque[R] = deque()
         self._of: dict[str, deque[R]] = {}
+        self._weight = 0
 
     def put(self, record: R) -> None:
         self._records.append(record)
         self._of.setdefault(record.uid, deque()).append(record)
-        if len(self._records) > self._kept:
-            oldest = self._records.popleft()
-            alike = self._of[oldest.uid]
-            alike.popleft()
-            if not alike:
-                del self._of[oldest.uid]
+        self._weight += _weight(record)
+        while self._weight > self._kept and len(self._records) > 1:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        oldest = self._records.popleft()
+        self._weight -= _weight(oldest)
+        alike = self._of[oldest.uid]
+        alike.popleft()
+        if not alike:
+            del self._of[oldest.uid]
 
     def recent(self, count: int) -> list[R]:
         return list(itertools.islice(reversed(self._records), count))
@@ -53,8 +62,12 @@ class _Last(Generic[R]):
         return len(self._records)
 
 
+def _weight(record: Decision | Binding) -> int:
+    return 1 + len(record.message) // LONG
+
+
 class History:
-    """Keeps the last `kept` decisions, and as many bindings; the oldest are forgotten first."""
+    """Keeps the last `kept` decisions, and as many bindings, fewer if they say very much; the oldest go first."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self.kept = kept

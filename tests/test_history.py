@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,3 +59,18 @@ def test_a_decision_finds_its_binding() -> None:
     history.bound(binding(4, "a"))
     assert history.binding(decision(2, "a")) == binding(2, "a")
     assert history.binding(decision(3, "a")) is None
+
+
+def test_fewer_are_kept_of_those_that_say_very_much() -> None:
+    history = History(10)
+    talkative = [msgspec.structs.replace(decision(attempt, "a"), message="x" * 4_500) for attempt in range(1, 6)]
+    for each in talkative:
+        history.decided(each)
+    assert history.recent(9) == talkative[:-3:-1]
+    endless = msgspec.structs.replace(decision(6, "b"), message="x" * 1_000_000)
+    history.decided(endless)
+    assert history.recent(9) == [endless]
+    assert history.of("a").decisions == ()
+    last = decision(7, "c")
+    history.decided(last)
+    assert history.recent(9) == [last]
