@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,6 +23,7 @@ __all__ = [
     "WriteKubeconfig",
     "group",
     "help_alone",
+    "refuse_overwriting",
     "span",
 ]
 
@@ -118,3 +121,15 @@ def span(text: str) -> float:
     except ValueError as error:
         message = f"{str(error).removeprefix('time: ')}; write it as 90s or 1h30m"
         raise typer.BadParameter(message) from error
+
+
+def refuse_overwriting(read: Iterable[str], **written: str | None) -> None:
+    """Refuse what would write a file that is read, or one file twice; `written` is the file of each option, by name."""
+    taken = {Path(file).resolve(): "is read" for file in read}
+    for name, file in written.items():
+        if file is None:
+            continue
+        place = Path(file).resolve()
+        if place in taken:
+            raise typer.BadParameter(f"{file} {taken[place]}; name another file", param_hint=f"'--{name}'")
+        taken[place] = f"is what --{name} writes"

@@ -12,7 +12,7 @@ import typer
 
 from kframework.cli.config import warn
 from kframework.cli.logs import say
-from kframework.cli.options import Logging, Verbosity
+from kframework.cli.options import Logging, Verbosity, refuse_overwriting
 from kframework.cli.printing import NONE, print_json, print_table
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def command(
     """
     from kframework.recorded import Recorded
 
+    refuse_overwriting([file] if config is None else [file, config], report=report)
     recorded = Recorded(Path(file))
     _say_maker(recorded)
     result = _checked(Path(file)) if config is None and recorded.header.part == 1 else _reconsidered(Path(file), config)

@@ -12,7 +12,15 @@ import typer
 from kframework.cli.cluster_files import read_cluster
 from kframework.cli.config import warn
 from kframework.cli.logs import say
-from kframework.cli.options import Filenames, Logging, Output, OutputOption, Verbosity, span
+from kframework.cli.options import (
+    Filenames,
+    Logging,
+    Output,
+    OutputOption,
+    Verbosity,
+    refuse_overwriting,
+    span,
+)
 from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml
 from kframework.cli.recording import Record, RecordLimit, recording
 
@@ -80,6 +88,8 @@ def command(
         raise typer.BadParameter("stdin is read already, by -f -", param_hint="'--config'")
     if duration is not None and duration <= 0:
         raise typer.BadParameter("must be greater than zero", param_hint="'--duration'")
+    read = [*filenames, *([] if config is None else [config])]
+    refuse_overwriting(read, report=report, trace=None if trace == _CONSOLE else trace, record=record)
     configuration = _configuration(config, seed)
     warn(configuration)
     load_plugins(configuration, Registry.installed())  # the files may hold objects of kinds that they declare

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from kframework.cli.options import Output, group, span
+from kframework.cli.options import Output, group, refuse_overwriting, span
 
 
 def test_a_group_shows_its_help_when_called_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,3 +34,21 @@ def test_a_span_of_time_is_written_as_in_go() -> None:
     assert span("1m30s") == 90.0
     with pytest.raises(typer.BadParameter, match=r'missing unit in duration "90"; write it as 90s or 1h30m'):
         span("90")
+
+
+@pytest.mark.parametrize(
+    ("written", "refused"),
+    [
+        ({"report": None, "trace": "a", "record": "b"}, None),
+        ({"report": "in.yaml"}, "in.yaml is read; name another file"),
+        ({"report": "./in.yaml"}, "./in.yaml is read; name another file"),
+        ({"report": "a", "trace": "x/../a"}, "x/../a is what --report writes; name another file"),
+    ],
+)
+def test_what_is_read_is_not_overwritten(written: dict[str, str | None], refused: str | None) -> None:
+    if refused is None:
+        refuse_overwriting(["in.yaml", "-"], **written)
+        return
+    with pytest.raises(typer.BadParameter) as raised:
+        refuse_overwriting(["in.yaml", "-"], **written)
+    assert raised.value.message == refused
