@@ -129,10 +129,10 @@ def test_what_cannot_be_read_is_told_with_its_line(
     ("data", "error"),
     [
         (b"apiVersion: v1", "is no recording: it is not compressed"),
-        (gzip.compress(b"{}\n"), "is no recording: its format is ''"),
+        (gzip.compress(b"{}\n", mtime=0), "is no recording: its format is ''"),
         (b"", "holds nothing yet"),
-        (gzip.compress(b""), "holds nothing yet"),
-        (gzip.compress(b"not JSON\n"), "1: is no recording: JSON is malformed"),
+        (gzip.compress(b"", mtime=0), "holds nothing yet"),
+        (gzip.compress(b"not JSON\n", mtime=0), "1: is no recording: JSON is malformed"),
     ],
 )
 def test_another_file_is_refused(tmp_path: Path, data: bytes, error: str) -> None:
