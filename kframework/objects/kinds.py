@@ -78,14 +78,16 @@ _BY_STRUCT = {known.struct: known for known in KINDS}
 _BY_NAME = {(known.api_version, known.name): known for known in KINDS}
 
 
-def kind(api_version: str, plural: str, *, namespaced: bool = True) -> Callable[[type[T]], type[T]]:
-    """Declare a struct to be a kind of the API; the name of the kind is that of the class.
+def kind(
+    api_version: str, plural: str, *, namespaced: bool = True, name: str = ""
+) -> Callable[[type[T]], type[T]]:
+    """Declare a struct to be a kind of the API; the name of the kind is that of the class unless it is given.
 
     Raises ConfigError when another struct is that kind, or is served under that plural, already.
     """
 
     def declare(struct: type[T]) -> type[T]:
-        declared: Kind[ApiObject] = Kind(struct.__name__, api_version, plural, namespaced, struct)
+        declared: Kind[ApiObject] = Kind(name or struct.__name__, api_version, plural, namespaced, struct)
         for known in _BY_NAME.values():
             if _clash(known, declared):
                 raise _two_of(known, declared)

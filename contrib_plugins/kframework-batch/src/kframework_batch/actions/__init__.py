@@ -1,0 +1,1 @@
+"""The actions that a session is made of, one file each."""

@@ -1,0 +1,250 @@
+"""The contract of session plugins: every hook, with how the answers of several plugins are combined.
+
+Plugins stand in tiers, as the configuration lists them. Arguments go by position. `session` is the open Session; what
+hooks see of it (jobs, tasks, queues, nodes) is as the session has made it so far. Hooks are plain functions that
+neither wait nor do I/O. What a hook raises is the plugin's fault: the session ends there, names it in the log, and the
+next one begins a period later; nothing that was not committed stays.
+
+An order is given by keys, lowest first, not by comparing: the keys of all plugins, in the order of tiers and plugins,
+make one tuple, so the first plugin that tells two apart decides. Keys of one hook must compare with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+import pluggy
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from kframework.state.nodes import NodeInfo
+    from kframework.status import Status
+    from kframework_batch.job import JobInfo
+    from kframework_batch.plugin import Vote
+    from kframework_batch.queue import QueueInfo
+    from kframework_batch.session import Session
+    from kframework_batch.task import TaskInfo
+
+__all__ = [
+    "SPECIFICATIONS",
+    "Fairness",
+    "Gang",
+    "Key",
+    "Lifecycle",
+    "NodeOrdering",
+    "Orders",
+    "Predicate",
+    "Rows",
+    "Victims",
+]
+
+hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework_batch")
+
+#: What orders things: compared with `<` and `==` to keys of the same hook only.
+Key: TypeAlias = object
+#: Rows of the node table (int64).
+Rows: TypeAlias = NDArray[np.int64]
+
+
+class Lifecycle(Protocol):
+    """A session begins and ends."""
+
+    @hookspec
+    def on_session_open(self, session: Session) -> None:
+        """Work out what the session needs; called for all plugins in order, before the first action."""
+        ...
+
+    @hookspec
+    def on_session_close(self, session: Session) -> None:
+        """Look at what came of it; called after the last action, while the session's tasks stand as it left them."""
+        ...
+
+    @hookspec
+    def allocated(self, session: Session, task: TaskInfo) -> Status | None:
+        """Take notice that a task got room, or is promised it; a Status refuses, and the operation is undone."""
+        ...
+
+    @hookspec
+    def deallocated(self, session: Session, task: TaskInfo) -> None:
+        """Take notice that a task lost its room or the promise of it: it is evicted, or an operation is undone."""
+        ...
+
+    @hookspec
+    def wakes_at(self, session: Session) -> float | None:
+        """Return when a session is wanted although nothing has changed, in seconds since 1970; the earliest counts."""
+        ...
+
+
+class Orders(Protocol):
+    """Who goes first."""
+
+    @hookspec
+    def job_order(self, session: Session, job: JobInfo) -> Key:
+        """Return the key of a job among those of its queue; ties: creation, then uid."""
+        ...
+
+    @hookspec
+    def task_order(self, session: Session, task: TaskInfo) -> Key:
+        """Return the key of a task among those of its job; ties: index, creation, uid."""
+        ...
+
+    @hookspec
+    def queue_order(self, session: Session, queue: QueueInfo) -> Key:
+        """Return the key of a queue; ties: creation, then uid."""
+        ...
+
+    @hookspec
+    def victim_queue_order(self, session: Session, queue: QueueInfo, preemptor: QueueInfo) -> Key:
+        """Return the key of a queue among those that give way to another; without any: the inverse of queue_order."""
+        ...
+
+
+class Predicate(Protocol):
+    """Where a task may go, beside the resources that it asks for; every plugin must agree."""
+
+    @hookspec
+    def pre_predicate(self, session: Session, task: TaskInfo) -> Status | None:
+        """Say whether a task may go anywhere at all."""
+        ...
+
+    @hookspec
+    def predicate(self, session: Session, task: TaskInfo, node: NodeInfo) -> Status | None:
+        """Say whether a task may go to a node."""
+        ...
+
+    @hookspec
+    def predicate_nodes(self, session: Session, task: TaskInfo, rows: Rows) -> Rows:
+        """Say the same of many rows (int64, aligned with rows): 0 = it may, else a code for predicate_status."""
+        ...
+
+    @hookspec
+    def predicate_status(self, session: Session, task: TaskInfo, code: int) -> Status:
+        """Put a code of predicate_nodes into words."""
+        ...
+
+
+class NodeOrdering(Protocol):
+    """Which node is best; what the plugins say is added up."""
+
+    @hookspec
+    def node_order(self, session: Session, task: TaskInfo, node: NodeInfo) -> float:
+        """Return what a node is worth to a task."""
+        ...
+
+    @hookspec
+    def node_order_nodes(self, session: Session, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
+        """Return the same for many rows, which are all the candidates (float64, aligned with rows)."""
+        ...
+
+    @hookspec
+    def best_node(self, session: Session, task: TaskInfo, rows: Rows, scores: NDArray[np.float64]) -> int | None:
+        """Choose a row; the first plugin that does decides, without any the best score does."""
+        ...
+
+
+class Victims(Protocol):
+    """Who may be pushed out.
+
+    None abstains. In the first tier with an answer, who all its plugins name are the victims; where a plugin names
+    nobody, or they agree on nobody, the next tier is asked.
+    """
+
+    @hookspec
+    def preemptable(
+        self, session: Session, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
+    ) -> Sequence[TaskInfo] | None:
+        """Return which of these tasks a task may push out within its queue."""
+        ...
+
+    @hookspec
+    def reclaimable(
+        self, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
+    ) -> Sequence[TaskInfo] | None:
+        """Return which of these tasks of other queues a task may take room back from."""
+        ...
+
+    @hookspec
+    def unified_evictable(
+        self, session: Session, evictor: TaskInfo, tasks: Sequence[TaskInfo]
+    ) -> Sequence[TaskInfo] | None:
+        """Return which of these tasks a task may push out, whether they are of its queue or of another."""
+        ...
+
+    @hookspec
+    def victim_tasks(self, session: Session, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+        """Return which of these running tasks should go although nobody asks for their room (shuffle).
+
+        All that the plugins of a tier name count; the first tier that names anybody decides.
+        """
+        ...
+
+
+class Fairness(Protocol):
+    """What a queue may have."""
+
+    @hookspec
+    def overused(self, session: Session, queue: QueueInfo) -> bool:
+        """Tell whether a queue has its due already; one plugin is enough."""
+        ...
+
+    @hookspec
+    def allocatable(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+        """Tell whether a queue may have room for this task too; all plugins must agree."""
+        ...
+
+    @hookspec
+    def preemptive(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+        """Tell whether a queue may take room back for this task; all plugins must agree."""
+        ...
+
+    @hookspec
+    def job_enqueueable(self, session: Session, job: JobInfo) -> Vote:
+        """Vote on whether pods of a job may be made."""
+        ...
+
+    @hookspec
+    def job_enqueued(self, session: Session, job: JobInfo) -> None:
+        """Take notice that pods of a job may be made."""
+        ...
+
+
+class Gang(Protocol):
+    """When a job has enough."""
+
+    @hookspec
+    def job_valid(self, session: Session, job: JobInfo) -> Status | None:
+        """Say whether a job can be scheduled at all; the first that says no decides."""
+        ...
+
+    @hookspec
+    def job_ready(self, session: Session, job: JobInfo) -> bool:
+        """Tell whether enough tasks of a job have room; all plugins must agree, then the job is committed."""
+        ...
+
+    @hookspec
+    def job_pipelined(self, session: Session, job: JobInfo) -> Vote:
+        """Vote on whether enough tasks of a job have room or are promised it."""
+        ...
+
+    @hookspec
+    def job_starving(self, session: Session, job: JobInfo) -> bool:
+        """Tell whether a job may push others out.
+
+        Within a tier all must agree; the first tier with a plugin that has this hook decides, without any: no.
+        """
+        ...
+
+    @hookspec
+    def target_job(self, session: Session, jobs: Sequence[JobInfo]) -> JobInfo | None:
+        """Choose the job for which nodes are kept free; the first plugin that does decides."""
+        ...
+
+    @hookspec
+    def reserved_nodes(self, session: Session) -> None:
+        """Keep nodes free for the target job."""
+        ...
+
+
+SPECIFICATIONS: tuple[type, ...] = (Lifecycle, Orders, Predicate, NodeOrdering, Victims, Fairness, Gang)

@@ -1,0 +1,282 @@
+"""The kinds of Volcano's API, and the pod groups of other projects that are read as well."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kframework.objects import ApiObject, ApiStruct, LabelSelector, ObjectMeta, PodSpec, ResourceList, kind
+
+__all__ = [
+    "Guarantee",
+    "Job",
+    "JobPolicy",
+    "JobSpec",
+    "JobState",
+    "JobStatus",
+    "KubeGang",
+    "KubePodGroup",
+    "KubePodGroupSpec",
+    "KubePodGroupStatus",
+    "KubeSchedulingPolicy",
+    "NetworkTopology",
+    "ObjectCondition",
+    "PodGroup",
+    "PodGroupCondition",
+    "PodGroupSpec",
+    "PodGroupStatus",
+    "PodTemplateSpec",
+    "Queue",
+    "QueueSpec",
+    "QueueStatus",
+    "SigsPodGroup",
+    "SigsPodGroupSpec",
+    "SigsPodGroupStatus",
+    "SubGroupPolicy",
+    "TaskSpec",
+]
+
+
+class Guarantee(ApiStruct, frozen=True, kw_only=True):
+    """What is kept for a queue."""
+
+    resource: ResourceList = msgspec.field(default_factory=dict)
+
+
+class QueueSpec(ApiStruct, frozen=True, kw_only=True):
+    """What a queue may hold, and what it is due."""
+
+    weight: int = 1
+    capability: ResourceList = msgspec.field(default_factory=dict)
+    reclaimable: bool | None = None
+    guarantee: Guarantee = Guarantee()
+    deserved: ResourceList = msgspec.field(default_factory=dict)
+    parent: str = ""
+    priority: int = 0
+    dequeue_strategy: str = ""
+
+
+class QueueStatus(ApiStruct, frozen=True, kw_only=True):
+    """What a queue holds; `state` is Open, Closed, Closing or Unknown."""
+
+    state: str = ""
+    pending: int = 0
+    running: int = 0
+    unknown: int = 0
+    inqueue: int = 0
+    completed: int = 0
+    allocated: ResourceList = msgspec.field(default_factory=dict)
+
+
+@kind("scheduling.volcano.sh/v1beta1", "queues", namespaced=False)
+class Queue(ApiObject, frozen=True, kw_only=True):
+    """What jobs share."""
+
+    spec: QueueSpec = QueueSpec()
+    status: QueueStatus = QueueStatus()
+
+
+class NetworkTopology(ApiStruct, frozen=True, kw_only=True):
+    """How close together the pods of a group must be; `mode` is hard or soft."""
+
+    mode: str = ""
+    highest_tier_allowed: int | None = None
+    highest_tier_name: str = ""
+
+
+class SubGroupPolicy(ApiStruct, frozen=True, kw_only=True):
+    """A gang within the gang."""
+
+    name: str = ""
+    label_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    sub_group_size: int | None = None
+    min_sub_groups: int | None = None
+    network_topology: NetworkTopology | None = None
+
+
+class PodGroupSpec(ApiStruct, frozen=True, kw_only=True):
+    """Pods that are to run together, or not at all."""
+
+    min_member: int = 0
+    min_task_member: dict[str, int] = msgspec.field(default_factory=dict)
+    queue: str = ""
+    priority_class_name: str = ""
+    min_resources: ResourceList | None = None
+    network_topology: NetworkTopology | None = None
+    sub_group_policy: tuple[SubGroupPolicy, ...] = ()
+
+
+class PodGroupCondition(ApiStruct, frozen=True, kw_only=True):
+    """What a session came to for a pod group; `transition_id` is the session's uid, in the API `transitionID`."""
+
+    type: str = ""
+    status: str = ""
+    transition_id: str = msgspec.field(default="", name="transitionID")
+    last_transition_time: str | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class PodGroupStatus(ApiStruct, frozen=True, kw_only=True):
+    """Where a pod group stands; `phase` is Pending, Inqueue, Running, Unknown or Completed."""
+
+    phase: str = ""
+    conditions: tuple[PodGroupCondition, ...] = ()
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+@kind("scheduling.volcano.sh/v1beta1", "podgroups")
+class PodGroup(ApiObject, frozen=True, kw_only=True):
+    """Volcano's pod group."""
+
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
+
+
+class PodTemplateSpec(ApiStruct, frozen=True, kw_only=True):
+    """What the pods of a task are made of."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+
+
+class JobPolicy(ApiStruct, frozen=True, kw_only=True):
+    """What is done when something happens to a pod."""
+
+    event: str = ""
+    events: tuple[str, ...] = ()
+    action: str = ""
+    exit_code: int | None = None
+
+
+class TaskSpec(ApiStruct, frozen=True, kw_only=True):
+    """Pods of one role."""
+
+    name: str = ""
+    replicas: int = 1
+    min_available: int | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+    policies: tuple[JobPolicy, ...] = ()
+
+
+class JobSpec(ApiStruct, frozen=True, kw_only=True):
+    """Pods of several roles that make up one piece of work."""
+
+    scheduler_name: str = ""
+    min_available: int = 0
+    queue: str = ""
+    priority_class_name: str = ""
+    tasks: tuple[TaskSpec, ...] = ()
+    policies: tuple[JobPolicy, ...] = ()
+    max_retry: int = 3
+    min_success: int | None = None
+    ttl_seconds_after_finished: int | None = None
+
+
+class JobState(ApiStruct, frozen=True, kw_only=True):
+    """The phase of a job."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class JobStatus(ApiStruct, frozen=True, kw_only=True):
+    """Where a job stands, and how many of its pods do so too."""
+
+    state: JobState = JobState()
+    min_available: int = 0
+    pending: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    terminating: int = 0
+    unknown: int = 0
+    version: int = 0
+    retry_count: int = 0
+
+
+@kind("batch.volcano.sh/v1alpha1", "jobs")
+class Job(ApiObject, frozen=True, kw_only=True):
+    """Volcano's job."""
+
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+
+# -- pod groups of others ------------------------------------------------------------------------------------------
+
+
+class SigsPodGroupSpec(ApiStruct, frozen=True, kw_only=True):
+    """The gang of the coscheduling plugin of kubernetes-sigs."""
+
+    min_member: int = 0
+    min_resources: ResourceList | None = None
+    schedule_timeout_seconds: int | None = None
+
+
+class SigsPodGroupStatus(ApiStruct, frozen=True, kw_only=True):
+    """Where it stands."""
+
+    phase: str = ""
+    scheduled: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class ObjectCondition(ApiStruct, frozen=True, kw_only=True):
+    """A condition as metav1 has it."""
+
+    type: str = ""
+    status: str = ""
+    observed_generation: int = 0
+    last_transition_time: str | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class KubeGang(ApiStruct, frozen=True, kw_only=True):
+    """All of so many pods or none."""
+
+    min_count: int = 1
+
+
+class KubeSchedulingPolicy(ApiStruct, frozen=True, kw_only=True):
+    """Either a gang, or each pod for itself (`basic`)."""
+
+    basic: dict[str, str] | None = None
+    gang: KubeGang | None = None
+
+
+class KubePodGroupSpec(ApiStruct, frozen=True, kw_only=True):
+    """A pod group of Kubernetes 1.36 (KEP-4671)."""
+
+    scheduling_policy: KubeSchedulingPolicy = KubeSchedulingPolicy()
+    priority_class_name: str = ""
+    priority: int | None = None
+
+
+class KubePodGroupStatus(ApiStruct, frozen=True, kw_only=True):
+    """Where it stands: the condition PodGroupScheduled."""
+
+    conditions: tuple[ObjectCondition, ...] = ()
+
+
+@kind("scheduling.x-k8s.io/v1alpha1", "podgroups", name="PodGroup")
+class SigsPodGroup(ApiObject, frozen=True, kw_only=True):
+    """The pod group of kubernetes-sigs."""
+
+    spec: SigsPodGroupSpec = SigsPodGroupSpec()
+    status: SigsPodGroupStatus = SigsPodGroupStatus()
+
+
+@kind("scheduling.k8s.io/v1alpha2", "podgroups", name="PodGroup")
+class KubePodGroup(ApiObject, frozen=True, kw_only=True):
+    """The pod group of Kubernetes itself."""
+
+    spec: KubePodGroupSpec = KubePodGroupSpec()
+    status: KubePodGroupStatus = KubePodGroupStatus()

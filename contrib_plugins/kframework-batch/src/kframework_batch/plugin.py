@@ -1,0 +1,72 @@
+"""What a session plugin is made of: its base class, its arguments, the marker of its hooks, and its votes.
+
+    class FewestJobs(BatchPlugin):
+        \"\"\"Let the queue go first that has the fewest jobs.\"\"\"
+
+        name = "fewestjobs"
+
+        @hookimpl
+        def queue_order(self, session, queue):
+            return sum(job.queue == queue.name for job in session.jobs.values())
+
+The hooks, one by one, stand in `kframework_batch.hookspecs`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, ClassVar
+
+import pluggy
+from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from kframework_batch.task import TaskInfo
+
+__all__ = ["BatchArguments", "BatchPlugin", "Vote", "hookimpl"]
+
+#: Marks a method as the implementation of a hook of sessions.
+hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker("kframework_batch")
+
+
+class Vote(IntEnum):
+    """What a plugin says where plugins vote: one rejection of a tier decides, then one permission."""
+
+    REJECT = -1
+    ABSTAIN = 0
+    PERMIT = 1
+
+
+class BatchArguments(BaseModel):
+    """The arguments of a plugin or an action, as they stand in the file under `arguments`.
+
+    Give each field the file's own spelling as its alias. Numbers and booleans may be written as text. What is not known
+    is passed over with a warning, as Volcano passes it over without one.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(populate_by_name=True, extra="allow", frozen=True)
+
+
+class BatchPlugin:
+    """A plugin of sessions; one instance is made for each entry of the configuration, and kept until that changes.
+
+    `name` is its name in the configuration, the same as its entry point's; `Arguments` the model of its arguments.
+    """
+
+    name: ClassVar[str] = ""
+    Arguments: ClassVar[type[BatchArguments]] = BatchArguments
+
+    arguments: BatchArguments
+
+    def __init__(self, arguments: BatchArguments) -> None:
+        self.arguments = arguments
+
+    def is_local(self, task: TaskInfo) -> bool:
+        """Tell whether `predicate` and `node_order` of this task depend on its pod template and the node alone.
+
+        The answers are then remembered, and asked again only for nodes that have changed.
+        """
+        return False
+
+    def __repr__(self) -> str:
+        return f"<{self.name or type(self).__name__}>"

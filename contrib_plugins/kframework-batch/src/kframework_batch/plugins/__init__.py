@@ -1,0 +1,1 @@
+"""The stock plugins of sessions, one file each."""

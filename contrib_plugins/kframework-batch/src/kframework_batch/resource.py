@@ -1,0 +1,99 @@
+"""Amounts of resources, and how they compare: what tasks ask for, queues are due and nodes have left.
+
+Amounts are whole numbers, milli-CPU for `cpu` and bytes or pieces for all else, so nothing is compared with an epsilon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+from kframework.objects import ResourceList
+from kframework.quantity import milli, value
+
+__all__ = ["Resource", "dominant_share", "share"]
+
+
+class Resource(dict[str, int]):
+    """Amounts by the name of the resource; one that is missing is zero.
+
+    `add` and `sub` change it in place and may leave it negative; `plus` and `minus` make a new one.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, amounts: Iterable[tuple[str, int]]) -> Self:
+        """Make it of pairs of name and amount; what is zero is left out."""
+        return cls((name, amount) for name, amount in amounts if amount)
+
+    @classmethod
+    def parse(cls, quantities: ResourceList) -> Self:
+        """Read the quantities of an object; a zero stays, since a limit of nothing is a limit. QuantityError."""
+        return cls((name, milli(amount) if name == "cpu" else value(amount)) for name, amount in quantities.items())
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing in it: a task that asks for nothing is best effort."""
+        return not any(self.values())
+
+    def add(self, other: Mapping[str, int]) -> None:
+        """Add to it in place."""
+        for name, amount in other.items():
+            self[name] = self.get(name, 0) + amount
+
+    def sub(self, other: Mapping[str, int]) -> None:
+        """Take from it in place, below zero too."""
+        for name, amount in other.items():
+            self[name] = self.get(name, 0) - amount
+
+    def plus(self, other: Mapping[str, int]) -> Resource:
+        """Return the sum."""
+        total = Resource(self)
+        total.add(other)
+        return total
+
+    def minus(self, other: Mapping[str, int]) -> Resource:
+        """Return the difference, negative where `other` has more."""
+        rest = Resource(self)
+        rest.sub(other)
+        return rest
+
+    def times(self, factor: float) -> Resource:
+        """Return so many times these amounts, rounded down."""
+        return Resource((name, int(amount * factor)) for name, amount in self.items())
+
+    def positive(self) -> Resource:
+        """Return it with zero in place of what is negative."""
+        return Resource((name, max(amount, 0)) for name, amount in self.items())
+
+    def fits(self, room: Mapping[str, int]) -> bool:
+        """Tell whether all that this asks for is within the room; what the room does not name is not there."""
+        return all(amount <= room.get(name, 0) for name, amount in self.items() if amount > 0)
+
+    def within(self, limit: Mapping[str, int]) -> bool:
+        """Tell whether this keeps to a limit; what the limit does not name is not limited."""
+        return all(self.get(name, 0) <= most for name, most in limit.items())
+
+    def at_most(self, limit: Mapping[str, int]) -> Resource:
+        """Return it cut down to a limit; what the limit does not name is not limited."""
+        return Resource((name, min(amount, limit.get(name, amount))) for name, amount in self.items())
+
+    def at_least(self, floor: Mapping[str, int]) -> Resource:
+        """Return it raised to a floor."""
+        return Resource((name, max(self.get(name, 0), floor.get(name, 0))) for name in {**self, **floor})
+
+    def __repr__(self) -> str:
+        return f"<Resource {', '.join(f'{name}={amount}' for name, amount in self.items()) or 'nothing'}>"
+
+
+def share(part: int, whole: int) -> float:
+    """Return which share of the whole a part is: 0 of nothing if there is no part, else 1."""
+    if whole == 0:
+        return 0.0 if part == 0 else 1.0
+    return part / whole
+
+
+def dominant_share(allocated: Mapping[str, int], total: Mapping[str, int]) -> float:
+    """Return the largest share over all resources that there are (dominant resource fairness, NSDI 2011)."""
+    return max((share(allocated.get(name, 0), whole) for name, whole in total.items()), default=0.0)
