@@ -35,6 +35,7 @@ class Statement:
         "_origins",
         "_outer",
         "_replaced",
+        "_seats",
         "_start",
         "_state",
         "_undo",
@@ -63,8 +64,9 @@ class Statement:
         self.closed = False
         #: The uids of the pods that were added or removed.
         self.touched: set[str] = set()
-        #: The pods to be evicted when the outermost statement is committed.
+        #: The pods to be sent away when the outermost statement is committed, and where they ran.
         self.evicted: list[PodInfo] = []
+        self._seats: dict[PodInfo, int] = {}
         state.statements.append(self)
 
     # -- operations ------------------------------------------------------------------------------------------------
@@ -89,9 +91,15 @@ class Statement:
             nodes.host_ports.let_go |= {(port, row) for port in pod.template.host_ports}
 
     def evict(self, pod: PodInfo) -> None:
-        """Take a pod off its node, for good if the statement is committed: it is then listed in `evicted`."""
+        """Take a pod off its node as if it had gone, and list it in `evicted`.
+
+        It runs until the cluster says that it is gone: the commit of the outermost statement puts it back, and whoever
+        commits sends it away.
+        """
+        row = pod.row
         self.remove(pod)
         self.evicted.append(pod)
+        self._seats[pod] = row
 
     def assume(self, pod: PodInfo, node_name: str) -> None:
         """Assume a pending pod on a node, as after a scheduling decision."""
@@ -126,6 +134,14 @@ class Statement:
         nodes.touch(row)
         self._record_write(restore, self._log_ends() - before)
 
+    def record(self, undo: Callable[[], object]) -> None:
+        """Let `undo` be called if the statement is undone, after whatever undoes what is recorded later.
+
+        So an extension's own books follow the tables. What it undoes must not depend on where pods are.
+        """
+        self._check_open()
+        self._undo.append(undo)
+
     def statement(self) -> Statement:
         """Open an inner statement."""
         self._check_open()
@@ -144,6 +160,7 @@ class Statement:
             self._check_added()
             for row in self._replaced:
                 self._state.nodes.settle(row)
+            self._return_evicted()
         else:
             self._merge_into(self._outer)
         self._close()
@@ -179,6 +196,13 @@ class Statement:
         if not self.closed:
             self.rollback()
 
+    def _return_evicted(self) -> None:
+        """Put the evicted pods back, those that the books know and that are nowhere else."""
+        pods, nodes = self._state.pods, self._state.nodes
+        for pod, row in self._seats.items():
+            if pod.row < 0 and pods.get(pod.uid) is pod:
+                nodes.place(pod, row)
+
     def _merge_into(self, outer: Statement) -> None:
         outer._undo += self._undo
         for pod, row in self._origins.items():
@@ -189,6 +213,7 @@ class Statement:
         outer._replaced += self._replaced
         outer.touched |= self.touched
         outer.evicted += self.evicted
+        outer._seats |= self._seats
 
     def _close(self) -> None:
         state = self._state

@@ -40,6 +40,8 @@ class Operation:
     uid: str | None = None
     added: bool = False
     evicted: bool = False
+    #: Where an evicted pod was.
+    seat: tuple[Pod, str] | None = None
     node: str = ""
 
     def depends_on(self, other: Operation) -> bool:
@@ -146,7 +148,8 @@ class StatementMachine(StateMachine):
             case "remove":
                 operation, act = Operation(take, uid), lambda: statement.remove(info)
             case _:
-                operation, act = Operation(take, uid, evicted=True), lambda: statement.evict(info)
+                seat = now.placed.get(uid)
+                operation, act = Operation(take, uid, evicted=True, seat=seat), lambda: statement.evict(info)
         if self._try(legal and self._may(of, operation), act):
             self.journal.append((of, operation))
 
@@ -186,8 +189,22 @@ class StatementMachine(StateMachine):
             for operation in self._operations(of):
                 if operation.node:
                     self.tree.put(operation.node, zone_of(nodes[operation.node].metadata.labels))
+            self._put_back(of)
         self.journal = [(of.outer if owner is of else owner, operation) for owner, operation in self.journal]
         self._closed(of)
+
+    def _put_back(self, of: Opened) -> None:
+        """The evicted run on where they ran last, if the books know them and they are nowhere else."""
+        now = self.now()
+        seats = {operation.uid: operation.seat for operation in self._operations(of) if operation.evicted}
+        for uid, seat in seats.items():
+            if uid is not None and uid in now.pods and uid not in now.placed:
+
+                def put_back(truth: Truth, uid: str = uid, seat: tuple[Pod, str] | None = seat) -> None:
+                    assert seat is not None
+                    truth.placed[uid] = seat
+
+                self.journal.append((of, Operation(put_back, uid)))
 
     def roll_back(self, which: int) -> None:
         of = self._pick(which)
