@@ -16,7 +16,7 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 
-__all__ = ["Effects", "Eviction", "Nowhere", "Reservation"]
+__all__ = ["Effects", "Eviction", "Nowhere", "Outside", "Reservation"]
 
 
 class Reservation:
@@ -99,6 +99,19 @@ class Effects(Protocol):
 
     def decided(self, decision: Decision) -> None:
         """Take notice of an attempt."""
+        ...
+
+
+class Outside(Effects, Protocol):
+    """All that an engine and the handles of plugins reach beyond the engine."""
+
+    @property
+    def api(self) -> Api:
+        """The cluster's API."""
+        ...
+
+    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+        """Run a coroutine beside the scheduler."""
         ...
 
 

@@ -7,40 +7,79 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from kframework.clock import Clock
+from kframework.cycle import Search
 from kframework.cycle_state import CycleState
+from kframework.effects import Effects, Outside
 from kframework.handle import Api, Preemption, WaitingPod
 from kframework.objects import ApiObject, Node, Pod
-from kframework.pod_engine import PodEngine
 from kframework.points import run_filter
-from kframework.state.inbox import Activated, Nominated, Touched
+from kframework.profile import Profile
+from kframework.seeds import Seeds
+from kframework.state.cluster import ClusterState
+from kframework.state.inbox import Activated, Message, Nominated, Touched
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
 from kframework.status import Status
 
-__all__ = ["Outside", "PluginHandle"]
+__all__ = ["HandledEngine", "PluginHandle"]
 
 T = TypeVar("T", bound=ApiObject)
 
 
-class Outside(Protocol):
-    """What a handle needs beyond the engine."""
+class HandledEngine(Protocol):
+    """What a handle needs of an engine."""
 
     @property
-    def api(self) -> Api:
-        """The cluster's API."""
+    def cluster(self) -> ClusterState:
+        """The live tables."""
         ...
 
-    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
-        """Run a coroutine beside the scheduler."""
+    @property
+    def pending(self) -> Mapping[str, PendingPod]:
+        """The pods that the engine has to find nodes for, by uid."""
+        ...
+
+    @property
+    def profiles(self) -> Mapping[str, Profile]:
+        """The profiles by scheduler name."""
+        ...
+
+    @property
+    def current(self) -> Search | None:
+        """The search that is going on; None between two cycles."""
+        ...
+
+    @property
+    def preemption(self) -> Preemption:
+        """The evaluator of what preemption would come to."""
+        ...
+
+    @property
+    def effects(self) -> Effects:
+        """What the engine has done outside."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The only source of time."""
+        ...
+
+    @property
+    def seeds(self) -> Seeds:
+        """Where all random generators come from."""
+        ...
+
+    def ask(self, message: Message) -> None:
+        """Take a plugin's request."""
         ...
 
 
 class PluginHandle:
-    """Implements `kframework.handle.Handle` on a PodEngine."""
+    """Implements `kframework.handle.Handle` on an engine."""
 
-    def __init__(self, engine: PodEngine, outside: Outside, profile: str, plugin: str) -> None:
+    def __init__(self, engine: HandledEngine, outside: Outside, profile: str, plugin: str) -> None:
         self._engine = engine
         self._outside = outside
         self._profile = profile
@@ -64,7 +103,7 @@ class PluginHandle:
     @property
     def pending(self) -> Mapping[str, PendingPod]:
         """The pods of this scheduler that have no node yet, by uid."""
-        return self._engine.handlers.pending
+        return self._engine.pending
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:
         """Return the store of another kind; TypeError for pods and nodes, which have tables of their own."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from kframework.afresh import verify
@@ -25,7 +25,7 @@ from kframework.extended_attempt import ExtendedAttempt
 from kframework.extended_search import ExtendedSearch
 from kframework.extenders import Extenders
 from kframework.layers import Layers, Plan
-from kframework.objects import PodCondition
+from kframework.objects import ApiObject, PodCondition
 from kframework.outcome import Failed, Found, Unfit
 from kframework.points import run_unreserve
 from kframework.preemption import Evaluator
@@ -151,6 +151,19 @@ class PodEngine:
             name: Layers(profile, self.cluster.nodes, self._layer_memory // len(profiles))
             for name, profile in profiles.items()
         }
+
+    #: The kinds that the engine follows beside pods, nodes and what plugins watch, and whether it sees ended pods too.
+    kinds: tuple[type[ApiObject], ...] = ()
+    ended_pods: bool = False
+
+    @property
+    def pending(self) -> Mapping[str, PendingPod]:
+        """The pods that have no node yet, by uid."""
+        return self.handlers.pending
+
+    def retrying(self) -> tuple[str, ...]:
+        """Name the pods that are still retried, as namespace/name."""
+        return tuple(pod.key for pod in self.pending.values() if not self.queue.dormant(pod.uid))
 
     def _is_foreign(self, pod: PodInfo) -> bool:
         """Tell whether a pod is another scheduler's."""

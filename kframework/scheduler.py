@@ -7,10 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from time import perf_counter
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
+from typing_extensions import TypeVar
 
 from kframework.binding import BindingCycle, contained
 from kframework.clock import Clock
@@ -19,7 +20,7 @@ from kframework.cluster_api import ClusterApi
 from kframework.config import Configuration
 from kframework.config import Extender as ExtenderSettings
 from kframework.decision import Decision, Observer
-from kframework.effects import Effects, Eviction, Reservation
+from kframework.effects import Eviction, Outside, Reservation
 from kframework.errors import ClusterError
 from kframework.event_recorder import EventRecorder
 from kframework.eviction import EvictionTask
@@ -29,11 +30,11 @@ from kframework.gate import Gate
 from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, PodCondition
 from kframework.outbox import Outbox
-from kframework.plugin_handle import PluginHandle
+from kframework.plugin_handle import HandledEngine, PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profiles import Profiles, compile_profiles
 from kframework.registry import Registry
-from kframework.state.inbox import Message
+from kframework.state.inbox import Inbox, Message
 from kframework.state.pods import PodInfo
 from kframework.status import Code, Status
 from kframework.watched import watched_kinds
@@ -52,8 +53,35 @@ SLICE = 0.002
 FINISHING, WRITING, CLOSING = 10.0, 5.0, 5.0
 
 
-class Engine(Protocol):
+class Engine(HandledEngine, Protocol):
     """What drives decisions; the rim only feeds it messages and steps it."""
+
+    #: In so many of the attempts plugins are to be timed.
+    timed_share: float
+
+    @property
+    def inbox(self) -> Inbox:
+        """What has arrived and is not yet applied."""
+        ...
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first listing of every kind has been applied."""
+        ...
+
+    @property
+    def kinds(self) -> tuple[type[ApiObject], ...]:
+        """The kinds that the engine follows beside pods, nodes and what plugins watch."""
+        ...
+
+    @property
+    def ended_pods(self) -> bool:
+        """Whether pods that have ended are of interest until they are deleted."""
+        ...
+
+    def use(self, profiles: Profiles) -> None:
+        """Take the profiles whose pods this engine schedules, before the first message."""
+        ...
 
     def offer(self, message: Message) -> None:
         """Take a message in."""
@@ -64,7 +92,7 @@ class Engine(Protocol):
         ...
 
     def catch_up(self) -> None:
-        """Apply the messages and do what is due, but take no pod."""
+        """Apply the messages and do what is due, but begin nothing."""
         ...
 
     @property
@@ -73,13 +101,25 @@ class Engine(Protocol):
         ...
 
     @property
+    def settled(self) -> bool:
+        """Whether nothing is left to do but to wait for what may happen in the cluster."""
+        ...
+
+    def retrying(self) -> tuple[str, ...]:
+        """Name the pods that are still retried, as namespace/name."""
+        ...
+
+    @property
     def under_way(self) -> Awaitable[None] | None:
         """What of a step must be awaited before the next one; None if it is done."""
         ...
 
 
+#: The engine of a scheduler: one pod at a time unless another is asked for.
+E = TypeVar("E", bound=Engine, default=PodEngine)
+
 #: Makes the engine that a configuration asks for, without its profiles.
-MakeEngine = Callable[[Configuration, Clock, Effects, Extenders], PodEngine]
+MakeEngine = Callable[[Configuration, Clock, Outside, Extenders], E]
 
 
 def over_http(settings: ExtenderSettings) -> Extender:
@@ -87,7 +127,7 @@ def over_http(settings: ExtenderSettings) -> Extender:
     return Extender(settings, HttpLine(settings))
 
 
-class Scheduler:
+class Scheduler(Generic[E]):
     """Schedules the pods of a cluster by a configuration until it is told to stop, or cancelled.
 
     `slice` is how long it works before others run, in seconds; 0 lets them run after every cycle, as virtual time
@@ -106,7 +146,7 @@ class Scheduler:
         observers: Iterable[Observer] = (),
         slice: float = SLICE,
         extender: Callable[[ExtenderSettings], Extender] = over_http,
-        engine: MakeEngine = PodEngine.of,
+        engine: MakeEngine[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine where none is given
         gate: Gate | None = None,
         timed_share: float = 0.0,
     ) -> None:
@@ -114,12 +154,12 @@ class Scheduler:
         self.clock = clock
         self.cluster = cluster
         self.extenders: Extenders = Extenders(map(extender, configuration.settings.extenders))
-        self.engine: PodEngine = engine(configuration, clock, self, self.extenders)
+        self.engine: E = engine(configuration, clock, self, self.extenders)
         self.engine.timed_share = timed_share
         self.profiles: Profiles = compile_profiles(configuration, registry or Registry.installed(), self._handle)
         self.engine.use(self.profiles)
         #: The kinds that are followed.
-        self.kinds: list[type[ApiObject]] = watched_kinds(self.profiles)
+        self.kinds: list[type[ApiObject]] = list(dict.fromkeys([*watched_kinds(self.profiles), *self.engine.kinds]))
         self._woken = asyncio.Event()
         # Whoever waits for the scheduler to settle must get to look again once everything is written.
         jitter = self.engine.seeds.generator("jitter")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from kframework import ActionType, ClusterEvent, ConfigError, EventResource, Plugin, Watch, scheduler, unschedulable
+from kframework.effects import Outside
 from kframework.events import event_resource
 from kframework.objects import (
     ApiObject,
@@ -19,7 +20,7 @@ from kframework.objects import (
     StorageClass,
     kind_of,
 )
-from kframework.plugin_handle import Outside, PluginHandle
+from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profiles import Profiles
 from kframework.state.objects import ObjectStore
