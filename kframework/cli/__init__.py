@@ -1,7 +1,7 @@
 """The command line: a thin shell over the package, with kubectl's habits.
 
 The modules here import nothing heavy at the top, so that `kframework --help` answers at once: each command imports what
-it needs when it runs. Data goes to stdout, all else to stderr.
+it needs when it runs. Data goes to stdout, all else to stderr. Other distributions may add commands.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from kframework.cli import config, conformance, explain, fake_api, plugins, rbac, replay, run, simulate
+from kframework.cli.commands import OpenGroup
 from kframework.cli.go_flags import GoFlagsCommand
 from kframework.cli.logs import logging_to_stderr, say
 from kframework.cli.options import HELP_OPTIONS, help_alone
@@ -33,6 +34,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 app: typer.Typer = typer.Typer(
     name="kframework",
+    cls=OpenGroup,
     help="Schedule pods as kube-scheduler does, with plugins written in Python.",
     context_settings=HELP_OPTIONS,
     rich_markup_mode=None,

@@ -55,16 +55,19 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Install a distribution of one module that offers plugins, as pip would leave it on the path."""
+    """Install a distribution of one module that offers plugins or commands, as pip would leave it on the path."""
 
-    def install(name: str, plugins: Mapping[str, str], source: str, version: str = "1.0") -> None:
+    def install(
+        name: str, offers: Mapping[str, str], source: str, version: str = "1.0", group: str = registry.GROUP
+    ) -> None:
         folder = tmp_path / "site" / name
         metadata = folder / f"{name}-{version}.dist-info"
         metadata.mkdir(parents=True)
         (folder / f"{name}.py").write_text(source)
-        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        entries = "\n".join(f"{plugin} = {name}:{target}" for plugin, target in plugins.items())
-        (metadata / "entry_points.txt").write_text(f"[kframework.plugins]\n{entries}\n")
+        told = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: The words of {name}\n"
+        (metadata / "METADATA").write_text(told)
+        entries = "\n".join(f"{offer} = {name}:{target}" for offer, target in offers.items())
+        (metadata / "entry_points.txt").write_text(f"[{group}]\n{entries}\n")
         monkeypatch.syspath_prepend(folder)
         monkeypatch.setattr(registry, "_installed", unwrap(registry._installed))  # what is cached misses it
         monkeypatch.delitem(sys.modules, name, raising=False)

@@ -40,7 +40,7 @@ def test_help_lists_the_commands(run: Command, arguments: list[str], commands: l
     code, out, err = run(*arguments)
     assert (code, err) == (0, "")
     listed = out.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in listed] == commands
+    assert [line.split()[0] for line in listed][: len(commands)] == commands  # then come those that are installed
 
 
 @pytest.mark.parametrize(

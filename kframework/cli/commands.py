@@ -1,0 +1,103 @@
+"""The commands that other distributions add to `kframework`: found by entry point, loaded when they are called.
+
+An entry point of the group `kframework.commands` names a `typer.Typer`, or a function; its own name is the command's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
+
+import typer
+from typer import Context
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
+
+from kframework.cli.logs import say
+from kframework.errors import KFrameworkError
+
+__all__ = ["GROUP", "OpenGroup"]
+
+#: The entry-point group in which distributions offer commands.
+GROUP = "kframework.commands"
+
+
+class OpenGroup(TyperGroup):
+    """Commands of our own, and behind them those that installed distributions offer."""
+
+    def get_command(self, ctx: Context, cmd_name: str) -> TyperCommand | TyperGroup | None:  # type: ignore[override]  # typer hides its base
+        """Return a command; who offers which is only asked for a name that is none of ours."""
+        if cmd_name not in self.commands:
+            self._add_offered()
+        return super().get_command(ctx, cmd_name)  # type: ignore[return-value]  # typer hides its base
+
+    def list_commands(self, ctx: Context) -> list[str]:  # type: ignore[override]  # typer hides its base
+        """Return the names of all commands, ours first; say which ones are offered in vain."""
+        self._add_offered()
+        for name, offers in _offered().items():
+            if not isinstance(self.commands[name], _Offered):
+                offering = " and ".join(map(_distribution, offers))
+                say("warning", f"{offering}: offers a command {name!r}, which kframework has itself; it is passed over")
+        return super().list_commands(ctx)
+
+    def _add_offered(self) -> None:
+        for name, offers in _offered().items():
+            self.commands.setdefault(name, _Offered(name, offers))
+
+
+class _Offered(TyperCommand):
+    """Stands for a command that a distribution offers, until it is called.
+
+    In a list of commands it is described in the words that its distribution has for itself, so that a list loads
+    nothing.
+    """
+
+    def __init__(self, name: str, offers: Sequence[EntryPoint]) -> None:
+        super().__init__(name, short_help=_summary(offers[0]))
+        self._offers = offers
+
+    def make_context(  # type: ignore[override]  # typer hides its base
+        self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: object
+    ) -> Context:
+        """Load the command, and let it begin in place of this one."""
+        return _load(self._offers).make_context(info_name, args, parent, **extra)  # type: ignore[return-value]  # typer hides its base
+
+
+def _offered() -> Mapping[str, Sequence[EntryPoint]]:
+    """Return who offers which command, by name; a distribution that is found twice offers it once."""
+    offers: dict[str, dict[tuple[str, str], EntryPoint]] = {}
+    for entry_point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
+        offers.setdefault(entry_point.name, {})[_distribution(entry_point), entry_point.value] = entry_point
+    return {name: tuple(same.values()) for name, same in offers.items()}
+
+
+def _load(offers: Sequence[EntryPoint]) -> TyperCommand | TyperGroup:
+    """Load a command; KFrameworkError if that is not possible, or if several distributions offer it."""
+    offer, name = offers[0], offers[0].name
+    if len(offers) > 1:
+        claims = " and ".join(sorted(f"{_distribution(each)} ({each.value})" for each in offers))
+        raise KFrameworkError(f"command {name!r}: two distributions offer it: {claims}; uninstall one")
+    where = f"command {name!r} (from {_distribution(offer)})"
+    try:
+        loaded = offer.load()
+    except Exception as error:
+        raise KFrameworkError(f"{where}: cannot be loaded: {type(error).__name__}: {error}") from error
+    holder = typer.Typer(rich_markup_mode=None)
+    holder.callback()(lambda: None)  # a group, whose command keeps its name
+    if isinstance(loaded, typer.Typer):
+        holder.add_typer(loaded, name=name)
+    elif callable(loaded):
+        holder.command(name)(loaded)
+    else:
+        raise KFrameworkError(f"{where}: {offer.value} is neither a typer.Typer nor a function")
+    return get_group(holder).commands[name]  # type: ignore[return-value]  # typer hides its base
+
+
+def _distribution(offer: EntryPoint) -> str:
+    return f"{offer.dist.name} {offer.dist.version}" if offer.dist is not None else "an unknown distribution"
+
+
+def _summary(offer: EntryPoint) -> str:
+    if offer.dist is not None and "Summary" in offer.dist.metadata:
+        return offer.dist.metadata["Summary"]
+    return f"What {_distribution(offer)} adds."
