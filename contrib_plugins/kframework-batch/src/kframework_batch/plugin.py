@@ -14,6 +14,7 @@ The hooks, one by one, stand in `kframework_batch.hookspecs`.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,6 +22,7 @@ import pluggy
 from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
+    from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
 __all__ = ["BatchArguments", "BatchPlugin", "Vote", "hookimpl"]
@@ -51,22 +53,25 @@ class BatchPlugin:
     """A plugin of sessions; one instance is made for each entry of the configuration, and kept until that changes.
 
     `name` is its name in the configuration, the same as its entry point's; `Arguments` the model of its arguments.
+    `hierarchical` is set before the first session: whether its entry in the configuration says `enableHierarchy: true`.
     """
 
     name: ClassVar[str] = ""
     Arguments: ClassVar[type[BatchArguments]] = BatchArguments
 
     arguments: BatchArguments
+    hierarchical: bool = False
 
     def __init__(self, arguments: BatchArguments) -> None:
         self.arguments = arguments
 
-    def is_local(self, task: TaskInfo) -> bool:
-        """Tell whether `predicate` and `node_order` of this task depend on its pod template and the node alone.
+    def sign(self, session: Session, task: TaskInfo) -> Hashable | None:
+        """Return what `predicate` and `node_order` of this task depend on beside the node; None: ask me every time.
 
-        The answers are then remembered, and asked again only for nodes that have changed.
+        Answers are remembered per signature, for all tasks that have it, and asked again only for nodes that have
+        changed: they may depend on the task only by what is signed, and on no other node.
         """
-        return False
+        return None
 
     def __repr__(self) -> str:
         return f"<{self.name or type(self).__name__}>"

@@ -1,0 +1,288 @@
+"""The combined voice of all plugins in one session: how the answers of tiers of plugins become one answer.
+
+The rules are Volcano's (session_plugins.go), but for one: when the plugins of a tier agree on no victim, Volcano lets
+the next plugin of that tier name victims afresh, as if those before it had abstained; here the tier names nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+from kframework.status import Code, Status
+from kframework_batch.hookspecs import Key, Rows
+from kframework_batch.plugin import Vote
+from kframework_batch.tiers import Call, Tiers
+
+if TYPE_CHECKING:
+    from kframework.state.nodes import NodeInfo
+    from kframework_batch.job import JobInfo
+    from kframework_batch.queue import QueueInfo
+    from kframework_batch.session import Session
+    from kframework_batch.task import TaskInfo
+
+__all__ = ["Combination", "Descending"]
+
+R = TypeVar("R")
+
+_Flat: TypeAlias = tuple[Call[R], ...]
+_Tiered: TypeAlias = tuple[tuple[Call[R], ...], ...]
+_Named: TypeAlias = "_Tiered[Sequence[TaskInfo] | None]"
+
+
+class Descending:
+    """A key that orders the other way round."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: tuple[Key, ...]) -> None:
+        self.key: tuple[Key, ...] = key
+
+    def __lt__(self, other: Descending) -> bool:
+        return other.key < self.key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Descending) and other.key == self.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"<Descending {self.key!r}>"
+
+
+class Combination:
+    """All plugins of a session as one."""
+
+    def __init__(self, tiers: Tiers, session: Session) -> None:
+        self.tiers: Tiers = tiers
+        self._session = session
+        self._job_order = tiers.flat("job_order")
+        self._task_order = tiers.flat("task_order")
+        self._queue_order = tiers.flat("queue_order")
+        self._victim_queue_order = tiers.flat("victim_queue_order")
+        self._pre_predicate = cast("_Flat[Status | None]", tiers.flat("pre_predicate"))
+        self._predicates = _predicates(tiers)
+        self._preemptable = cast("_Named", tiers.calls("preemptable"))
+        self._reclaimable = cast("_Named", tiers.calls("reclaimable"))
+        self._unified_evictable = cast("_Named", tiers.calls("unified_evictable"))
+        self._victim_tasks = cast("_Tiered[Sequence[TaskInfo]]", tiers.calls("victim_tasks"))
+        self._overused = tiers.flat("overused")
+        self._allocatable = tiers.flat("allocatable")
+        self._preemptive = tiers.flat("preemptive")
+        self._job_valid = cast("_Flat[Status | None]", tiers.flat("job_valid"))
+        self._job_ready = tiers.flat("job_ready")
+        self._job_pipelined = cast("_Tiered[Vote]", tiers.calls("job_pipelined"))
+        self._job_enqueueable = cast("_Tiered[Vote]", tiers.calls("job_enqueueable"))
+        self._job_enqueued = tiers.flat("job_enqueued")
+        self._job_starving = tiers.calls("job_starving")
+        self._allocated = cast("_Flat[Status | None]", tiers.flat("allocated"))
+        self._deallocated = tiers.flat("deallocated")
+
+    # -- the session as a whole --------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Let every plugin work out what the session needs."""
+        for call in self.tiers.flat("on_session_open"):
+            call(self._session)
+
+    def close(self) -> None:
+        """Let every plugin look at what came of the session."""
+        for call in self.tiers.flat("on_session_close"):
+            call(self._session)
+
+    def wakes_at(self) -> float | None:
+        """Return when the next session is wanted although nothing has changed, in seconds since 1970."""
+        answers = (call(self._session) for call in cast("_Flat[float | None]", self.tiers.flat("wakes_at")))
+        return min((moment for moment in answers if moment is not None), default=None)
+
+    # -- orders ------------------------------------------------------------------------------------------------------
+
+    def job_key(self, job: JobInfo) -> tuple[Key, ...]:
+        """Return what orders a job among those of its queue; no two jobs have the same."""
+        session = self._session
+        return (*[call(session, job) for call in self._job_order], job.created, job.uid)
+
+    def task_key(self, task: TaskInfo) -> tuple[Key, ...]:
+        """Return what orders a task among those of its job; tasks without an index come after those with one."""
+        session, index = self._session, task.index
+        keys = [call(session, task) for call in self._task_order]
+        return (*keys, index is None, 0 if index is None else index, task.created, task.uid)
+
+    def queue_key(self, queue: QueueInfo) -> tuple[Key, ...]:
+        """Return what orders a queue among all."""
+        session = self._session
+        return (*[call(session, queue) for call in self._queue_order], queue.created, queue.uid)
+
+    def victim_queue_key(self, queue: QueueInfo, preemptor_queue: QueueInfo) -> tuple[Key, ...]:
+        """Return what orders a queue among those that give way to another; the last to be served is the first to go."""
+        session = self._session
+        keys = [call(session, queue, preemptor_queue) for call in self._victim_queue_order]
+        return (*keys, Descending(self.queue_key(queue)))
+
+    # -- predicates --------------------------------------------------------------------------------------------------
+
+    def pre_predicate(self, task: TaskInfo) -> Status | None:
+        """Return the first objection to a task going anywhere."""
+        return _objection(self._pre_predicate, self._session, task)
+
+    def predicate(self, task: TaskInfo, node: NodeInfo) -> Status | None:
+        """Return the first objection to a task going to a node."""
+        return _objection(self._predicates, self._session, task, node)
+
+    # -- victims -----------------------------------------------------------------------------------------------------
+
+    def preemptable(self, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Return which of these tasks a task may push out within its queue, in their order."""
+        return self._agreed(self._preemptable, preemptor, tasks)
+
+    def reclaimable(self, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Return which of these tasks of other queues a task may take room back from, in their order."""
+        return self._agreed(self._reclaimable, reclaimer, tasks)
+
+    def unified_evictable(self, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Return which of these tasks a task may push out, of whatever queue they are, in their order."""
+        return self._agreed(self._unified_evictable, evictor, tasks)
+
+    def _agreed(self, tiers: _Named, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
+        for tier in tiers:
+            answers = (call(self._session, evictor, tasks) for call in tier)
+            victims = _in_common(tasks, (named for named in answers if named is not None))
+            if victims:
+                return victims
+        return []
+
+    def victim_tasks(self, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Return which of these running tasks should go although nobody asks for their room, in their order."""
+        for tier in self._victim_tasks:
+            named = {task.uid for call in tier for task in call(self._session, tasks)}
+            if named:
+                return [task for task in tasks if task.uid in named]
+        return []
+
+    # -- queues ------------------------------------------------------------------------------------------------------
+
+    def overused(self, queue: QueueInfo) -> bool:
+        """Tell whether a queue has its due already, as one plugin at least says."""
+        return any(call(self._session, queue) for call in self._overused)
+
+    def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
+        """Tell whether a queue may have room for this task too, as all plugins say."""
+        return all(call(self._session, queue, task) for call in self._allocatable)
+
+    def preemptive(self, queue: QueueInfo, task: TaskInfo) -> bool:
+        """Tell whether a queue may take room back for this task, as all plugins say."""
+        return all(call(self._session, queue, task) for call in self._preemptive)
+
+    # -- jobs --------------------------------------------------------------------------------------------------------
+
+    def job_valid(self, job: JobInfo) -> Status | None:
+        """Return the first objection to a job being scheduled at all."""
+        return _objection(self._job_valid, self._session, job)
+
+    def job_enqueueable(self, job: JobInfo) -> bool:
+        """Tell whether pods of a job may be made."""
+        return self._permitted(self._job_enqueueable, job)
+
+    def job_enqueued(self, job: JobInfo) -> None:
+        """Tell every plugin that pods of a job may be made."""
+        for call in self._job_enqueued:
+            call(self._session, job)
+
+    def job_ready(self, job: JobInfo) -> bool:
+        """Tell whether enough tasks of a job have room, as all plugins say."""
+        return all(call(self._session, job) for call in self._job_ready)
+
+    def job_pipelined(self, job: JobInfo) -> bool:
+        """Tell whether enough tasks of a job have room or are promised it."""
+        return self._permitted(self._job_pipelined, job)
+
+    def job_starving(self, job: JobInfo) -> bool:
+        """Tell whether a job may push others out, as all plugins of the first tier say that knows of starving."""
+        return any(all(call(self._session, job) for call in tier) for tier in self._job_starving[:1])
+
+    def target_job(self, jobs: Sequence[JobInfo]) -> JobInfo | None:
+        """Return the job for which nodes are kept free."""
+        chosen = (call(self._session, jobs) for call in cast("_Flat[JobInfo | None]", self.tiers.flat("target_job")))
+        return next((job for job in chosen if job is not None), None)
+
+    def reserved_nodes(self) -> None:
+        """Let every plugin keep nodes free for the target job."""
+        for call in self.tiers.flat("reserved_nodes"):
+            call(self._session)
+
+    def _permitted(self, tiers: _Tiered[Vote], job: JobInfo) -> bool:
+        """Count votes: a rejection decides at once, a permission with its tier; who only abstains has no objection."""
+        for tier in tiers:
+            permitted = False
+            for call in tier:
+                vote = call(self._session, job)
+                if vote < Vote.ABSTAIN:
+                    return False
+                permitted = permitted or vote > Vote.ABSTAIN
+            if permitted:
+                return True
+        return True
+
+    # -- books -------------------------------------------------------------------------------------------------------
+
+    def allocated(self, task: TaskInfo) -> Status | None:
+        """Tell every plugin that a task got room; if one refuses, return that after those told before took it back."""
+        for told, call in enumerate(self._allocated):
+            refusal = _objection((call,), self._session, task)
+            if refusal is not None:
+                before = {earlier.plugin for earlier in self._allocated[:told]}
+                for undo in self._deallocated:
+                    if undo.plugin in before:
+                        undo(self._session, task)
+                return refusal
+        return None
+
+    def deallocated(self, task: TaskInfo) -> None:
+        """Tell every plugin that a task lost its room or the promise of it."""
+        for call in self._deallocated:
+            call(self._session, task)
+
+
+def _predicates(tiers: Tiers) -> _Flat[Status | None]:
+    """Return what each plugin with a predicate asks about one node: its scalar form if it has one."""
+    by_node = {call.plugin: call for call in cast("_Flat[Status | None]", tiers.flat("predicate"))}
+    by_rows = {call.plugin: call for call in cast("_Flat[Rows]", tiers.flat("predicate_nodes"))}
+    in_words = {call.plugin: call for call in cast("_Flat[Status]", tiers.flat("predicate_status"))}
+    return tuple(
+        by_node[plugin] if plugin in by_node else _on_one_row(by_rows[plugin], in_words[plugin])
+        for plugin in tiers.plugins
+        if plugin in by_node or plugin in by_rows
+    )
+
+
+def _on_one_row(codes: Call[Rows], status: Call[Status]) -> Call[Status | None]:
+    """Ask a predicate of many rows about a single node."""
+
+    def predicate(session: Session, task: TaskInfo, node: NodeInfo) -> Status | None:
+        code = int(codes(session, task, np.array([node.row], dtype=np.int64))[0])
+        return status(session, task, code) if code else None
+
+    return Call(codes.plugin, predicate)
+
+
+def _objection(asked: Iterable[Call[Status | None]], *arguments: object) -> Status | None:
+    """Return the first status that is no success, with the name of the plugin that gave it."""
+    for call in asked:
+        status = call(*arguments)
+        if status is not None and status.code is not Code.SUCCESS:
+            return status.by(call.plugin.name)
+    return None
+
+
+def _in_common(tasks: Sequence[TaskInfo], answers: Iterable[Sequence[TaskInfo]]) -> list[TaskInfo]:
+    """Return the tasks that are in all answers, none if there are no answers; nobody is asked once none are left."""
+    victims: list[TaskInfo] = []
+    for count, named in enumerate(answers):
+        uids = {task.uid for task in named}
+        victims = [task for task in (victims if count else tasks) if task.uid in uids]
+        if not victims:
+            break
+    return victims

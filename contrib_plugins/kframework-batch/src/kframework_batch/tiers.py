@@ -1,0 +1,188 @@
+"""Tiers of plugins, compiled: who is asked at each hook, in order, once the enable flags are applied."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar, cast
+
+import pluggy
+
+from kframework.errors import PluginError
+from kframework_batch.hookspecs import SPECIFICATIONS
+from kframework_batch.plugin import BatchPlugin
+
+__all__ = ["FLAGS", "HIERARCHY", "NOT_BUILT", "Call", "EnabledPlugin", "Tiers"]
+
+R_co = TypeVar("R_co", covariant=True)
+
+#: The hooks that each enable flag of the configuration turns on and off. The spelling is Volcano's, and uneven. Hooks
+#: that are not named here are always asked.
+FLAGS: Mapping[str, tuple[str, ...]] = {
+    "enableJobOrder": ("job_order",),
+    "enableTaskOrder": ("task_order",),
+    "enableQueueOrder": ("queue_order",),
+    "enablePredicate": ("pre_predicate", "predicate", "predicate_nodes", "predicate_status"),
+    "enableBestNode": ("best_node",),
+    "enableNodeOrder": ("node_order", "node_order_nodes"),
+    "enablePreemptable": ("preemptable",),
+    "enableReclaimable": ("reclaimable",),
+    "enablePreemptive": ("preemptive",),
+    "enabledVictim": ("victim_tasks",),
+    "enabledOverused": ("overused",),
+    "enabledAllocatable": ("allocatable",),
+    "enableJobEnqueued": ("job_enqueueable", "job_enqueued"),
+    "enableJobReady": ("job_ready",),
+    "enableJobPipelined": ("job_pipelined",),
+    "enableJobStarving": ("job_starving",),
+    "enableTargetJob": ("target_job",),
+    "enableReservedNodes": ("reserved_nodes",),
+}
+
+#: The flag that is the plugin's own matter (`BatchPlugin.hierarchical`); like the ones below it is off unless set.
+HIERARCHY = "enableHierarchy"
+
+#: Flags for what is not built here, and what that is.
+NOT_BUILT: Mapping[str, str] = {
+    "enabledClusterOrder": "several clusters",
+    "enabledHyperNodeOrder": "network topologies",
+    "enabledHyperNodeGradient": "network topologies",
+    "enabledSubJobReady": "subgroups of jobs",
+    "enabledSubJobPipelined": "subgroups of jobs",
+    "enabledSubJobOrder": "subgroups of jobs",
+}
+
+_FLAG_OF: Mapping[str, str] = {hook: flag for flag, hooks in FLAGS.items() for hook in hooks}
+
+#: The specification of every hook, by name.
+_SPECIFIED: Mapping[str, Callable[..., object]] = {
+    name: member
+    for protocol in SPECIFICATIONS
+    for name, member in vars(protocol).items()
+    if hasattr(member, "kframework_batch_spec")
+}
+
+
+@dataclass(frozen=True)
+class EnabledPlugin:
+    """A plugin in its tier; a flag that is missing is on. `distribution` reads `name version`, or is empty."""
+
+    plugin: BatchPlugin
+    flags: Mapping[str, bool] = field(default_factory=dict)
+    distribution: str = ""
+
+
+class Call(Generic[R_co]):
+    """One plugin's part in one hook; calling it passes the arguments on by position.
+
+    What the plugin raises becomes a PluginError that names it.
+    """
+
+    __slots__ = ("_distribution", "_function", "plugin")
+
+    def __init__(self, plugin: BatchPlugin, function: Callable[..., R_co], distribution: str = "") -> None:
+        self.plugin: BatchPlugin = plugin
+        self._function = function
+        self._distribution = distribution
+
+    def __call__(self, *arguments: object) -> R_co:
+        try:
+            return self._function(*arguments)
+        except PluginError:
+            raise  # another plugin's, which this one has asked through the session
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise self.fault(reason) from error
+
+    def fault(self, reason: str) -> PluginError:
+        """Return an error that lays the blame on this plugin at this hook."""
+        hook = self._function.__name__
+        return PluginError(reason, plugin=self.plugin.name, hook=hook, distribution=self._distribution or None)
+
+    def __repr__(self) -> str:
+        return f"<Call {self.plugin.name}.{self._function.__name__}>"
+
+
+class Tiers:
+    """The plugins of a configuration, by tier; immutable.
+
+    Every plugin is checked against the contract when this is made: PluginError.
+    """
+
+    def __init__(self, tiers: Sequence[Sequence[EnabledPlugin]]) -> None:
+        for tier in tiers:
+            for enabled in tier:
+                _check(enabled)
+        self.plugins: tuple[BatchPlugin, ...] = tuple(enabled.plugin for tier in tiers for enabled in tier)
+        self._calls = {hook: _calls(tiers, hook) for hook in _SPECIFIED}
+
+    def calls(self, hook: str) -> tuple[tuple[Call[object], ...], ...]:
+        """Return who is asked at a hook, in order; a tier in which nobody is asked is left out."""
+        return self._calls[hook]
+
+    def flat(self, hook: str) -> tuple[Call[object], ...]:
+        """Return the same without the borders of tiers."""
+        return tuple(call for tier in self._calls[hook] for call in tier)
+
+    def __repr__(self) -> str:
+        return f"<Tiers of {', '.join(plugin.name for plugin in self.plugins) or 'nothing'}>"
+
+
+def _calls(tiers: Sequence[Sequence[EnabledPlugin]], hook: str) -> tuple[tuple[Call[object], ...], ...]:
+    asked = (tuple(call for enabled in tier if (call := _call(enabled, hook))) for tier in tiers)
+    return tuple(tier for tier in asked if tier)
+
+
+def _call(enabled: EnabledPlugin, hook: str) -> Call[object] | None:
+    plugin, flag = enabled.plugin, _FLAG_OF.get(hook)
+    if hook not in _hooks_of(plugin) or (flag is not None and not enabled.flags.get(flag, True)):
+        return None
+    return Call(plugin, cast("Callable[..., object]", getattr(plugin, hook)), enabled.distribution)
+
+
+def _hooks_of(plugin: BatchPlugin) -> dict[str, Mapping[str, object]]:
+    """Return the methods marked `@hookimpl`, with the options given to the marker."""
+    kind = type(plugin)
+    marked = {name: getattr(getattr(kind, name, None), "kframework_batch_impl", None) for name in dir(kind)}
+    return {name: options for name, options in marked.items() if options is not None}
+
+
+# -- the contract --------------------------------------------------------------------------------------------------
+
+
+def _check(enabled: EnabledPlugin) -> None:
+    """Let pluggy check a plugin's hooks against the contract, and check what pluggy does not know."""
+    manager = pluggy.PluginManager("kframework_batch")
+    for protocol in SPECIFICATIONS:
+        manager.add_hookspecs(protocol)
+    plugin, source = enabled.plugin, enabled.distribution or None
+    try:
+        manager.register(plugin, plugin.name)
+        manager.check_pending()
+    except pluggy.PluginValidationError as error:
+        raise PluginError(" ".join(str(error).split()), plugin=plugin.name, distribution=source) from error
+    for hook, options in _hooks_of(plugin).items():
+        for objection in _objections(plugin, hook, options):
+            raise PluginError(objection, plugin=plugin.name, hook=hook, distribution=source)
+
+
+def _objections(plugin: BatchPlugin, hook: str, options: Mapping[str, object]) -> Iterator[str]:
+    if options.get("tryfirst") or options.get("trylast"):
+        yield "tryfirst and trylast are refused: order comes from the configuration"
+    if options.get("wrapper") or options.get("hookwrapper"):
+        yield "hooks of sessions cannot be wrapped"
+    if options.get("specname") or hook not in _SPECIFIED:
+        yield "a method has the name of its hook: specname and optionalhook are refused"
+    function = getattr(type(plugin), hook)
+    wanted, got = _argument_names(_SPECIFIED[hook]), _argument_names(function)
+    if wanted != got:
+        yield f"takes ({', '.join(got)}) where the contract says ({', '.join(wanted)})"
+    if inspect.iscoroutinefunction(function):
+        yield "must be a plain function: the cluster stands still while it runs"
+    if hook == "predicate_nodes" and "predicate_status" not in _hooks_of(plugin):
+        yield "needs predicate_status beside it, to put its codes into words"
+
+
+def _argument_names(function: Callable[..., object]) -> tuple[str, ...]:
+    return tuple(name for name in inspect.signature(function).parameters if name != "self")
