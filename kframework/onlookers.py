@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kframework.decision import Observer
+from kframework.endpoints import Checked
 from kframework.explain import explain_routes
 from kframework.history import History
 from kframework.metrics import TIMED_SHARE, Metrics
@@ -20,7 +21,7 @@ __all__ = ["Onlookers"]
 
 
 class Onlookers:
-    """The observers of a scheduler: its history and its metrics, which everybody may see, and whoever else looks on.
+    """The audience of a scheduler: its history and its metrics, which everybody may see, and whoever else looks on.
 
     `engine` makes the scheduler's engine, one that is recorded for instance; in `timed_share` of the attempts plugins
     are timed, at least in as many as the metrics want.
@@ -30,8 +31,13 @@ class Onlookers:
         self.history: History = History()
         self.metrics: Metrics = Metrics()
         self.observers: tuple[Observer, ...] = (*others, self.history, self.metrics.attempts)
-        self.engine = engine
+        self.engine: MakeEngine = engine
         self.timed_share: float = max(timed_share, TIMED_SHARE)
+
+    @property
+    def checked(self) -> Checked:
+        """Count health checks."""
+        return self.metrics.health.checked
 
     def routes(self, scheduler: Scheduler) -> list[RouteDef]:
         """Return the routes of the web page, of explanations and of metrics; call it before the scheduler begins."""

@@ -6,28 +6,36 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 import anyio
+from anyio.abc import TaskGroup
 
 from kframework.clock import Clock
 from kframework.cluster import Cluster
 from kframework.config import Configuration
-from kframework.endpoints import Listener, scheduler_routes, serve
+from kframework.endpoints import Checked, Listener, scheduler_routes, serve
 from kframework.errors import KFrameworkError
 from kframework.gate import Gate
 from kframework.leader_thread import LeaderThread
 from kframework.onlookers import Onlookers
 from kframework.registry import Registry
-from kframework.scheduler import Scheduler
+from kframework.scheduler import E, MakeEngine, Observer, Scheduler
 from kframework.seeds import Seeds
 
-__all__ = ["Connect", "LeadershipLost", "Process", "signals"]
+if TYPE_CHECKING:
+    from aiohttp.web import RouteDef
+
+__all__ = ["Audience", "Companion", "Connect", "LeadershipLost", "Process", "signals"]
 
 #: Opens a client of the cluster, and closes it.
 Connect = Callable[[], AbstractAsyncContextManager[Cluster]]
+
+#: Works beside a scheduler until it is cancelled.
+Companion = Callable[[Scheduler[E]], Coroutine[object, object, None]]
 
 #: How long the garbage of an idle scheduler may lie about, and how long garbage among what was alive once, in seconds.
 COLLECTING, COLLECTING_ALL = 60.0, 3600.0
@@ -37,13 +45,42 @@ class LeadershipLost(KFrameworkError):
     """Raised when another scheduler may lead by now: this one writes nothing any more."""
 
 
-class Process:
+class Audience(Protocol[E]):
+    """Who looks on while a scheduler works, on an engine made for it; `Onlookers`, unless the engine is another one."""
+
+    @property
+    def engine(self) -> MakeEngine[E]:
+        """Make the scheduler's engine."""
+        ...
+
+    @property
+    def observers(self) -> Iterable[Observer]:
+        """Who is told of each attempt and each binding."""
+        ...
+
+    @property
+    def timed_share(self) -> float:
+        """In which part of the attempts plugins are timed."""
+        ...
+
+    @property
+    def checked(self) -> Checked:
+        """Who is told of the health checks that were asked for."""
+        ...
+
+    def routes(self, scheduler: Scheduler[E]) -> list[RouteDef]:
+        """Return what shows over HTTP what was seen; called before the scheduler begins."""
+        ...
+
+
+class Process(Generic[E]):
     """Schedules until SIGTERM or SIGINT, or until its lease is lost.
 
     `connect` opens the scheduler's client, `elect` that of the leader election, in a thread of its own; without one
     there is no election. `identity` is what the lease will name, `listener` where the endpoints are, if there are any;
-    they show what the `onlookers` see. `gate`, which the scheduler's client may share, is closed when the lease is
-    lost. `tell` gets the few lines that its user should see.
+    they show what the `onlookers` see, whose engine it is that schedules. `gate`, which the scheduler's client may
+    share, is closed when the lease is lost. `companions` run beside the scheduler while it leads. `tell` gets the few
+    lines that its user should see.
     """
 
     def __init__(
@@ -55,9 +92,10 @@ class Process:
         identity: str,
         elect: Connect | None = None,
         listener: Listener | None = None,
-        onlookers: Onlookers | None = None,
+        onlookers: Audience[E] | None = None,
         registry: Registry | None = None,
         gate: Gate | None = None,
+        companions: Iterable[Companion[E]] = (),
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.configuration = configuration
@@ -66,9 +104,10 @@ class Process:
         self._identity = identity
         self._elect = elect
         self._listener = listener
-        self._onlookers = onlookers or Onlookers()
+        self._onlookers: Audience[E] = onlookers or Onlookers()  # type: ignore[assignment]  # E is PodEngine by default
         self._registry = registry
         self._gate = gate or Gate()
+        self._companions = tuple(companions)
         self._tell = tell
         self._begin = asyncio.Event()
         self._stopping = self._synced = False
@@ -77,7 +116,7 @@ class Process:
         """Schedule; raises LeadershipLost, and ConfigError for what cannot be used."""
         async with AsyncExitStack() as stack:
             cluster = await stack.enter_async_context(self._connect())
-            self.scheduler: Scheduler = Scheduler(
+            self.scheduler: Scheduler[E] = Scheduler(
                 self.configuration,
                 cluster,
                 self.clock,
@@ -96,7 +135,7 @@ class Process:
             leader = self._leader()
             await self._serve(stack, leader)
             if leader is None:
-                await self.scheduler.run()
+                await self._schedule()
             else:
                 await self._lead(leader)
         self._tell("Requested to terminate, exiting")
@@ -112,8 +151,18 @@ class Process:
         engine = self.scheduler.engine
         if engine.synced and not self._synced:
             self._synced = True
-            pods = engine.cluster.pods.keys() | engine.handlers.pending.keys()
+            pods = engine.cluster.pods.keys() | engine.pending.keys()
             self._tell(f"in step with the cluster (nodes: {len(engine.cluster.nodes)}, pods: {len(pods)})")
+
+    async def _schedule(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            self._accompany(tasks)
+            await self.scheduler.run()
+            tasks.cancel_scope.cancel()
+
+    def _accompany(self, tasks: TaskGroup) -> None:
+        for companion in self._companions:
+            tasks.start_soon(companion, self.scheduler)
 
     # -- endpoints -------------------------------------------------------------------------------------------------
 
@@ -125,7 +174,7 @@ class Process:
             synced=lambda: self.scheduler.engine.synced,
             stopping=lambda: self._stopping,
             election=leader.problem if leader is not None else None,
-            checked=self._onlookers.metrics.health.checked,
+            checked=self._onlookers.checked,
         )
         shown = self._onlookers.routes(self.scheduler)
         url = await stack.enter_async_context(serve([*routes, *shown], self._listener))
@@ -152,13 +201,13 @@ class Process:
         if not self.configuration.settings.delay_cache_until_active:
             self._begin.set()
         async with leader, anyio.create_task_group() as tasks:
-            tasks.start_soon(self._follow_lease, leader)
+            tasks.start_soon(self._follow_lease, leader, tasks)
             await self._begin.wait()
             if not self._stopping:
                 await self.scheduler.run()
             tasks.cancel_scope.cancel()
 
-    async def _follow_lease(self, leader: LeaderThread) -> None:
+    async def _follow_lease(self, leader: LeaderThread, tasks: TaskGroup) -> None:
         election = self.configuration.settings.leader_election
         self._tell(f"waiting for the lease {election.resource_namespace}/{election.resource_name}")
         await leader.won()
@@ -166,6 +215,7 @@ class Process:
         self._gate.only_while(lambda: leader.leading)
         self._tell(f"leading as {leader.identity}")
         self.scheduler.take_over()
+        self._accompany(tasks)
         self._begin.set()
         await leader.lost()
         raise LeadershipLost("Leaderelection lost")
@@ -203,7 +253,7 @@ class Collector:
     What a cluster is listed into lives for long, and to walk it takes a hundred times as long as a scheduling cycle.
     """
 
-    def __init__(self, clock: Clock, scheduler: Scheduler) -> None:
+    def __init__(self, clock: Clock, scheduler: Scheduler[Any]) -> None:
         self._clock = clock
         self._scheduler = scheduler
         self._due = 0.0

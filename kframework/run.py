@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -30,8 +30,8 @@ from kframework.metered_transport import MeteredTransport
 from kframework.metrics import RequestCounts
 from kframework.objects import Event
 from kframework.objects.manifest import Manifest
-from kframework.onlookers import Onlookers
-from kframework.process import Connect, Process
+from kframework.process import Audience, Companion, Connect, Process
+from kframework.scheduler import E
 from kframework.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -138,9 +138,10 @@ def process(
     *,
     listener: Listener | None = None,
     report: Callable[[Event], None] | None = None,
-    onlookers: Onlookers | None = None,
+    onlookers: Audience[E] | None = None,
+    companions: Iterable[Companion[E]] = (),
     tell: Callable[[str], None] = lambda line: None,
-) -> Process:
+) -> Process[E]:
     """Make the process that schedules on a server; with `report` it writes nothing, and reports the Events instead."""
     connect: Connect = server.schedule
     if report is not None:
@@ -154,6 +155,7 @@ def process(
         listener=listener,
         gate=server.gate,
         onlookers=onlookers,
+        companions=companions,
         tell=tell,
     )
 

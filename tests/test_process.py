@@ -171,6 +171,56 @@ def test_a_configuration_that_cannot_be_used_is_refused() -> None:
     run_virtual(main)
 
 
+# -- companions ------------------------------------------------------------------------------------------------------
+
+
+class Companion:
+    """Works beside a scheduler until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.beside: list[Scheduler] = []
+        self.cancelled = False
+
+    async def run(self, scheduler: Scheduler) -> None:
+        """Note whom it works beside."""
+        self.beside.append(scheduler)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.cancelled = True
+
+
+def test_companions_run_as_long_as_the_scheduler_does() -> None:
+    companion = Companion()
+
+    async def main() -> None:
+        stage = Stage(companions=[companion.run])
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage.process.run)
+            await asyncio.sleep(1.0)
+            assert (companion.beside, companion.cancelled) == ([stage.process.scheduler], False)
+            stage.process.stop()
+        assert companion.cancelled
+
+    run_virtual(main)
+
+
+def test_companions_wait_for_the_lease() -> None:
+    companion = Companion()
+
+    async def work(stage: Stage) -> None:
+        await stage.until(lambda: stage.lines and stage.watching)
+        assert companion.beside == []
+        lease = stage.leases.read(Lease, *LEASE)
+        stage.leases.replace(replace(lease, spec=replace(lease.spec, holder_identity="")))
+        await stage.until(lambda: stage.node)
+        assert (companion.beside, companion.cancelled) == ([stage.process.scheduler], False)
+        stage.process.stop()
+
+    elected(work, held=True, companions=[companion.run])
+    assert companion.cancelled
+
+
 # -- endpoints -----------------------------------------------------------------------------------------------------
 
 
