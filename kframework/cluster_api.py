@@ -94,6 +94,13 @@ class ClusterApi:
         self._outbox.check()
         return await self._cluster.patch(kind, name, patch, namespace)
 
+    async def patch_status(
+        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+    ) -> T:
+        """Merge-patch the status of the object and return the object as stored; a uid is a precondition."""
+        self._outbox.check()
+        return await self._cluster.patch_status(kind, name, patch, namespace, uid=uid)
+
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "") -> None:
         """Delete the object."""
         self._outbox.check()

@@ -82,7 +82,16 @@ class Api(Protocol):
         ...
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        """Merge-patch the object and return it as stored."""
+        """Merge-patch the object, all but its status, and return it as stored."""
+        ...
+
+    async def patch_status(
+        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+    ) -> T:
+        """Merge-patch the status of the object, as `{"phase": "Running"}`, and return the object as stored.
+
+        A uid is a precondition (status 409); status 404 if there is none, or if its kind has no status.
+        """
         ...
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "") -> None:

@@ -68,8 +68,8 @@ Reads = Literal["node", "pods"] | None
 #: Rows of the NodeTable, as a slice or as row numbers (int64).
 Rows = slice | NDArray[np.int64]
 
-#: What a plugin may do to a kind beyond seeing it, as RBAC calls it.
-Verb = Literal["create", "patch", "delete"]
+#: What a plugin may do to a kind beyond seeing it, as RBAC calls it; `patch_status` is to patch its status.
+Verb = Literal["create", "patch", "patch_status", "delete"]
 
 #: One integer per row (int64).
 Scores = NDArray[np.int64]

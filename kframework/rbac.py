@@ -57,7 +57,9 @@ def _needs(profiles: Profiles) -> Iterator[tuple[Kind[ApiObject], str, Iterable[
         yield kind_of(kind), "", _SEEING
     for _, plugin in profiles.plugins():
         for watch in plugin.watches:
-            yield kind_of(watch.kind), "", watch.verbs
+            yield kind_of(watch.kind), "", [verb for verb in watch.verbs if verb != "patch_status"]
+            if "patch_status" in watch.verbs:
+                yield kind_of(watch.kind), "status", ("patch",)
 
 
 def _gathered(granted: dict[tuple[str, str], set[str]]) -> Iterator[Rule]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kframework.objects import ApiObject, ApiStruct, ObjectMeta, kind
 
-__all__ = ["Quota", "Team", "TeamSpec", "team"]
+__all__ = ["Gang", "GangSpec", "GangStatus", "Quota", "Team", "TeamSpec", "gang", "team"]
 
 
 class TeamSpec(ApiStruct, frozen=True, kw_only=True):
@@ -23,6 +23,33 @@ class Team(ApiObject, frozen=True, kw_only=True):
 @kind("example.com/v1", "quotas", namespaced=False)
 class Quota(ApiObject, frozen=True, kw_only=True):
     """A kind without namespaces."""
+
+
+class GangSpec(ApiStruct, frozen=True, kw_only=True):
+    """How many pods are to run together."""
+
+    size: int = 0
+
+
+class GangStatus(ApiStruct, frozen=True, kw_only=True):
+    """How many do."""
+
+    phase: str = ""
+    pods_running: int = 0
+    members: tuple[str, ...] = ()
+
+
+@kind("example.com/v1", "gangs")
+class Gang(ApiObject, frozen=True, kw_only=True):
+    """A kind with a status."""
+
+    spec: GangSpec = GangSpec()
+    status: GangStatus = GangStatus()
+
+
+def gang(name: str = "crew", size: int = 3, **labels: str) -> Gang:
+    """Make a gang in the namespace `default`."""
+    return Gang(metadata=ObjectMeta(name=name, namespace="default", labels=labels), spec=GangSpec(size=size))
 
 
 def team(name: str = "red", max_pods: int = 0, **labels: str) -> Team:

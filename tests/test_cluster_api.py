@@ -226,9 +226,10 @@ def test_a_bind_waits_for_the_status_in_flight() -> None:
         lambda desk: desk.api.bind(desk.pod, "a"),
         lambda desk: desk.api.create(Namespace(metadata=ObjectMeta(name="c"))),
         lambda desk: desk.api.patch(Pod, "p", {"metadata": {"labels": {"a": "b"}}}, "default"),
+        lambda desk: desk.api.patch_status(Pod, "p", {"phase": "Failed"}, "default"),
         lambda desk: desk.api.delete(Pod, "p", "default"),
     ],
-    ids=["bind", "create", "patch", "delete"],
+    ids=["bind", "create", "patch", "patch_status", "delete"],
 )
 def test_nothing_is_written_once_the_scheduler_has_stopped(
     write: Callable[[Desk], Coroutine[object, object, object]],

@@ -33,7 +33,7 @@ from kframework.rbac import Rule, cluster_rules, lease_rules, manifests
 from kframework.registry import Registry
 from kframework.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
-from tests.declared import Team, team
+from tests.declared import Gang, Team, gang, team
 from tests.extension_points.scripted import alone, plugin
 from tests.rights import Asked, asked, grants, rules_of
 from tests.storage import claim, mounted, storage_class, volume
@@ -248,19 +248,39 @@ class Overreaching(Keeper):
 
 async def tried(authorizer: Authorizer, keeper: type[Plugin]) -> str:
     """Run a pod under the plugin; return where it went."""
-    async with world(authorizer, make_node("a"), make_pod("web")) as (memory, cluster, clock):
+    async with world(authorizer, make_node("a"), make_pod("web"), gang()) as (memory, cluster, clock):
         with anyio.move_on_after(10.0):
             await scheduling(cluster, clock, alone(keeper), keeper)
     return node_of(memory, "web")
 
 
-def test_a_plugin_may_do_to_its_kind_what_its_watch_says() -> None:
-    authorizer = Authorizer(granted(parse(alone(Keeper)), Keeper))
-    assert run_virtual(partial(tried, authorizer, Keeper)) == "a"
+class Reporter(Plugin):
+    """Tell in the status of a gang that a pod of it is about to run."""
+
+    name = "Reporter"
+    watches = (Watch(Gang, verbs=("patch_status",)),)
+
+    @hookimpl
+    async def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        uid = (await self.handle.api.get(Gang, "crew")).metadata.uid
+        told = await self.handle.api.patch_status(Gang, "crew", {"phase": "Running"}, pod.namespace, uid=uid)
+        assert told.status.phase == "Running"
+
+
+@pytest.mark.parametrize(
+    ("keeper", "rights"),
+    [
+        (Keeper, {("teams", verb) for verb in ("see", "create", "patch", "delete")}),
+        (Reporter, {("gangs", "see"), ("gangs/status", "patch")}),
+    ],
+)
+def test_a_plugin_may_do_to_its_kind_what_its_watch_says(keeper: type[Plugin], rights: set[tuple[str, str]]) -> None:
+    authorizer = Authorizer(granted(parse(alone(keeper)), keeper))
+    assert run_virtual(partial(tried, authorizer, keeper)) == "a"
     assert authorizer.refused == []
-    assert {right for right in authorizer.rights if right[1] == "example.com"} == {
-        ("", "example.com", "teams", verb, ()) for verb in ("see", "create", "patch", "delete")
-    }
+    for known in (authorizer.rights, authorizer.used):
+        of_the_plugin = {right for right in known if right[1] == "example.com"}
+        assert of_the_plugin == {("", "example.com", resource, verb, ()) for resource, verb in rights}
 
 
 def test_and_no_more() -> None:

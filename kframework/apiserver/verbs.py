@@ -71,7 +71,7 @@ class Verbs:
         """Store the part that the path is about: the status, or all but that."""
         shown = self._resource.data(old)
         if self._call.path.subresource == "status":
-            new = of_status(shown, new)
+            new = of_status(self._resource, shown, new)
         elif self._resource.has_status:
             new = of_main(shown, new)
         draft = amended(self._cluster, self._resource, old, new)

@@ -14,7 +14,7 @@ from kframework.cluster import refusals
 from kframework.cluster.admission import as_request, check_version, named
 from kframework.cluster.memory import MemoryCluster
 from kframework.errors import InputError
-from kframework.objects import Namespace, Node, Pod
+from kframework.objects import KINDS, Namespace, Node, Pod
 from kframework.objects.codec import convert
 from kframework.objects.meta import ApiObject
 
@@ -22,6 +22,9 @@ __all__ = ["NOT_KEPT", "amended", "check_uid", "created", "of_main", "of_status"
 
 #: What of the metadata a client may send and is not stored.
 NOT_KEPT = ("managedFields", "selfLink")
+
+#: What of the metadata says which object is meant, and in which version.
+_WHICH = ("name", "namespace", "uid", "resourceVersion")
 
 
 # -- creation ------------------------------------------------------------------------------------------------------
@@ -74,8 +77,15 @@ def of_main(old: Data, new: Data) -> Data:
     return _with(new, "status", old)
 
 
-def of_status(old: Data, new: Data) -> Data:
-    """Take the status from the new, and the metadata, but nothing else."""
+def of_status(resource: Resource, old: Data, new: Data) -> Data:
+    """Take the status from the new, and the metadata, but nothing else.
+
+    Of a custom resource not even the metadata, but for what says which object is meant, and in which version.
+    """
+    kept, said = old.get("metadata"), new.get("metadata")
+    if resource.kind not in KINDS and isinstance(kept, Mapping) and isinstance(said, Mapping):
+        rest = {field: value for field, value in kept.items() if field not in _WHICH}
+        new = {**new, "metadata": rest | {field: said[field] for field in _WHICH if field in said}}
     return _with(_with(old, "status", new), "metadata", new)
 
 

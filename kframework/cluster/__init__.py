@@ -78,6 +78,16 @@ class Cluster(Protocol):
         """Merge-patch the object, all but its status, and return it as stored."""
         ...
 
+    async def patch_status(
+        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+    ) -> T:
+        """Merge-patch the status of the object, as `{"phase": "Running"}`, and return the object as stored.
+
+        A uid is a precondition (status 409). Status 404 says that there is no such object, or that its kind has no
+        status. What changes nothing is not written.
+        """
+        ...
+
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         """Delete the object, a pod on a node after its grace period; a uid is a precondition."""
         ...

@@ -54,7 +54,17 @@ from kframework.objects.complaints import first_complaint
 from kframework.objects.meta import ApiObject
 from kframework.objects.requests import fit_requests
 
-__all__ = ["admitted", "as_request", "check_identity", "check_version", "generated_name", "named", "of_main", "updated"]
+__all__ = [
+    "admitted",
+    "as_request",
+    "check_identity",
+    "check_status",
+    "check_version",
+    "generated_name",
+    "named",
+    "of_main",
+    "updated",
+]
 
 T = TypeVar("T", bound=ApiObject)
 Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
@@ -201,12 +211,18 @@ def check_identity(old: T, new: T) -> None:
         raise refusals.other_than_patched(type(old), was.name, said.uid)
 
 
+def check_status(kind: type[ApiObject]) -> None:
+    """Raise ClusterError 404 for a kind that has no status."""
+    if not _has_status(kind):
+        raise refusals.unknown_kind()
+
+
 def of_main(old: T, new: T) -> T:
     """Take all from the new but the status, which only its own requests change."""
     return replace(new, status=old.status) if _has_status(old) else new  # type: ignore[attr-defined]  # it has one
 
 
-def _has_status(subject: ApiObject) -> bool:
+def _has_status(subject: ApiObject | type[ApiObject]) -> bool:
     return "status" in subject.__struct_fields__
 
 

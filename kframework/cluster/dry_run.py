@@ -129,3 +129,12 @@ class DryRunCluster:
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
         """Answer with the object as it is."""
         return await self._cluster.get(kind, name, namespace)
+
+    async def patch_status(
+        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+    ) -> T:
+        """Answer with the object as it is; ClusterError 404, or 409 if it is not the one of this uid."""
+        found = await self._cluster.get(kind, name, namespace)
+        if uid not in ("", found.metadata.uid):
+            raise refusals.other_uid(kind, name, uid, found.metadata.uid)
+        return found

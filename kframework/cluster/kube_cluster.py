@@ -126,14 +126,20 @@ class KubeCluster:
         if nominated_node_name is not None:
             status["nominatedNodeName"] = nominated_node_name or None
         if status:
-            patch = _encode({"metadata": {"uid": uid}, "status": status})
-            try:
-                await self._ask("PATCH", path_of(_PODS, namespace, name, "status"), patch, _STRATEGIC_MERGE_PATCH)
-            except ClusterError as error:
-                if error.status == 422 and _UID_REFUSED in str(error):
-                    # What is a conflict to any other request counts as invalid in a patch.
-                    raise refusals.conflict("pods", name, str(error)) from error
-                raise
+            patch = {"metadata": {"uid": uid}, "status": status}
+            await self._write_status(_PODS, namespace, name, patch, _STRATEGIC_MERGE_PATCH)
+
+    async def _write_status(
+        self, kind: Kind[T], namespace: str, name: str, patch: Mapping[str, object], content_type: str
+    ) -> bytes:
+        """Patch a status; a uid that the patch names is a precondition."""
+        try:
+            return await self._ask("PATCH", path_of(kind, namespace, name, "status"), _encode(patch), content_type)
+        except ClusterError as error:
+            if error.status == 422 and _UID_REFUSED in str(error):
+                # What is a conflict to any other request counts as invalid in a patch.
+                raise refusals.conflict(refusals.resource(kind.struct), name, str(error)) from error
+            raise
 
     async def _changed(self, namespace: str, name: str, uid: str, condition: PodCondition) -> PodCondition | None:
         """Return the condition with the time of its status, None if the pod has it already."""
@@ -207,6 +213,14 @@ class KubeCluster:
         described = kind_of(kind)
         path = path_of(described, namespace, name)
         return _understood(await self._ask("PATCH", path, _encode(patch), _MERGE_PATCH), described)
+
+    async def patch_status(
+        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+    ) -> T:
+        """Merge-patch the status of the object and return the object as stored; a uid is a precondition."""
+        described = kind_of(kind)
+        whole = {"metadata": {"uid": uid}, "status": patch} if uid else {"status": patch}
+        return _understood(await self._write_status(described, namespace, name, whole, _MERGE_PATCH), described)
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         """Delete the object, a pod on a node after its grace period; a uid is a precondition."""

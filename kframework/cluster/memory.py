@@ -311,6 +311,17 @@ class MemoryCluster:
 
         return await self._call("patch", kind, namespace, name, apply)
 
+    async def patch_status(
+        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+    ) -> T:
+        """Merge-patch the status of the object and return the object as stored; a uid is a precondition."""
+
+        def apply() -> T:
+            admission.check_status(kind)
+            return self.replace(_patched(self.read(kind, name, namespace, uid=uid), {"status": patch}))
+
+        return await self._call("patch_status", kind, namespace, name, apply)
+
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         """Delete the object, a pod on a node after its grace period; a uid is a precondition."""
         await self._call("delete", kind, namespace, name, lambda: self.remove(kind, name, namespace, uid=uid))

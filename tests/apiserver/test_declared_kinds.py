@@ -17,7 +17,8 @@ from kframework.cluster.transport import Request
 from kframework.errors import ClusterError
 from kframework.objects import ObjectMeta
 from kframework.state.inbox import Changed, Gone, Message, Synced
-from tests.declared import Quota, Team, team
+from tests.apiserver.serving import MERGE, Served
+from tests.declared import Gang, GangStatus, Quota, Team, gang, team
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +57,56 @@ async def test_discovery_names_them() -> None:
     answer = await server.answer(Request(method="GET", path="/apis/example.com/v1beta1"))
     assert answer.status == 200
     assert b'"teams"' in answer.body and b'"Team"' in answer.body
+
+
+# -- their status ------------------------------------------------------------------------------------------------------
+
+GANGS = "/apis/example.com/v1/namespaces/default/gangs"
+
+
+async def test_discovery_names_a_status_where_the_kind_has_one() -> None:
+    served = Served()
+    resources = (await served.ask("GET", "/apis/example.com/v1"))["resources"]
+    assert {each["name"]: each["verbs"] for each in resources if "/" in each["name"]} == {
+        "gangs/status": ["get", "patch", "update"]
+    }
+
+
+async def test_a_status_has_a_path_of_its_own() -> None:
+    served = Served()
+    written = {"metadata": {"name": "crew"}, "spec": {"size": 2}, "status": {"phase": "Running"}}
+    created = await served.ask("POST", GANGS, written)
+    assert "status" not in created
+    ignored = await served.ask("PUT", f"{GANGS}/crew", created | {"status": {"phase": "Running"}})
+    assert "status" not in ignored
+
+    status = {"phase": "Running", "podsRunning": 2, "unread": {"by": "structs"}}
+    stored = await served.ask("PUT", f"{GANGS}/crew/status", created | {"spec": {"size": 9}, "status": status})
+    assert (stored["spec"], stored["status"]) == ({"size": 2}, status)
+    assert served.cluster.read(Gang, "crew").status == GangStatus(phase="Running", pods_running=2)
+    assert await served.ask("GET", f"{GANGS}/crew/status") == stored == await served.ask("GET", f"{GANGS}/crew")
+
+    patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"size": 9}, "status": {"phase": None}}
+    patched = await served.ask("PATCH", f"{GANGS}/crew/status", patch, content_type=MERGE)
+    assert (patched["spec"], patched["status"]) == ({"size": 2}, {"podsRunning": 2, "unread": {"by": "structs"}})
+    assert "labels" not in patched["metadata"]
+    assert served.cluster.read(Gang, "crew").status == GangStatus(pods_running=2)
+
+
+async def test_a_status_is_updated_by_who_has_seen_it_last() -> None:
+    served = Served(gang())
+    first = await served.ask("GET", f"{GANGS}/crew")
+    await served.ask("PUT", f"{GANGS}/crew/status", first | {"status": {"phase": "Running"}})
+    status, reason, _ = await served.refused("PUT", f"{GANGS}/crew/status", first | {"status": {"phase": "Pending"}})
+    assert (status, reason) == (409, "Conflict")
+    unversioned = first | {"metadata": {"name": "crew"}}
+    status, reason, message = await served.refused("PUT", f"{GANGS}/crew/status", unversioned)
+    assert (status, reason) == (422, "Invalid")
+    assert "metadata.resourceVersion" in message
+
+
+async def test_where_there_is_none_there_is_no_path() -> None:
+    served = Served(Quota(metadata=ObjectMeta(name="all")))
+    path = "/apis/example.com/v1/quotas/all/status"
+    assert (await served.refused("GET", path))[:2] == (404, "NotFound")
+    assert (await served.refused("PATCH", path, {"status": {}}, content_type=MERGE))[:2] == (404, "NotFound")

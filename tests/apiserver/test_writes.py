@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from kframework.apiserver.served import built_in
 from kframework.apiserver.writes import of_main, of_status
 from kframework.clock import VirtualTimeLoop
-from kframework.objects import ObjectMeta, Pod
+from kframework.objects import ObjectMeta, Pod, kind_of
 from tests.apiserver.serving import MERGE, NODES, PODS, Json, Served, node, pod
+from tests.declared import Gang
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +22,16 @@ def test_parts_of_an_object() -> None:
     new: Json = {"metadata": {"v": 2}, "spec": {"a": 2}, "more": 1}
     assert of_main(old, new) == {"metadata": {"v": 2}, "spec": {"a": 2}, "more": 1, "status": {"s": 1}}
     assert of_main({}, {"status": 1}) == {}
-    assert of_status(old, new) == {"metadata": {"v": 2}, "spec": {"a": 1}}
-    assert of_status(old, {"metadata": {}, "status": 5}) == {"metadata": {}, "spec": {"a": 1}, "status": 5}
+    pods = built_in(kind_of(Pod))
+    assert of_status(pods, old, new) == {"metadata": {"v": 2}, "spec": {"a": 1}}
+    assert of_status(pods, old, {"metadata": {}, "status": 5}) == {"metadata": {}, "spec": {"a": 1}, "status": 5}
+
+
+def test_a_status_of_a_declared_kind_brings_no_metadata() -> None:
+    old: Json = {"metadata": {"name": "g", "uid": "1", "resourceVersion": "4", "labels": {"a": "b"}}, "status": 1}
+    new: Json = {"metadata": {"name": "h", "uid": "2", "labels": {"a": "c"}}, "status": 2}
+    meant = {"name": "h", "uid": "2", "labels": {"a": "b"}}
+    assert of_status(built_in(kind_of(Gang)), old, new) == {"metadata": meant, "status": 2}
 
 
 async def test_what_a_client_cannot_say_of_a_new_object() -> None:

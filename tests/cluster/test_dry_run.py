@@ -173,6 +173,9 @@ def test_a_deleted_pod_is_gone_once() -> None:
         (lambda cluster: cluster.delete(Node, "a"), 0),
         (lambda cluster: cluster.get(Pod, "other", "default"), 404),
         (lambda cluster: cluster.patch(Pod, "other", {}, "default"), 404),
+        (lambda cluster: cluster.patch_status(Pod, "other", {}, "default"), 404),
+        (lambda cluster: cluster.patch_status(Pod, "pod", {}, "default", uid="another"), 409),
+        (lambda cluster: cluster.patch_status(Pod, "pod", {"phase": "Failed"}, "default", uid="pod"), 0),
     ],
 )
 def test_it_refuses_what_the_api_would(call: Callable[[Cluster], Awaitable[object]], status: int) -> None:
@@ -206,6 +209,7 @@ def test_it_answers_as_if_it_had_written() -> None:
         assert await dry.create(team) == team
         assert await dry.update(pod) == pod
         assert await dry.patch(Pod, "pod", {"metadata": {"labels": {"a": "b"}}}, "default") == pod
+        assert await dry.patch_status(Pod, "pod", {"phase": "Failed"}, "default") == pod
         assert (await dry.get(Pod, "pod", "default"), await dry.list(Pod)) == (pod, [pod])
         assert cluster.version == before
 

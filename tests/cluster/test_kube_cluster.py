@@ -347,6 +347,32 @@ async def test_patch() -> None:
     assert patched.metadata.resource_version == "2"
 
 
+@pytest.mark.parametrize(
+    ("uid", "body"),
+    [
+        ("", b'{"status":{"phase":"Bound","message":null}}'),
+        ("v-uid", b'{"metadata":{"uid":"v-uid"},"status":{"phase":"Bound","message":null}}'),
+    ],
+)
+async def test_patch_of_a_status(uid: str, body: bytes) -> None:
+    transport = Scripted(ok(some("v", 2, namespace="")))
+    change = {"phase": "Bound", "message": None}
+    patched = await cluster(transport).patch_status(PersistentVolume, "v", change, uid=uid)
+    (request,) = transport.requests
+    assert (request.method, request.path) == ("PATCH", "/api/v1/persistentvolumes/v/status")
+    assert (request.content_type, request.body) == ("application/merge-patch+json", body)
+    assert patched.metadata.resource_version == "2"
+
+
+async def test_the_status_of_another_object_of_this_name_is_a_conflict() -> None:
+    why = 'PersistentVolume "v" is invalid: metadata.uid: Invalid value: "v-uid": field is immutable'
+    error = await refusal(
+        lambda client: client.patch_status(PersistentVolume, "v", {}, uid="v-uid"), refused(422, "Invalid", why)
+    )
+    assert (error.status, error.reason) == (409, "Conflict")
+    assert str(error).startswith('Operation cannot be fulfilled on persistentvolumes "v": ')
+
+
 async def test_delete() -> None:
     async def remove(client: Cluster) -> None:
         await client.delete(Pod, "web", "shop", uid="web-uid")

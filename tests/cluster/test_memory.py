@@ -22,6 +22,7 @@ from kframework.objects import (
     ApiObject,
     Event,
     EventSeries,
+    Lease,
     Namespace,
     Node,
     NodeSpec,
@@ -176,6 +177,8 @@ async def test_generated_names_pass_over_those_that_are_taken() -> None:
         (lambda memory: memory.create(pod("b", namespace="team")), 404, 'namespaces "team" not found'),
         (lambda memory: memory.update(pod("b")), 404, 'pods "b" not found'),
         (lambda memory: memory.patch(Pod, "b", {}, "default"), 404, 'pods "b" not found'),
+        (lambda memory: memory.patch_status(Pod, "b", {}, "default"), 404, 'pods "b" not found'),
+        (lambda memory: memory.patch_status(Lease, "b", {}), 404, "the server could not find the requested resource"),
         (lambda memory: memory.delete(Pod, "b", "default"), 404, 'pods "b" not found'),
         (lambda memory: memory.bind("default", "b", "", "n1"), 404, 'pods "b" not found'),
         (lambda memory: memory.patch_pod_status("default", "b", ""), 404, 'pods "b" not found'),
@@ -196,6 +199,7 @@ async def test_refusals(
     [
         lambda memory: memory.bind("default", "a", "other", "n1"),
         lambda memory: memory.patch_pod_status("default", "a", "other", nominated_node_name="n1"),
+        lambda memory: memory.patch_status(Pod, "a", {"phase": "Failed"}, "default", uid="other"),
         lambda memory: memory.update(Pod(metadata=ObjectMeta(name="a", namespace="default", uid="other"))),
     ],
 )
@@ -438,6 +442,17 @@ async def test_faults(fault: Fault, bound_to: str, raised: bool, seconds: float)
     assert asyncio.get_running_loop().time() - begin == seconds
     assert memory.read(Pod, "a", "default").spec.node_name == bound_to
     assert asked == [("bind", "Pod", "default", "b"), ("bind", "Pod", "default", "a")]
+
+
+@pytest.mark.parametrize("done", [False, True])
+async def test_a_fault_of_a_status(done: bool) -> None:
+    memory = cluster(pod("a"))
+    memory.faults.append(lambda *asked: Fault(error=DOWN, done=done) if asked == STATUS_OF_A else None)
+    assert await refusal(memory.patch_status(Pod, "a", {"phase": "Failed"}, "default")) is DOWN
+    assert memory.read(Pod, "a", "default").status.phase == ("Failed" if done else "Pending")
+
+
+STATUS_OF_A = ("patch_status", Pod, "default", "a")
 
 
 async def test_the_first_fault_has_its_way() -> None:

@@ -27,7 +27,9 @@ from kframework.objects import (
     PriorityClass,
     StorageClass,
 )
+from kframework.state.inbox import Changed
 from tests.cluster.behaviour.ways import Stage, lease, node, pod, refusal
+from tests.declared import Gang, GangStatus, Team, gang
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
@@ -286,6 +288,73 @@ async def test_a_patch_that_names_another_uid_is_invalid(stage: Stage) -> None:
     assert (status, reason) == (422, "Invalid")
     assert 'Pod "web" is invalid: metadata.uid: Invalid value: "other": field is immutable' in message
     assert stage.store.read(Pod, "web", "default").metadata.labels == {}
+
+
+# -- status ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_status_is_patched_apart_from_the_rest(stage: Stage) -> None:
+    created = await stage.client.create(replace(gang(color="red"), status=GangStatus(phase="Running")))
+    assert created.status == GangStatus()
+    client = stage.client
+    first = await client.patch_status(Gang, "crew", {"phase": "Running", "members": ["a", "b"]}, "default")
+    assert first.status == GangStatus(phase="Running", members=("a", "b"))
+    second = await client.patch_status(Gang, "crew", {"phase": None, "podsRunning": 2, "members": ["c"]}, "default")
+    assert second.status == GangStatus(pods_running=2, members=("c",))
+    assert (second.spec, second.metadata.labels, second.metadata.uid) == (
+        created.spec,
+        {"color": "red"},
+        created.metadata.uid,
+    )
+    assert await client.get(Gang, "crew") == second
+    patched = await client.patch(Gang, "crew", {"spec": {"size": 5}, "status": {"podsRunning": 9}})
+    assert (patched.spec.size, patched.status) == (5, second.status)
+    updated = await client.update(replace(patched, status=GangStatus()))
+    assert updated == patched
+
+
+async def test_a_status_of_a_built_in_kind_is_patched_too(stage: Stage) -> None:
+    stage.store.add(node())
+    patched = await stage.client.patch_status(Node, "n1", {"capacity": {"memory": "1Gi"}, "allocatable": None})
+    assert patched.status == NodeStatus(capacity={"cpu": "4", "memory": "1Gi"})
+
+
+async def test_a_status_that_says_the_same_is_not_written(stage: Stage) -> None:
+    stage.store.add(replace(gang(), status=GangStatus(phase="Running")))
+    version = stage.store.version
+    patched = await stage.client.patch_status(Gang, "crew", {"phase": "Running", "members": None}, "default")
+    assert patched.status == GangStatus(phase="Running")
+    assert stage.store.version == version
+
+
+async def test_a_status_is_seen_by_those_who_watch(stage: Stage) -> None:
+    stage.store.add(gang())
+    async with stage.watching(Gang) as watched:
+        patched = await stage.client.patch_status(Gang, "crew", {"phase": "Running"}, "default")
+        stage.store.add(gang("marker"))
+        assert await watched.until("+marker") == ["+crew", "synced", "+crew", "+marker"]
+    assert watched.messages[2] == Changed(patched)
+
+
+async def test_a_status_is_patched_only_of_the_object_that_is_meant(stage: Stage) -> None:
+    uid = stage.store.add(gang()).metadata.uid
+    version, client = stage.store.version, stage.client
+    status, reason, message = await refusal(
+        client.patch_status(Gang, "crew", {"phase": "Running"}, "default", uid="other")
+    )
+    assert (status, reason) == (409, "Conflict")
+    assert message.startswith('Operation cannot be fulfilled on gangs.example.com "crew": ')
+    assert await refusal(client.patch_status(Gang, "nobody", {}, "default")) == (
+        404,
+        "NotFound",
+        'gangs.example.com "nobody" not found',
+    )
+    assert (await refusal(client.patch_status(Team, "red", {}, "default")))[:2] == (404, "NotFound")
+    status, reason, message = await refusal(client.patch_status(Gang, "crew", {"podsRunning": "many"}, "default"))
+    assert (status, reason) == (400, "BadRequest")
+    assert "status.podsRunning" in message
+    assert stage.store.version == version
+    assert (await client.patch_status(Gang, "crew", {"phase": "Running"}, uid=uid)).status.phase == "Running"
 
 
 # -- delete ------------------------------------------------------------------------------------------------------------
