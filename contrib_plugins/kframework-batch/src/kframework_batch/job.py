@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
+from kframework_batch.membership import GroupObject, GroupStatus
 from kframework_batch.resource import Resource
 from kframework_batch.task import ALLOCATED, TaskInfo, TaskStatus
 
-__all__ = ["INQUEUE", "JobInfo", "Phase"]
+__all__ = ["INQUEUE", "JobInfo", "Phase", "Place"]
 
 #: The phases of a pod group: `Pending` (or none yet), `Inqueue`, `Running`, `Unknown`, `Completed`.
 Phase = str
 INQUEUE = "Inqueue"
 
 _NONE: dict[str, TaskInfo] = {}
+
+
+class Place(NamedTuple):
+    """Where a task would have gone, had its job been given enough: Allocated or Pipelined, on this node."""
+
+    status: TaskStatus
+    node_name: str
 
 
 class JobInfo:
@@ -26,8 +35,11 @@ class JobInfo:
     def __init__(self, namespace: str, name: str) -> None:
         self.namespace: str = namespace
         self.name: str = name
-        #: namespace/name: what a session knows it by.
+        #: What a session knows it by: namespace/name, with the API group before it where that is not Volcano's.
         self.uid: str = f"{namespace}/{name}"
+        #: The pod group as the API last said it is, and its status as it will be once what was written is there.
+        self.object: GroupObject | None = None
+        self.status: GroupStatus | None = None
         #: The uid of the pod group, and when it was created (RFC 3339).
         self.group_uid: str = ""
         self.created: str = ""
@@ -55,6 +67,8 @@ class JobInfo:
         #: Why tasks found no node in this session, by uid; and why the job as a whole was passed over, "" if not.
         self.fit_errors: dict[str, str] = {}
         self.message: str = ""
+        #: Where tasks had their place in this session before it was taken back, by uid.
+        self.places: dict[str, Place] = {}
 
     # -- tasks -----------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,9 @@ __all__ = [
     "KubePodGroup",
     "KubePodGroupSpec",
     "KubePodGroupStatus",
+    "KubeSchedulingConstraints",
     "KubeSchedulingPolicy",
+    "KubeTopologyConstraint",
     "NetworkTopology",
     "ObjectCondition",
     "PodGroup",
@@ -252,10 +254,23 @@ class KubeSchedulingPolicy(ApiStruct, frozen=True, kw_only=True):
     gang: KubeGang | None = None
 
 
+class KubeTopologyConstraint(ApiStruct, frozen=True, kw_only=True):
+    """All pods within one domain of this node label."""
+
+    key: str = ""
+
+
+class KubeSchedulingConstraints(ApiStruct, frozen=True, kw_only=True):
+    """How close together the pods of a group must be."""
+
+    topology: tuple[KubeTopologyConstraint, ...] = ()
+
+
 class KubePodGroupSpec(ApiStruct, frozen=True, kw_only=True):
     """A pod group of Kubernetes 1.36 (KEP-4671)."""
 
     scheduling_policy: KubeSchedulingPolicy = KubeSchedulingPolicy()
+    scheduling_constraints: KubeSchedulingConstraints = KubeSchedulingConstraints()
     priority_class_name: str = ""
     priority: int | None = None
 

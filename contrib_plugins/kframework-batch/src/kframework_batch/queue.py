@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework_batch.objects import Queue
+from kframework_batch.objects import Queue, QueueStatus
 from kframework_batch.resource import Resource
 
 __all__ = ["DEFAULT_QUEUE", "ROOT_QUEUE", "QueueInfo"]
@@ -28,6 +28,7 @@ class QueueInfo:
         "parent",
         "priority",
         "reclaimable",
+        "status",
         "uid",
         "weight",
     )
@@ -36,6 +37,8 @@ class QueueInfo:
         """Read the object; raises QuantityError for what is no quantity."""
         metadata, spec = obj.metadata, obj.spec
         self.object: Queue = obj
+        #: Its status as it will be once what was written is there.
+        self.status: QueueStatus = obj.status
         self.name: str = metadata.name
         self.uid: str = metadata.uid
         self.created: str = metadata.creation_timestamp or ""

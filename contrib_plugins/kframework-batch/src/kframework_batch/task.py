@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from kframework_batch.resource import Resource
 if TYPE_CHECKING:
     from kframework_batch.job import JobInfo
 
-__all__ = ["ALLOCATED", "COMPLETED", "PREEMPTABLE", "SCHEDULED", "TaskInfo", "TaskStatus"]
+__all__ = ["ALLOCATED", "COMPLETED", "PREEMPTABLE", "SCHEDULED", "TaskInfo", "TaskStatus", "flag", "status_of"]
 
 #: The role of a task in its job: the name of the task in the Job's spec; an annotation, or a label.
 ROLE = "volcano.sh/task-spec"
@@ -86,12 +87,13 @@ class TaskInfo:
         self.namespace: str = metadata.namespace
         #: RFC 3339.
         self.created: str = metadata.creation_timestamp or ""
-        self.priority: int = _number(annotations.get(PRIORITY)) or obj.spec.priority or 0
+        priority = _number(annotations.get(PRIORITY))
+        self.priority: int = (obj.spec.priority or 0) if priority is None else priority
         self.role: str = annotations.get(ROLE) or labels.get(ROLE) or ""
         self.index: int | None = _number(labels.get(INDEX) or annotations.get(INDEX))
-        self.preemptable: bool = (annotations.get(MAY_BE_PREEMPTED) or labels.get(MAY_BE_PREEMPTED)) != "false"
+        self.preemptable: bool = flag(annotations, labels, MAY_BE_PREEMPTED, default=True)
         self.gated: bool = bool(obj.spec.scheduling_gates)
-        self.request: Resource = Resource.of(pod.template.on_node)
+        self.request: Resource = Resource.of(pod.on_node)
         self.status: TaskStatus = status
         #: Where it is, or is to go; "" for nowhere.
         self.node_name: str = pod.node_name
@@ -109,6 +111,33 @@ class TaskInfo:
     def __repr__(self) -> str:
         where = f" on {self.node_name}" if self.node_name else ""
         return f"<TaskInfo {self.key} {self.status.value}{where}>"
+
+
+def status_of(pod: Pod) -> TaskStatus:
+    """Tell where a pod stands by its object alone."""
+    match pod.status.phase:
+        case "Succeeded":
+            return TaskStatus.SUCCEEDED
+        case "Failed":
+            return TaskStatus.FAILED
+        case "" | "Pending" | "Running" as phase:
+            if pod.metadata.deletion_timestamp is not None:
+                return TaskStatus.RELEASING
+            if phase == "Running":
+                return TaskStatus.RUNNING
+            return TaskStatus.BOUND if pod.spec.node_name else TaskStatus.PENDING
+        case _:
+            return TaskStatus.UNKNOWN
+
+
+def flag(annotations: Mapping[str, str], labels: Mapping[str, str], key: str, *, default: bool) -> bool:
+    """Read yes or no from an annotation, or else from a label; what is neither is no, as Volcano has it."""
+    text = annotations.get(key, labels.get(key))
+    return default if text is None else text in _YES
+
+
+#: What Go's strconv.ParseBool takes for yes.
+_YES = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
 def _number(text: str | None) -> int | None:

@@ -1,0 +1,300 @@
+"""What the cluster says, taken into the live tables and into jobs, tasks and queues.
+
+Model: `kframework.event_handlers`, without a queue of pods and without events; sessions look at everything anew.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from kframework.objects import ApiObject, Namespace, Node, Pod, PriorityClass
+from kframework.quantity import QuantityError
+from kframework.state.cluster import ClusterState
+from kframework.state.nodes import same_node
+from kframework.state.pods import PendingPod, PodInfo
+from kframework_batch.groups import Priorities, describe, said, undescribe
+from kframework_batch.job import JobInfo
+from kframework_batch.membership import GROUP_KINDS, GroupObject, GroupRef, group_of, ref_of
+from kframework_batch.objects import KubePodGroup, PodGroup, Queue, SigsPodGroup
+from kframework_batch.queue import DEFAULT_QUEUE, QueueInfo
+from kframework_batch.task import COMPLETED, TaskInfo, TaskStatus, status_of
+
+__all__ = ["KINDS", "JobCache"]
+
+_log = logging.getLogger(__name__)
+
+#: The kinds to follow, beside those that plugins watch.
+KINDS: tuple[type[ApiObject], ...] = (Pod, Node, Namespace, PriorityClass, Queue, *GROUP_KINDS)
+
+
+class JobCache:
+    """Jobs, tasks and queues as the cluster says they are, and as this scheduler assumes.
+
+    `jobs` holds those that have a pod group (`known`) or tasks; `tasks` all pods of ours that belong to a group, by
+    uid, ended ones included until they are gone; `pending` what the cluster last said of the unassigned pods that are
+    ours, by uid. `evicting` holds the uids of the victims that were sent away and whose deletion is not seen yet.
+    """
+
+    def __init__(self, cluster: ClusterState, schedulers: frozenset[str], default_queue: str = DEFAULT_QUEUE) -> None:
+        self.cluster: ClusterState = cluster
+        self.jobs: dict[str, JobInfo] = {}
+        self.queues: dict[str, QueueInfo] = {}
+        self.tasks: dict[str, TaskInfo] = {}
+        self.pending: dict[str, PendingPod] = {}
+        self.evicting: set[str] = set()
+        self._schedulers = schedulers
+        self._default_queue = default_queue
+        self._priorities = Priorities()
+        #: The uids of assumed pods of which the API has said that they are bound, and which are not confirmed yet.
+        self._bound: set[str] = set()
+
+    def changed(self, obj: ApiObject) -> bool:
+        """Take in an object that is new or changed; tell whether a session may now come to another result."""
+        match obj:
+            case Pod():
+                return self._pod(obj)
+            case Node():
+                old = self.cluster.put_node(obj)
+                return old is None or not same_node(old, obj)
+            case _:
+                before = self.cluster.objects(type(obj)).put(obj.metadata, obj)
+                return self._other(obj, before)
+
+    def gone(self, obj: ApiObject) -> bool:
+        """Take in that an object exists no more; tell whether a session may now come to another result."""
+        match obj:
+            case Pod():
+                return self._pod_gone(obj.metadata.uid)
+            case Node():
+                return self.cluster.remove_node(obj.metadata.name) is not None
+            case _:
+                removed = self.cluster.objects(type(obj)).remove(obj.metadata)
+                return removed is not None and self._other_gone(removed)
+
+    # -- pods --------------------------------------------------------------------------------------------------------
+
+    def _pod(self, pod: Pod) -> bool:
+        if status_of(pod) in COMPLETED:
+            return self._ended(pod)
+        if pod.spec.node_name:
+            return self._assigned(pod)
+        return self._is_ours(pod) and self._unassigned(pod)
+
+    def _assigned(self, pod: Pod) -> bool:
+        uid = pod.metadata.uid
+        old = self.cluster.put_pod(pod)
+        new = self.cluster.pods[uid]
+        self.pending.pop(uid, None)
+        self._bound.discard(uid)
+        if new.terminating:
+            self.evicting.discard(uid)
+        task_differs = self._put_task(pod)
+        return task_differs or old is None or _footprint(old) != _footprint(new)
+
+    def _unassigned(self, pod: Pod) -> bool:
+        uid = pod.metadata.uid
+        old = self.pending.get(uid)
+        if old is not None and old.object.metadata.resource_version == pod.metadata.resource_version != "":
+            return False
+        new = self.pending[uid] = PendingPod(pod, self.cluster.interned)
+        freed = False
+        if new.terminating and (old is None or not old.terminating):
+            freed = self._let_go(uid)
+        return self._put_task(pod) or freed
+
+    def _ended(self, pod: Pod) -> bool:
+        """A pod has ended: it takes no room any more, but its job still counts it."""
+        uid = pod.metadata.uid
+        self.pending.pop(uid, None)
+        self.evicting.discard(uid)
+        freed = self._let_go(uid) or self.cluster.remove_pod(uid) is not None
+        return self._put_task(pod) or freed
+
+    def _pod_gone(self, uid: str) -> bool:
+        self.pending.pop(uid, None)
+        self.evicting.discard(uid)
+        freed = self._let_go(uid) or self.cluster.remove_pod(uid) is not None
+        task = self.tasks.pop(uid, None)
+        if task is None:
+            return freed
+        self._take_out(task)
+        return freed or task.job.known
+
+    def _let_go(self, uid: str) -> bool:
+        """End what is assumed of a pod that is going: stop its binding, or take it off its node if it is too late.
+
+        A binding that is stopped ends as failed, and the pod leaves its node then.
+        """
+        if uid not in self.cluster.assumed:
+            return False
+        self._bound.discard(uid)
+        reserved = self.cluster.waiting.get(uid)
+        if reserved is None or not reserved.reject("", "removed"):
+            self.cluster.forget(uid)
+        return True
+
+    def _is_ours(self, pod: Pod) -> bool:
+        return (pod.spec.scheduler_name or "default-scheduler") in self._schedulers
+
+    # -- tasks -------------------------------------------------------------------------------------------------------
+
+    def _put_task(self, pod: Pod) -> bool:
+        """Make the task of a pod anew, if it is one; tell whether that makes a difference to a session."""
+        old = self.tasks.pop(pod.metadata.uid, None)
+        if old is not None:
+            old.job.remove(old.uid)
+        group = group_of(pod) if self._is_ours(pod) else None
+        new = None if group is None else self._add_task(pod, self._job(group))
+        if old is not None:
+            self._drop_if_empty(old.job)
+        seen = [(task.job, *_appearance(task)) for task in (old, new) if task is not None and task.job.known]
+        return len(seen) == 1 or (len(seen) == 2 and seen[0] != seen[1])
+
+    def _add_task(self, pod: Pod, job: JobInfo) -> TaskInfo:
+        uid = pod.metadata.uid
+        # In this order: an assumed pod stands on its node, whatever else is known of it.
+        info = self.cluster.pods.get(uid) or self.pending.get(uid) or PodInfo(pod, self.cluster.interned)
+        task = self.tasks[uid] = TaskInfo(job, info, pod, self._status(pod))
+        job.add(task)
+        return task
+
+    def _status(self, pod: Pod) -> TaskStatus:
+        """Tell where a pod stands, by what the cluster says and by what was done that it does not say yet."""
+        uid, status = pod.metadata.uid, status_of(pod)
+        if status in COMPLETED:
+            return status
+        if uid in self.evicting:
+            return TaskStatus.RELEASING
+        if uid in self.cluster.assumed:
+            return TaskStatus.BOUND if uid in self._bound else TaskStatus.BINDING
+        return status
+
+    def _take_out(self, task: TaskInfo) -> None:
+        task.job.remove(task.uid)
+        self._drop_if_empty(task.job)
+
+    def _update(self, uid: str) -> None:
+        """Give a task the status that it has now."""
+        task = self.tasks.get(uid)
+        if task is not None:
+            task.job.move(task, self._status(task.object))
+
+    # -- what this scheduler does ------------------------------------------------------------------------------------
+
+    def bound(self, uid: str) -> None:
+        """Take note that the API has bound an assumed pod; the pod itself may say so later."""
+        if uid in self.cluster.assumed:
+            self._bound.add(uid)
+            self._update(uid)
+
+    def binding_failed(self, uid: str) -> None:
+        """Take note that a pod was not bound, after it was forgotten: its task waits again."""
+        self._bound.discard(uid)
+        task = self.tasks.get(uid)
+        if task is not None:
+            self._put_task(task.object)
+
+    def evicting_begins(self, uid: str) -> None:
+        """Take note that a victim is being sent away: it is as good as going."""
+        self.evicting.add(uid)
+        self._update(uid)
+
+    def eviction_failed(self, uid: str) -> None:
+        """Take note that a victim could not be sent away: it stays."""
+        self.evicting.discard(uid)
+        self._update(uid)
+
+    # -- groups, queues and all else ---------------------------------------------------------------------------------
+
+    def _other(self, obj: ApiObject, before: ApiObject | None) -> bool:
+        match obj:
+            case PodGroup() | SigsPodGroup() | KubePodGroup():
+                return self._group(obj)
+            case Queue():
+                return self._queue(obj)
+            case PriorityClass():
+                return self._rank_jobs()
+            case _:
+                return before is None or _versionless(before) != _versionless(obj)
+
+    def _other_gone(self, removed: ApiObject) -> bool:
+        match removed:
+            case PodGroup() | SigsPodGroup() | KubePodGroup():
+                job = self.jobs[ref_of(removed).uid]
+                undescribe(job)
+                self._drop_if_empty(job)
+                return True
+            case Queue():
+                return self.queues.pop(removed.metadata.name, None) is not None
+            case PriorityClass():
+                return self._rank_jobs()
+            case _:
+                return True
+
+    def _group(self, group: GroupObject) -> bool:
+        job = self._job(ref_of(group))
+        before = said(job)
+        describe(job, group, self._priorities, self._default_queue)
+        return said(job) != before
+
+    def _queue(self, obj: Queue) -> bool:
+        name = obj.metadata.name
+        old = self.queues.get(name)
+        try:
+            new = QueueInfo(obj)
+        except QuantityError as error:
+            _log.warning("queue %r is left out: %s", name, error)
+            return self.queues.pop(name, None) is not None
+        if old is not None and old.object.status == obj.status:
+            new.status = old.status
+        self.queues[name] = new
+        return old is None or _terms(old) != _terms(new)
+
+    def _rank_jobs(self) -> bool:
+        """Read the priority of every job anew; priority classes change too seldom for an index."""
+        self._priorities = Priorities(self.cluster.objects(PriorityClass))
+        differs = False
+        for job in self.jobs.values():
+            if job.object is not None:
+                before = job.priority
+                describe(job, job.object, self._priorities, self._default_queue)
+                differs = differs or job.priority != before
+        return differs
+
+    # -- jobs --------------------------------------------------------------------------------------------------------
+
+    def _job(self, group: GroupRef) -> JobInfo:
+        """Return the job of a pod group, a new one if it is not heard of yet."""
+        job = self.jobs.get(group.uid)
+        if job is None:
+            job = self.jobs[group.uid] = JobInfo(group.namespace, group.name)
+            job.uid = group.uid
+        return job
+
+    def _drop_if_empty(self, job: JobInfo) -> None:
+        """Forget a job that has neither pod group nor tasks."""
+        if not job.known and not job.tasks:
+            del self.jobs[job.uid]
+
+
+def _footprint(pod: PodInfo) -> tuple[object, ...]:
+    """Return all that others on its node, or those who may push it out, see of a pod."""
+    return (pod.node_name, pod.template, pod.label_class, pod.on_node, pod.priority, pod.claims, pod.claim_statuses)
+
+
+def _appearance(task: TaskInfo) -> tuple[object, ...]:
+    """Return all that a session sees of a task."""
+    return (task.status, task.node_name, task.object.metadata.annotations, *_footprint(task.pod))
+
+
+def _terms(queue: QueueInfo) -> tuple[object, ...]:
+    """Return all that a session sees of a queue."""
+    metadata = queue.object.metadata
+    return (queue.uid, queue.created, metadata.labels, metadata.annotations, queue.object.spec, queue.open)
+
+
+def _versionless(obj: ApiObject) -> ApiObject:
+    """Return an object without its version, which changes even if nothing else does."""
+    return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, resource_version=""))

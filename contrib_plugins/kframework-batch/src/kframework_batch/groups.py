@@ -1,0 +1,132 @@
+"""What a pod group says of its job: queue, priority, minimums, and whether it can be scheduled here at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kframework.objects import PriorityClass, ResourceList
+from kframework.quantity import QuantityError
+from kframework_batch.job import INQUEUE, JobInfo, Phase
+from kframework_batch.membership import GroupObject
+from kframework_batch.objects import KubePodGroup, PodGroup, PodGroupSpec, SigsPodGroup
+from kframework_batch.resource import Resource
+from kframework_batch.task import MAY_BE_PREEMPTED, flag
+
+__all__ = ["Priorities", "describe", "phase_of", "said", "undescribe"]
+
+#: The queue of a pod group that has no field for it; an annotation, or a label.
+QUEUE_NAME = "scheduling.volcano.sh/queue-name"
+
+
+class Priorities:
+    """What the priority classes of the cluster stand for."""
+
+    def __init__(self, classes: Iterable[PriorityClass] = ()) -> None:
+        self._values: dict[str, int] = {}
+        defaults = []
+        for priority in classes:
+            self._values[priority.metadata.name] = priority.value
+            if priority.global_default:
+                defaults.append(priority.value)
+        # Of several defaults Kubernetes takes the lowest.
+        self._default = min(defaults, default=0)
+
+    def value(self, name: str) -> int:
+        """Return the value of a class, that of the default class if there is no such class."""
+        return self._values.get(name, self._default)
+
+
+def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_queue: str) -> None:
+    """Write into a job what its pod group says.
+
+    What the group's status says counts only where the cluster has changed it, and not to what was written last: an
+    update that overtook our own write does not take it back.
+    """
+    metadata, before = group.metadata, job.object
+    job.known = True
+    job.object = group
+    job.group_uid = metadata.uid
+    job.created = metadata.creation_timestamp or ""
+    job.annotations, job.labels = metadata.annotations, metadata.labels
+    job.preemptable = flag(metadata.annotations, metadata.labels, MAY_BE_PREEMPTED, default=False)
+    job.role_minimums, job.min_resources, job.refused = {}, None, ""
+    job.queue = metadata.annotations.get(QUEUE_NAME) or metadata.labels.get(QUEUE_NAME) or default_queue
+    job.priority = priorities.value("")
+    match group:
+        case PodGroup(spec=volcano):
+            job.queue = volcano.queue or default_queue
+            job.priority = priorities.value(volcano.priority_class_name)
+            job.min_available = volcano.min_member
+            job.role_minimums = volcano.min_task_member
+            job.refused = _not_supported(volcano)
+            _read_min_resources(job, volcano.min_resources)
+        case SigsPodGroup(spec=sigs):
+            job.min_available = sigs.min_member
+            _read_min_resources(job, sigs.min_resources)
+        case KubePodGroup(spec=kube):
+            job.priority = priorities.value(kube.priority_class_name) if kube.priority is None else kube.priority
+            # `basic` is each pod for itself: as Volcano has it for a pod on its own, one is enough.
+            gang = kube.scheduling_policy.gang
+            job.min_available = 1 if gang is None else gang.min_count
+            if kube.scheduling_constraints.topology:
+                job.refused = "spec.schedulingConstraints.topology is not supported"
+    if before is None or group.status not in (before.status, job.status):
+        job.status, job.phase = group.status, phase_of(group)
+
+
+def undescribe(job: JobInfo) -> None:
+    """Take note that a job has no pod group any more."""
+    job.known = False
+    job.object = job.status = None
+    job.phase = ""
+
+
+def said(job: JobInfo) -> tuple[object, ...]:
+    """Return all that a session reads of what a pod group says."""
+    return (
+        job.known,
+        job.group_uid,
+        job.created,
+        job.annotations,
+        job.labels,
+        job.queue,
+        job.priority,
+        job.min_available,
+        job.role_minimums,
+        job.min_resources,
+        job.phase,
+        job.refused,
+    )
+
+
+def phase_of(group: GroupObject) -> Phase:
+    """Read the phase out of the status, in Volcano's words; "" where it tells of none."""
+    match group:
+        case PodGroup(status=status):
+            return status.phase
+        case SigsPodGroup(status=status):
+            return {"Scheduling": INQUEUE, "Finished": "Completed", "Failed": "Completed"}.get(
+                status.phase, status.phase
+            )
+        case KubePodGroup(status=status):
+            scheduled = any(seen.type == "PodGroupScheduled" and seen.status == "True" for seen in status.conditions)
+            return "Running" if scheduled else ""
+
+
+def _not_supported(spec: PodGroupSpec) -> str:
+    topology = spec.network_topology
+    if topology is not None and topology.mode != "soft":
+        # Without a mode it is hard: that is the field's default.
+        return "spec.networkTopology: a hard topology is not supported; leave it out, or set its mode to soft"
+    if spec.sub_group_policy:
+        return "spec.subGroupPolicy is not supported; make a pod group of each subgroup"
+    return ""
+
+
+def _read_min_resources(job: JobInfo, quantities: ResourceList | None) -> None:
+    if quantities is None:
+        return
+    try:
+        job.min_resources = Resource.parse(quantities)
+    except QuantityError as error:
+        job.refused = f"spec.minResources: {error}"
