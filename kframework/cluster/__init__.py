@@ -21,11 +21,15 @@ class Cluster(Protocol):
     caller passes one it is a precondition (status 409 when it has moved on).
     """
 
-    async def watch(self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None]) -> None:
+    async def watch(
+        self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
+    ) -> None:
         """List these kinds, then follow them for ever.
 
         Every object arrives as Changed, every one that went as Gone, in the order in which the API did it per kind;
-        Synced follows the first complete listing of all kinds. Pods that have ended (Succeeded, Failed) count as gone.
+        Synced follows the first complete listing of all kinds. Pods that have ended (Succeeded, Failed) count as gone;
+        with `ended_pods` they are Changed like others, until they are deleted. Of a pod that went unseen, Gone may
+        tell no more than name and uid.
         """
         ...
 

@@ -36,10 +36,12 @@ class DryRunCluster:
 
     # -- what is seen ----------------------------------------------------------------------------------------------
 
-    async def watch(self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None]) -> None:
+    async def watch(
+        self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
+    ) -> None:
         """List these kinds, then follow them for ever, with pods as they would be."""
         self._offer = offer
-        await self._cluster.watch(kinds, self._receive)
+        await self._cluster.watch(kinds, self._receive, ended_pods=ended_pods)
 
     def _receive(self, message: Message) -> None:
         match message:

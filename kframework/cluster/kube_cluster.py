@@ -76,7 +76,9 @@ class KubeCluster:
         self._random = random
         self._page = page
 
-    async def watch(self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None]) -> None:
+    async def watch(
+        self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
+    ) -> None:
         """List these kinds, then follow them for ever, through lost connections and forgotten versions.
 
         A kind that the server does not have counts as empty; one that it forbids holds Synced up until it is allowed.
@@ -95,7 +97,9 @@ class KubeCluster:
         async with anyio.create_task_group() as tasks:
             for kind in followed:
                 chance = Random(self._random.getrandbits(64))
-                reflector = Reflector(self._transport, kind, offer, listed, self._clock, chance, self._page)
+                reflector = Reflector(
+                    self._transport, kind, offer, listed, self._clock, chance, self._page, ended_pods=ended_pods
+                )
                 tasks.start_soon(reflector.run)
             await asyncio.get_running_loop().create_future()
 

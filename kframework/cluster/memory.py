@@ -215,11 +215,14 @@ class MemoryCluster:
 
     # --- Cluster: what a client sees ----------------------------------------------------------------------------------
 
-    async def watch(self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None]) -> None:
+    async def watch(
+        self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
+    ) -> None:
         """List these kinds, then tell every change to `offer` while it is written, until cancelled."""
+        is_shown = _is_there if ended_pods else _is_unended
 
         def receive(change: Change) -> None:
-            message = _message(change)
+            message = _message(change, is_shown)
             if message is not None:
                 offer(message)
 
@@ -229,7 +232,7 @@ class MemoryCluster:
         stop = self.subscribe(kinds, receive)
         try:
             for kind in ordered:
-                for each in filter(_is_shown, self.objects(kind)):
+                for each in filter(is_shown, self.objects(kind)):
                     offer(Changed(each))
             offer(Synced())
             await asyncio.get_running_loop().create_future()
@@ -396,15 +399,20 @@ def _says(status: PodStatus, condition: PodCondition) -> bool:
     return any(old.type == condition.type and transitions.says_the_same(old, condition) for old in status.conditions)
 
 
-def _is_shown(subject: ApiObject | None) -> TypeGuard[ApiObject]:
-    """Tell whether a watch shows this object: pods that have ended count as gone."""
+def _is_there(subject: ApiObject | None) -> TypeGuard[ApiObject]:
+    return subject is not None
+
+
+def _is_unended(subject: ApiObject | None) -> TypeGuard[ApiObject]:
+    """Tell whether there is an object, to one for whom pods that have ended are gone."""
     return subject is not None and not (isinstance(subject, Pod) and transitions.has_ended(subject))
 
 
-def _message(change: Change) -> Message | None:
-    if _is_shown(change.new):
+def _message(change: Change, is_shown: Callable[[ApiObject | None], TypeGuard[ApiObject]]) -> Message | None:
+    """Say what a change is to one who is shown such objects only."""
+    if is_shown(change.new):
         return Changed(change.new)
-    return Gone(change.old) if _is_shown(change.old) else None
+    return Gone(change.old) if is_shown(change.old) else None
 
 
 def _patched(subject: T, patch: Mapping[str, object]) -> T:

@@ -24,7 +24,7 @@ from kframework.objects import Kind, ObjectMeta, Pod
 from kframework.objects.meta import ApiObject
 from kframework.state.inbox import Changed, Gone, Message
 
-__all__ = ["Backoff", "Reflector", "selection"]
+__all__ = ["Backoff", "Reflector"]
 
 _log = logging.getLogger(__name__)
 
@@ -73,15 +73,15 @@ class _Known(msgspec.Struct, gc=False):
     last: ApiObject | None
 
 
-def selection(kind: Kind[T]) -> tuple[tuple[str, str], ...]:
-    """Return the query for the objects of a kind that exist for a scheduler: pods that have ended do not."""
-    if kind.struct is Pod:
-        return (("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed"),)
-    return ()
+#: The query for the pods that have not ended.
+_UNENDED = (("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed"),)
 
 
 class Reflector(Generic[T]):
-    """Tells `offer` of every object of a kind as it comes, changes and goes; calls `listed` after the first listing."""
+    """Tells `offer` of every object of a kind as it comes, changes and goes; calls `listed` after the first listing.
+
+    Pods that have ended are gone, unless `ended_pods` are asked for.
+    """
 
     def __init__(
         self,
@@ -92,6 +92,8 @@ class Reflector(Generic[T]):
         clock: Clock,
         random: Random,
         page: int,
+        *,
+        ended_pods: bool = False,
     ) -> None:
         self.kind = kind
         self._transport = transport
@@ -101,7 +103,7 @@ class Reflector(Generic[T]):
         self._random = random
         self._limit = page
         self._path = path_of(kind)
-        self._selection = selection(kind)
+        self._selection = _UNENDED if kind.struct is Pod and not ended_pods else ()
         #: The version up to which everything has been told; "" before the first listing and when it must be repeated.
         self._version = ""
         self._known: dict[tuple[str, str], _Known] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import anyio
 import pytest
@@ -81,7 +82,7 @@ KINDS: list[type[ApiObject]] = [Node, Pod]
 Work = Callable[[DryRunCluster, MemoryCluster], Awaitable[None]]
 
 
-def seen(work: Work, *objects: ApiObject) -> list[str]:
+def seen(work: Work, *objects: ApiObject, ended_pods: bool = False) -> list[str]:
     """Do the work while the pods and nodes are watched; return what was seen meanwhile."""
     messages: list[Message] = []
 
@@ -90,7 +91,7 @@ def seen(work: Work, *objects: ApiObject) -> list[str]:
         cluster = MemoryCluster(clock, objects or [make_pod()])
         dry = DryRunCluster(cluster, clock, lambda event: None)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(dry.watch, KINDS, messages.append)
+            tasks.start_soon(partial(dry.watch, ended_pods=ended_pods), KINDS, messages.append)
             await asyncio.sleep(1.0)
             messages.clear()
             await work(dry, cluster)
@@ -155,6 +156,15 @@ def test_a_deleted_pod_is_gone_once() -> None:
         cluster.add(make_pod())
 
     assert seen(work) == ["Gone pod on nothing", "Changed pod on nothing"]
+
+
+@pytest.mark.parametrize(("ended_pods", "message"), [(False, "Gone pod on a"), (True, "Changed pod on a")])
+def test_a_pod_that_ends_is_seen_as_the_scheduler_wants(ended_pods: bool, message: str) -> None:
+    async def work(dry: DryRunCluster, cluster: MemoryCluster) -> None:
+        pod = await bound(dry, cluster)
+        cluster.set_status(pod, replace(pod.status, phase="Failed"))
+
+    assert seen(work, ended_pods=ended_pods)[-1] == message
 
 
 # -- what is answered ----------------------------------------------------------------------------------------------

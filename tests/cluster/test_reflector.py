@@ -49,9 +49,12 @@ class Told:
         return words
 
 
-def reflector(transport: Transport, told: Told, struct: type[ApiObject] = Pod, page: int = 500) -> Reflector[ApiObject]:
+def reflector(
+    transport: Transport, told: Told, struct: type[ApiObject] = Pod, page: int = 500, *, ended_pods: bool = False
+) -> Reflector[ApiObject]:
     clock = LoopClock(asyncio.get_running_loop())
-    return Reflector(transport, kind_of(struct), told.offer, told.listed, clock, Random(0), page)
+    kind = kind_of(struct)
+    return Reflector(transport, kind, told.offer, told.listed, clock, Random(0), page, ended_pods=ended_pods)
 
 
 def queries(transport: Scripted) -> list[dict[str, str]]:
@@ -90,9 +93,10 @@ async def test_what_is_asked() -> None:
     assert transport.requests[1].timeout == 90  # longer than from one bookmark to the next
 
 
-async def test_only_pods_are_selected() -> None:
+@pytest.mark.parametrize(("kind", "ended_pods"), [(Node, False), (Node, True), (Pod, True)])
+async def test_nothing_is_selected_but_pods_that_go_on(kind: type[ApiObject], ended_pods: bool) -> None:
     transport = Scripted(listed(5), [2.0])
-    await reflector(transport, Told(), Node).round()
+    await reflector(transport, Told(), kind, ended_pods=ended_pods).round()
     assert not any("fieldSelector" in query for query in queries(transport))
 
 

@@ -71,6 +71,22 @@ async def test_pods_that_end_are_gone(stage: Stage) -> None:
         assert await watched.until("+marker") == ["+web", "synced", "-web", "+marker"]
 
 
+async def test_pods_that_end_may_be_followed_to_their_deletion(stage: Stage) -> None:
+    stage.store.load([pod("ended"), pod("web", node_name="n1"), node("n1")])
+    end(stage.store, "ended")
+    async with stage.watching(Pod, Node, ended_pods=True) as watched:
+        assert sorted(watched.words[:3]) == ["+ended", "+n1", "+web"]
+        end(stage.store, "web")
+        await stage.client.delete(Pod, "web", "default")
+        stage.interrupt()
+        await stage.client.delete(Pod, "ended", "default")
+        await stage.client.create(pod("marker"))
+        assert (await watched.until("+marker"))[3:] == ["synced", "+web", "-web", "-ended", "+marker"]
+    ended = watched.messages[4]
+    assert isinstance(ended, Changed) and isinstance(ended.obj, Pod)
+    assert ended.obj.status.phase == "Succeeded"
+
+
 async def test_a_pod_that_is_deleted_ends_first(stage: Stage) -> None:
     stage.store.add(pod(node_name="n1"))
     async with stage.watching(Pod) as watched:
@@ -130,12 +146,13 @@ async def test_a_watch_that_is_too_late_is_told_what_differs(stage: Stage, monke
     assert known(watched.messages).keys() == {pod.metadata.uid for pod in there(stage.store)}
 
 
+@pytest.mark.parametrize("ended_pods", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-async def test_any_story_is_retold(stage: Stage, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_any_story_is_retold(stage: Stage, seed: int, ended_pods: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection, "HISTORY", 5)
     random = Random(seed)
     stage.store.load([pod("a"), pod("b", node_name="n1")])
-    async with stage.watching(Pod) as watched:
+    async with stage.watching(Pod, ended_pods=ended_pods) as watched:
         for chapter in range(12):
             if random.random() < 0.5:
                 stage.interrupt()
@@ -145,7 +162,8 @@ async def test_any_story_is_retold(stage: Stage, seed: int, monkeypatch: pytest.
             await watched.until(f"+marker-{chapter}")
             stage.store.remove(Pod, f"marker-{chapter}", "default")  # told behind all of a list
             await watched.until(f"-marker-{chapter}")
-            assert known(watched.messages) == {each.metadata.uid: each for each in there(stage.store)}
+            shown = stage.store.objects(Pod) if ended_pods else there(stage.store)
+            assert known(watched.messages) == {each.metadata.uid: each for each in shown}
 
 
 def happen(store: MemoryCluster, random: Random) -> None:
@@ -166,7 +184,7 @@ def happen(store: MemoryCluster, random: Random) -> None:
 
 
 def there(store: MemoryCluster) -> list[Pod]:
-    """List the pods that a watch shows."""
+    """List the pods that a watch shows unless it is asked for more."""
     return [each for each in store.objects(Pod) if not has_ended(each)]
 
 

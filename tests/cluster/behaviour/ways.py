@@ -42,10 +42,10 @@ class Stage:
         self.interrupt = interrupt
 
     @asynccontextmanager
-    async def watching(self, *kinds: type[ApiObject]) -> AsyncIterator[Watched]:
+    async def watching(self, *kinds: type[ApiObject], ended_pods: bool = False) -> AsyncIterator[Watched]:
         """Follow these kinds; what is there already has arrived when the block begins."""
         watched = Watched()
-        task = asyncio.ensure_future(self.client.watch(kinds, watched.offer))
+        task = asyncio.ensure_future(self.client.watch(kinds, watched.offer, ended_pods=ended_pods))
         await watched.until("synced")
         yield watched
         task.cancel()
