@@ -25,6 +25,8 @@ class Named(Protocol):
     name: ClassVar[str]
     Arguments: ClassVar[type[BatchArguments]]
 
+    def __init__(self, arguments: BatchArguments) -> None: ...
+
 
 N = TypeVar("N", bound=Named)
 

@@ -1,0 +1,232 @@
+"""Reading a scheduler configuration as Volcano has it: actions, tiers of plugins with their flags, arguments.
+
+As tolerant as Volcano's own reading: unknown fields are passed over, here with a warning. Which actions and plugins
+there are, and what their arguments mean, is looked into by `kframework_batch.program`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+
+from kframework.config import RawArgs
+from kframework.config.document import Document, Json, Place, parse_documents, read_source
+from kframework.config.problems import Problem, raise_all, required, shown
+from kframework.errors import ConfigError, nearest
+from kframework_batch.tiers import FLAGS, HIERARCHY, NOT_BUILT
+
+__all__ = ["BatchConfiguration", "PluginEntry", "default_configuration", "load", "parse"]
+
+#: The key under which a ConfigMap holds the configuration.
+CONFIG_MAP_KEY = "volcano-scheduler.conf"
+
+_DEFAULT = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
+
+_FIELDS = ("actions", "tiers", "configurations", "metrics")
+_FLAGS = frozenset({*FLAGS, *NOT_BUILT, HIERARCHY})
+_BOOLEANS = {"y": True, "yes": True, "true": True, "on": True, "n": False, "no": False, "false": False, "off": False}
+
+#: The end of a line after which a block of literal text begins.
+_BLOCK = re.compile(r"\|[-+1-9]*\s*(#.*)?$")
+
+
+@dataclass(frozen=True)
+class PluginEntry:
+    """One mention of a plugin: the flags and arguments that are written, and where."""
+
+    name: str
+    flags: Mapping[str, bool]
+    arguments: RawArgs
+    place: Place = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class BatchConfiguration:
+    """All that a configuration file says; `warnings` are lines for the user, each with its place."""
+
+    actions: tuple[str, ...]
+    tiers: tuple[tuple[PluginEntry, ...], ...]
+    #: By the name of the action.
+    action_arguments: Mapping[str, RawArgs]
+    place: Place = field(compare=False, repr=False)
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+
+def load(source: str | Path) -> BatchConfiguration:
+    """Load a configuration from a file, or from standard input when `source` is `-`; a ConfigMap may hold it.
+
+    Raises ConfigError, or ConfigErrors when several things are wrong.
+    """
+    name, text = read_source(source)
+    return parse(text, name)
+
+
+def parse(text: str, name: str = "<config>") -> BatchConfiguration:
+    """Load a configuration from a text; `name` is what error messages call the file."""
+    documents = _documents(text, name)
+    if isinstance(documents[0].data, dict) and documents[0].data.get("kind") == "ConfigMap":
+        documents = _documents(*_held(documents[0], text, name))
+    return _Reader().configuration(documents)
+
+
+def default_configuration() -> BatchConfiguration:
+    """Return the configuration that holds without a file: Volcano's built-in one."""
+    return parse(_DEFAULT, "<default>")
+
+
+def _documents(text: str, name: str) -> Sequence[Document]:
+    documents = parse_documents(text, name)
+    if not documents:
+        raise ConfigError('is empty; want actions ("enqueue, allocate, backfill") and tiers of plugins', file=name)
+    return documents
+
+
+def _held(config_map: Document, text: str, name: str) -> tuple[str, str]:
+    """Return the text that a ConfigMap holds, with its lines where they are in the file, and what to call it."""
+    data = config_map.at("data")
+    entries = data.value if isinstance(data.value, dict) else {}
+    key = next(iter(entries)) if len(entries) == 1 else CONFIG_MAP_KEY
+    held, line = (data / key).value, (data / key).line
+    if not isinstance(held, str) or line is None:
+        raise data.error(Problem((), f'has no text under "{CONFIG_MAP_KEY}"', nearest(CONFIG_MAP_KEY, entries)))
+    if _BLOCK.search(text.splitlines()[line - 1]):
+        return "\n" * line + held, name
+    return held, f"{name}: data.{key}"
+
+
+class _Reader:
+    """Goes through the documents once and collects what is wrong and what is passed over."""
+
+    def __init__(self) -> None:
+        self._errors: list[ConfigError] = []
+        self._warnings: list[ConfigError] = []
+
+    def configuration(self, documents: Sequence[Document]) -> BatchConfiguration:
+        root = documents[0].at()
+        self._refuse_other_kinds(root)
+        self._fields(root, _FIELDS)
+        read = BatchConfiguration(
+            actions=self._actions(root / "actions"),
+            tiers=tuple(self._tier(tier) for tier in self._items(root / "tiers")),
+            action_arguments=self._action_arguments(root / "configurations"),
+            place=root,
+        )
+        self._refuse_conflicts(read.tiers)
+        if self._fields(root / "metrics"):
+            self._warn(root / "metrics", "is for Volcano's plugin usage, which is not here: passed over")
+        for extra in documents[1:]:
+            self._warn(extra.at(), "a file holds one configuration: this further document is passed over")
+        raise_all(self._errors)
+        return replace(read, warnings=tuple(str(warning) for warning in self._warnings))
+
+    # -- blocks ------------------------------------------------------------------------------------------------------
+
+    def _actions(self, place: Place) -> tuple[str, ...]:
+        text = self._text(place)
+        names = tuple(name.strip() for name in text.split(","))
+        if text and "" in names:
+            self._complain(place, f"{shown(text)} lacks a name before or after a comma")
+        return names
+
+    def _tier(self, place: Place) -> tuple[PluginEntry, ...]:
+        self._fields(place, ("plugins",))
+        return tuple(self._plugin(entry) for entry in self._items(place / "plugins"))
+
+    def _plugin(self, place: Place) -> PluginEntry:
+        written = self._fields(place, ("name", "arguments", *sorted(_FLAGS)))
+        flags = {name: self._flag(place / name) for name in written if name in _FLAGS}
+        return PluginEntry(self._text(place / "name"), flags, self._arguments(place / "arguments"), place)
+
+    def _action_arguments(self, place: Place) -> dict[str, RawArgs]:
+        found: dict[str, RawArgs] = {}
+        for entry in self._items(place):
+            self._fields(entry, ("name", "arguments"))
+            name, arguments = self._text(entry / "name"), self._arguments(entry / "arguments")
+            if name in found:
+                self._warn(entry / "name", f"{name} has arguments already: these are passed over")
+            found.setdefault(name, arguments)
+        return found
+
+    def _arguments(self, place: Place) -> RawArgs:
+        return RawArgs(self._fields(place), place)
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def _fields(self, place: Place, known: Sequence[str] = ()) -> dict[str, Json]:
+        """Return the fields of a mapping that are not null; warn of others than the known ones, if those are given."""
+        value = place.value if place.value is not None else {}
+        if not isinstance(value, dict):
+            self._complain(place, f"expected a mapping, got {shown(value)}")
+            return {}
+        for name in value:
+            if known and name not in known:
+                self._warn(place / name, f'unknown field "{name}" is passed over', nearest(name, known))
+        return {name: field for name, field in value.items() if field is not None}
+
+    def _items(self, place: Place) -> list[Place]:
+        value = place.value if place.value is not None else []
+        if not isinstance(value, list):
+            self._complain(place, f"expected a list, got {shown(value)}")
+            return []
+        return [place / index for index in range(len(value))]
+
+    def _text(self, place: Place) -> str:
+        value = place.value
+        if isinstance(value, str) and value:
+            return value
+        if value is None or value == "":
+            self._errors.append(place.error(required(())))
+        else:
+            self._complain(place, f"expected a text, got {shown(value)}")
+        return ""
+
+    def _flag(self, place: Place) -> bool:
+        value = place.value
+        read = _BOOLEANS.get(value.lower()) if isinstance(value, str) else value
+        if isinstance(read, bool):
+            return read
+        self._complain(place, f"expected true or false, got {shown(value)}")
+        return True
+
+    # -- what cannot be ----------------------------------------------------------------------------------------------
+
+    def _refuse_other_kinds(self, root: Place) -> None:
+        kind = (root / "kind").value
+        if kind is not None:
+            wanted = "want actions and tiers of plugins, or a ConfigMap with them"
+            raise (root / "kind").error(
+                Problem((), f"{shown(kind)} is no configuration of a batch scheduler; {wanted}")
+            )
+
+    def _refuse_conflicts(self, tiers: Sequence[Sequence[PluginEntry]]) -> None:
+        for tier in tiers:
+            trees = [entry for entry in tier if entry.name == "drf" and entry.flags.get(HIERARCHY)]
+            if trees and any(entry.name == "proportion" for entry in tier):
+                why = "drf with a hierarchy and proportion both say what is due to queues: a tier may have one of them"
+                self._complain(trees[0].place / HIERARCHY, why)
+        entries = {entry.name: entry for entry in chain(*tiers)}
+        if {"proportion", "capacity"} <= entries.keys():
+            why = "proportion works out what is due to queues and capacity reads it from them: remove one of the two"
+            self._complain(entries["capacity"].place / "name", why)
+
+    def _complain(self, place: Place, message: str) -> None:
+        self._errors.append(place.error(Problem((), message)))
+
+    def _warn(self, place: Place, message: str, meant: str | None = None) -> None:
+        self._warnings.append(place.error(Problem((), message, meant)))
