@@ -5,25 +5,20 @@ Model: `kframework.event_handlers`, without a queue of pods and without events; 
 
 from __future__ import annotations
 
-import logging
-
-import msgspec
+from collections.abc import Iterator
 
 from kframework.objects import ApiObject, Namespace, Node, Pod, PriorityClass
-from kframework.quantity import QuantityError
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import same_node
 from kframework.state.pods import PendingPod, PodInfo
-from kframework_batch.groups import Priorities, describe, said, undescribe
 from kframework_batch.job import JobInfo
-from kframework_batch.membership import GROUP_KINDS, GroupObject, GroupRef, group_of, ref_of
-from kframework_batch.objects import KubePodGroup, PodGroup, Queue, SigsPodGroup
+from kframework_batch.job_table import JobTable
+from kframework_batch.membership import GROUP_KINDS, GroupObject, group_of
+from kframework_batch.objects import Queue
 from kframework_batch.queue import DEFAULT_QUEUE, QueueInfo
 from kframework_batch.task import COMPLETED, TaskInfo, TaskStatus, status_of
 
 __all__ = ["KINDS", "JobCache"]
-
-_log = logging.getLogger(__name__)
 
 #: The kinds to follow, beside those that plugins watch.
 KINDS: tuple[type[ApiObject], ...] = (Pod, Node, Namespace, PriorityClass, Queue, *GROUP_KINDS)
@@ -39,14 +34,15 @@ class JobCache:
 
     def __init__(self, cluster: ClusterState, schedulers: frozenset[str], default_queue: str = DEFAULT_QUEUE) -> None:
         self.cluster: ClusterState = cluster
-        self.jobs: dict[str, JobInfo] = {}
-        self.queues: dict[str, QueueInfo] = {}
+        self._table = JobTable(cluster, default_queue)
+        self.jobs: dict[str, JobInfo] = self._table.jobs
+        self.queues: dict[str, QueueInfo] = self._table.queues
         self.tasks: dict[str, TaskInfo] = {}
         self.pending: dict[str, PendingPod] = {}
         self.evicting: set[str] = set()
         self._schedulers = schedulers
-        self._default_queue = default_queue
-        self._priorities = Priorities()
+        #: The uids of the pods on nodes that are being deleted.
+        self._terminating: dict[str, None] = {}
         #: The uids of assumed pods of which the API has said that they are bound, and which are not confirmed yet.
         self._bound: set[str] = set()
 
@@ -59,8 +55,7 @@ class JobCache:
                 old = self.cluster.put_node(obj)
                 return old is None or not same_node(old, obj)
             case _:
-                before = self.cluster.objects(type(obj)).put(obj.metadata, obj)
-                return self._other(obj, before)
+                return self._table.changed(obj)
 
     def gone(self, obj: ApiObject) -> bool:
         """Take in that an object exists no more; tell whether a session may now come to another result."""
@@ -70,8 +65,12 @@ class JobCache:
             case Node():
                 return self.cluster.remove_node(obj.metadata.name) is not None
             case _:
-                removed = self.cluster.objects(type(obj)).remove(obj.metadata)
-                return removed is not None and self._other_gone(removed)
+                return self._table.gone(obj)
+
+    def leaving(self) -> Iterator[PodInfo]:
+        """List the pods that are going but still take room on their nodes, whosever they are."""
+        pods = self.cluster.pods
+        return (pods[uid] for uid in {**self._terminating, **dict.fromkeys(sorted(self.evicting))} if uid in pods)
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
@@ -90,6 +89,7 @@ class JobCache:
         self._bound.discard(uid)
         if new.terminating:
             self.evicting.discard(uid)
+            self._terminating[uid] = None
         task_differs = self._put_task(pod)
         return task_differs or old is None or _footprint(old) != _footprint(new)
 
@@ -109,12 +109,14 @@ class JobCache:
         uid = pod.metadata.uid
         self.pending.pop(uid, None)
         self.evicting.discard(uid)
+        self._terminating.pop(uid, None)
         freed = self._let_go(uid) or self.cluster.remove_pod(uid) is not None
         return self._put_task(pod) or freed
 
     def _pod_gone(self, uid: str) -> bool:
         self.pending.pop(uid, None)
         self.evicting.discard(uid)
+        self._terminating.pop(uid, None)
         freed = self._let_go(uid) or self.cluster.remove_pod(uid) is not None
         task = self.tasks.pop(uid, None)
         if task is None:
@@ -146,9 +148,9 @@ class JobCache:
         if old is not None:
             old.job.remove(old.uid)
         group = group_of(pod) if self._is_ours(pod) else None
-        new = None if group is None else self._add_task(pod, self._job(group))
+        new = None if group is None else self._add_task(pod, self._table.job(group))
         if old is not None:
-            self._drop_if_empty(old.job)
+            self._table.drop_if_empty(old.job)
         seen = [(task.job, *_appearance(task)) for task in (old, new) if task is not None and task.job.known]
         return len(seen) == 1 or (len(seen) == 2 and seen[0] != seen[1])
 
@@ -173,7 +175,7 @@ class JobCache:
 
     def _take_out(self, task: TaskInfo) -> None:
         task.job.remove(task.uid)
-        self._drop_if_empty(task.job)
+        self._table.drop_if_empty(task.job)
 
     def _update(self, uid: str) -> None:
         """Give a task the status that it has now."""
@@ -206,77 +208,9 @@ class JobCache:
         self.evicting.discard(uid)
         self._update(uid)
 
-    # -- groups, queues and all else ---------------------------------------------------------------------------------
-
-    def _other(self, obj: ApiObject, before: ApiObject | None) -> bool:
-        match obj:
-            case PodGroup() | SigsPodGroup() | KubePodGroup():
-                return self._group(obj)
-            case Queue():
-                return self._queue(obj)
-            case PriorityClass():
-                return self._rank_jobs()
-            case _:
-                return before is None or _versionless(before) != _versionless(obj)
-
-    def _other_gone(self, removed: ApiObject) -> bool:
-        match removed:
-            case PodGroup() | SigsPodGroup() | KubePodGroup():
-                job = self.jobs[ref_of(removed).uid]
-                undescribe(job)
-                self._drop_if_empty(job)
-                return True
-            case Queue():
-                return self.queues.pop(removed.metadata.name, None) is not None
-            case PriorityClass():
-                return self._rank_jobs()
-            case _:
-                return True
-
-    def _group(self, group: GroupObject) -> bool:
-        job = self._job(ref_of(group))
-        before = said(job)
-        describe(job, group, self._priorities, self._default_queue)
-        return said(job) != before
-
-    def _queue(self, obj: Queue) -> bool:
-        name = obj.metadata.name
-        old = self.queues.get(name)
-        try:
-            new = QueueInfo(obj)
-        except QuantityError as error:
-            _log.warning("queue %r is left out: %s", name, error)
-            return self.queues.pop(name, None) is not None
-        if old is not None and old.object.status == obj.status:
-            new.status = old.status
-        self.queues[name] = new
-        return old is None or _terms(old) != _terms(new)
-
-    def _rank_jobs(self) -> bool:
-        """Read the priority of every job anew; priority classes change too seldom for an index."""
-        self._priorities = Priorities(self.cluster.objects(PriorityClass))
-        differs = False
-        for job in self.jobs.values():
-            if job.object is not None:
-                before = job.priority
-                describe(job, job.object, self._priorities, self._default_queue)
-                differs = differs or job.priority != before
-        return differs
-
-    # -- jobs --------------------------------------------------------------------------------------------------------
-
-    def _job(self, group: GroupRef) -> JobInfo:
-        """Return the job of a pod group, a new one if it is not heard of yet."""
-        job = self.jobs.get(group.uid)
-        if job is None:
-            job = self.jobs[group.uid] = JobInfo(group.namespace, group.name)
-            job.uid = group.uid
-        return job
-
-    def _drop_if_empty(self, job: JobInfo) -> None:
-        """Forget a job that has neither pod group nor tasks."""
-        if not job.known and not job.tasks:
-            del self.jobs[job.uid]
+    def write_failed(self, obj: GroupObject | Queue) -> None:
+        """Take note that the new status of a pod group or of a queue was not written: it is what it was."""
+        self._table.write_failed(obj)
 
 
 def _footprint(pod: PodInfo) -> tuple[object, ...]:
@@ -287,14 +221,3 @@ def _footprint(pod: PodInfo) -> tuple[object, ...]:
 def _appearance(task: TaskInfo) -> tuple[object, ...]:
     """Return all that a session sees of a task."""
     return (task.status, task.node_name, task.object.metadata.annotations, *_footprint(task.pod))
-
-
-def _terms(queue: QueueInfo) -> tuple[object, ...]:
-    """Return all that a session sees of a queue."""
-    metadata = queue.object.metadata
-    return (queue.uid, queue.created, metadata.labels, metadata.annotations, queue.object.spec, queue.open)
-
-
-def _versionless(obj: ApiObject) -> ApiObject:
-    """Return an object without its version, which changes even if nothing else does."""
-    return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, resource_version=""))

@@ -1,0 +1,260 @@
+"""Where a session leaves the pod groups: phase, counts and conditions of each of the three kinds.
+
+The rules for the phase and the words of the conditions are Volcano's. A status is written only when it says something
+new: times, and which session it was, are nothing new.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from kframework.objects import ApiStruct
+from kframework_batch.job import INQUEUE, JobInfo, Phase
+from kframework_batch.membership import GroupStatus
+from kframework_batch.objects import (
+    KubePodGroupStatus,
+    ObjectCondition,
+    PodGroupCondition,
+    PodGroupStatus,
+    SigsPodGroupStatus,
+)
+from kframework_batch.task import ALLOCATED, COMPLETED, SCHEDULED, TaskInfo, TaskStatus
+
+__all__ = [
+    "Verdict",
+    "close_job",
+    "group_status",
+    "kube_group_status",
+    "next_phase",
+    "patch_of",
+    "sigs_group_status",
+    "verdict",
+    "why_pending",
+]
+
+Condition = TypeVar("Condition", PodGroupCondition, ObjectCondition)
+
+#: The tasks that a gang can count on, or may still come to.
+_VALID = (*ALLOCATED, TaskStatus.SUCCEEDED, TaskStatus.PIPELINED, TaskStatus.PENDING)
+
+
+def close_job(job: JobInfo, session_uid: str, now: str) -> GroupStatus | None:
+    """Give a job the phase and the status in which the session leaves it; return the status if it is to be written.
+
+    `now` is RFC 3339.
+    """
+    match job.status:
+        case PodGroupStatus() as old:
+            new: GroupStatus | None = group_status(job, session_uid, now, old)
+        case SigsPodGroupStatus() as old:
+            new = sigs_group_status(job, old)
+        case KubePodGroupStatus() as old:
+            new = kube_group_status(job, now, old)
+        case None:
+            return None
+    job.phase = next_phase(job)
+    job.status = job.status if new is None else new
+    return new
+
+
+def patch_of(status: ApiStruct) -> dict[str, object]:
+    """Return the merge patch that makes a status this one: zeros too, but no text that is empty."""
+    fields = msgspec.structs.fields(status)
+    patch = {field.encode_name: msgspec.to_builtins(getattr(status, field.name)) for field in fields}
+    return {name: value for name, value in patch.items() if value != ""}
+
+
+# -- what a session came to ------------------------------------------------------------------------------------------
+
+
+class Verdict(NamedTuple):
+    """Whether a job can run, in one word and in a sentence."""
+
+    ready: bool
+    reason: str
+    message: str
+
+
+def verdict(job: JobInfo) -> Verdict | None:
+    """Say whether enough tasks of a job have room; None if there is nothing to say."""
+    if job.refused:
+        return Verdict(False, "InvalidPodGroup", job.refused)
+    if _is_unschedulable(job):
+        return Verdict(False, _shortage(job), _gang_message(job))
+    if job.tasks and job.is_ready:
+        return Verdict(True, "tasks in gang are ready to be scheduled", "")
+    return None
+
+
+def next_phase(job: JobInfo) -> Phase:
+    """Return the phase of a job by where its tasks stand.
+
+    Unlike in Volcano a job of minimum 0 is not Completed before any task of it has run.
+    """
+    if job.with_status(TaskStatus.RUNNING) and _is_unschedulable(job):
+        return "Unknown"
+    scheduled = job.count(*SCHEDULED) + _leaving(job)
+    if scheduled and scheduled >= job.min_available:
+        return "Completed" if scheduled == job.count(*COMPLETED) else "Running"
+    return INQUEUE if job.phase == INQUEUE else "Pending"
+
+
+def why_pending(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
+    """Say in one word and in a sentence why a pending task of a job is not on a node: for the condition PodScheduled.
+
+    Schedulable are those that had a place, but waited for others of their gang.
+    """
+    place = job.places.get(task.uid)
+    if place is None:
+        return "Unschedulable", job.fit_errors.get(task.uid) or job.message or job.refused
+    where = f"Pod {task.key} can possibly be assigned to {place.node_name}, once"
+    if place.status is TaskStatus.PIPELINED:
+        return "Unschedulable", f"{where} resource is released and minAvailable is satisfied"
+    return "Schedulable", f"{where} minAvailable is satisfied"
+
+
+def _is_unschedulable(job: JobInfo) -> bool:
+    return bool(job.refused or (job.tasks and not job.is_ready and not _is_only_leaving(job)))
+
+
+def _is_only_leaving(job: JobInfo) -> bool:
+    """Tell whether a job has less than its minimum only because pods of it are going, and nobody is to follow."""
+    waiting = job.count(TaskStatus.PENDING, TaskStatus.PIPELINED)
+    leaving = _leaving(job)
+    return bool(leaving and not waiting) and job.count(*SCHEDULED) + leaving >= job.min_available
+
+
+def _leaving(job: JobInfo) -> int:
+    """Count the tasks that are going, and are on a node still."""
+    return sum(bool(task.node_name) for task in job.with_status(TaskStatus.RELEASING).values())
+
+
+def _shortage(job: JobInfo) -> str:
+    if job.valid_num < job.min_available:
+        return "NotEnoughTasks"
+    valid = job.roles(*_VALID)
+    if job.minds_roles and any(valid.get(role, 0) < minimum for role, minimum in job.role_minimums.items()):
+        return "NotEnoughPodsOfTask"
+    return "NotEnoughResources"
+
+
+def _gang_message(job: JobInfo) -> str:
+    pending = job.with_status(TaskStatus.PENDING)
+    placed = sum(place.status in ALLOCATED for uid, place in job.places.items() if uid in pending)
+    missing = max(job.min_available - job.ready_num - placed, 0)
+    counts = Counter({status.value: job.count(status) for status in TaskStatus})
+    counts["minAvailable"] = job.min_available
+    message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: pod group is not ready, {_histogram(counts)}"
+    if pending:
+        message += f"; Pending: {_histogram(Counter(Schedulable=placed, Unschedulable=len(pending) - placed))}"
+    return message + _origin(job)
+
+
+def _histogram(counts: Counter[str]) -> str:
+    """List the counts, sorted as text, as Volcano does."""
+    return ", ".join(sorted(f"{count} {what}" for what, count in counts.items() if count or what == "minAvailable"))
+
+
+def _origin(job: JobInfo) -> str:
+    if job.message:
+        return f". Origin reason is: {job.message}"
+    for uid, error in job.fit_errors.items():
+        if uid in job.tasks:
+            return f". Origin reason is {job.tasks[uid].name}: {error}"
+    return ""
+
+
+# -- the same in the words of each kind ------------------------------------------------------------------------------
+
+
+def group_status(job: JobInfo, session_uid: str, now: str, old: PodGroupStatus) -> PodGroupStatus | None:
+    """Return the status of a pod group of Volcano's kind, None if it says nothing new; `now` is RFC 3339."""
+    conditions, said = old.conditions, verdict(job)
+    if said is not None:
+        condition = PodGroupCondition(
+            type="Scheduled" if said.ready else "Unschedulable",
+            status="True",
+            transition_id=session_uid,
+            last_transition_time=now,
+            reason=said.reason,
+            message=said.message,
+        )
+        conditions = _with(conditions, condition)
+    new = PodGroupStatus(
+        phase=next_phase(job),
+        conditions=conditions,
+        running=job.count(TaskStatus.RUNNING),
+        succeeded=job.count(TaskStatus.SUCCEEDED),
+        failed=job.count(TaskStatus.FAILED),
+    )
+    return None if _timeless(old) == _timeless(new) else new
+
+
+def sigs_group_status(job: JobInfo, old: SigsPodGroupStatus) -> SigsPodGroupStatus | None:
+    """Return the status of a pod group of kubernetes-sigs, None if it says nothing new.
+
+    The phases are those of its own controller; Finished and Failed are final.
+    """
+    if old.phase in ("Finished", "Failed"):
+        return None
+    running, succeeded, failed = (
+        job.count(status) for status in (TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+    )
+    minimum = max(job.min_available, 1)
+    if succeeded >= minimum:
+        phase = "Finished"
+    elif failed and failed + running + succeeded >= minimum:
+        phase = "Failed"
+    elif running + succeeded >= minimum:
+        phase = "Running"
+    elif len(job.tasks) >= minimum and next_phase(job) != "Pending":
+        phase = "Scheduling"
+    else:
+        phase = "Pending"
+    scheduled = job.count(*SCHEDULED) + _leaving(job)
+    new = SigsPodGroupStatus(phase=phase, scheduled=scheduled, running=running, succeeded=succeeded, failed=failed)
+    return None if old == new else new
+
+
+def kube_group_status(job: JobInfo, now: str, old: KubePodGroupStatus) -> KubePodGroupStatus | None:
+    """Return the status of a pod group of Kubernetes, None if it says nothing new; `now` is RFC 3339.
+
+    Its condition PodGroupScheduled, once True, stays so. Tasks that only could be placed do not make it so.
+    """
+    done = any(seen.type == "PodGroupScheduled" and seen.status == "True" for seen in old.conditions)
+    said = verdict(job)
+    scheduled = job.ready_num > 0 and job.ready_num >= job.min_available
+    if done or said is None or (said.ready and not scheduled):
+        return None
+    condition = ObjectCondition(
+        type="PodGroupScheduled",
+        status="True" if said.ready else "False",
+        observed_generation=job.object.metadata.generation if job.object is not None else 0,
+        last_transition_time=now,
+        reason="Scheduled" if said.ready else "Unschedulable",
+        message=said.message,
+    )
+    new = KubePodGroupStatus(conditions=_with(old.conditions, condition))
+    return None if _timeless(old) == _timeless(new) else new
+
+
+def _with(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
+    """Put a condition in the place of the one of its type, or at the end."""
+    by_type = {condition.type: condition for condition in conditions}
+    return tuple({**by_type, new.type: new}.values())
+
+
+def _timeless(status: PodGroupStatus | KubePodGroupStatus) -> PodGroupStatus | KubePodGroupStatus:
+    """Return a status without when its conditions came about, and in which session."""
+    conditions = tuple(_untimed(seen) for seen in status.conditions)
+    return msgspec.structs.replace(status, conditions=conditions)
+
+
+def _untimed(condition: PodGroupCondition | ObjectCondition) -> PodGroupCondition | ObjectCondition:
+    if isinstance(condition, PodGroupCondition):
+        return msgspec.structs.replace(condition, last_transition_time=None, transition_id="")
+    return msgspec.structs.replace(condition, last_transition_time=None)
