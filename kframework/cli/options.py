@@ -13,21 +13,46 @@ from kframework.cli.logs import LoggingFormat, set_format, set_verbosity
 
 __all__ = [
     "HELP_OPTIONS",
+    "DurationOption",
     "Filenames",
     "Logging",
     "Objects",
     "Output",
     "OutputOption",
     "Port",
+    "Seed",
     "Verbosity",
     "WriteKubeconfig",
     "group",
     "help_alone",
+    "positive_span",
     "refuse_overwriting",
+    "refuse_reading_stdin_twice",
     "span",
 ]
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
+_STDIN = "-"
+
+
+def span(text: str) -> float:
+    """Read a span of time in seconds from an option: 90s, 1h30m."""
+    from kframework.config import Duration
+
+    try:
+        return Duration.parse(text)
+    except ValueError as error:
+        message = f"{str(error).removeprefix('time: ')}; write it as 90s or 1h30m"
+        raise typer.BadParameter(message) from error
+
+
+def positive_span(text: str) -> float:
+    """Read a span of time that is not to be zero, in seconds."""
+    seconds = span(text)
+    if seconds <= 0:
+        raise typer.BadParameter("must be greater than zero")
+    return seconds
 
 
 class Output(StrEnum):
@@ -67,6 +92,21 @@ Port = Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port 
 WriteKubeconfig = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Write the kubeconfig of the fake API here, and leave it; else a passing one."),
+]
+
+DurationOption = Annotated[
+    float | None,
+    typer.Option(
+        "--duration",
+        metavar="TIME",
+        parser=positive_span,
+        help="Stop after so much virtual time (90s, 1h30m), not when nothing moves.",
+    ),
+]
+
+Seed = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Start all random choices from N, not from the seed of the config."),
 ]
 
 OutputOption = Annotated[
@@ -112,17 +152,6 @@ def help_alone(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-def span(text: str) -> float:
-    """Read a span of time in seconds from an option: 90s, 1h30m."""
-    from kframework.config import Duration
-
-    try:
-        return Duration.parse(text)
-    except ValueError as error:
-        message = f"{str(error).removeprefix('time: ')}; write it as 90s or 1h30m"
-        raise typer.BadParameter(message) from error
-
-
 def refuse_overwriting(read: Iterable[str], **written: str | None) -> None:
     """Refuse what would write a file that is read, or one file twice; `written` is the file of each option, by name."""
     taken = {Path(file).resolve(): "is read" for file in read}
@@ -133,3 +162,9 @@ def refuse_overwriting(read: Iterable[str], **written: str | None) -> None:
         if place in taken:
             raise typer.BadParameter(f"{file} {taken[place]}; name another file", param_hint=f"'--{name}'")
         taken[place] = f"is what --{name} writes"
+
+
+def refuse_reading_stdin_twice(filenames: Iterable[str], config: str | None) -> None:
+    """Refuse that a configuration comes from stdin if cluster files do."""
+    if config == _STDIN and _STDIN in filenames:
+        raise typer.BadParameter("stdin is read already, by -f -", param_hint="'--config'")

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 import typer
 
-from kframework.cli.options import Output, group, refuse_overwriting, span
+from kframework.cli.options import (
+    Output,
+    group,
+    positive_span,
+    refuse_overwriting,
+    refuse_reading_stdin_twice,
+    span,
+)
 
 
 def test_a_group_shows_its_help_when_called_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,6 +43,13 @@ def test_a_span_of_time_is_written_as_in_go() -> None:
         span("90")
 
 
+@pytest.mark.parametrize("text", ["0s", "-5s"])
+def test_a_span_of_time_may_have_to_be_positive(text: str) -> None:
+    assert positive_span("5s") == 5.0
+    with pytest.raises(typer.BadParameter, match="must be greater than zero"):
+        positive_span(text)
+
+
 @pytest.mark.parametrize(
     ("written", "refused"),
     [
@@ -52,3 +66,10 @@ def test_what_is_read_is_not_overwritten(written: dict[str, str | None], refused
     with pytest.raises(typer.BadParameter) as raised:
         refuse_overwriting(["in.yaml", "-"], **written)
     assert raised.value.message == refused
+
+
+def test_stdin_is_read_once() -> None:
+    refuse_reading_stdin_twice(["-"], "file")
+    refuse_reading_stdin_twice(["file"], "-")
+    with pytest.raises(typer.BadParameter, match="stdin is read already"):
+        refuse_reading_stdin_twice(["file", "-"], "-")

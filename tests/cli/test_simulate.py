@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from kframework.cli import simulate
-from kframework.simulate import Progress
 from tests.cli.conftest import Command, Install
 
 NODES = """
@@ -324,37 +321,6 @@ def test_the_rate_of_the_configuration_holds_for_a_trace_file(
     trace = tmp_path / "trace.jsonl"
     run("simulate", "-f", cluster, "--config", file, "--trace", trace)
     assert trace.read_text() == ""
-
-
-# -- the progress bar ----------------------------------------------------------------------------------------------
-
-
-def shown(capsys: pytest.CaptureFixture[str], *, alone: bool = True) -> str:
-    with simulate._progress(alone=alone) as on_progress:
-        on_progress(Progress(1, 3))
-    return capsys.readouterr().err
-
-
-def test_a_terminal_shows_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert "Pods bound" in shown(capsys)
-
-
-@pytest.mark.parametrize(
-    ("terminal", "environment", "alone"), [(False, "xterm", True), (True, "dumb", True), (True, "xterm", False)]
-)
-def test_nobody_else_does(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    terminal: bool,
-    environment: str,
-    alone: bool,
-) -> None:
-    monkeypatch.setenv("TERM", environment)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    assert shown(capsys, alone=alone) == ""
 
 
 def test_a_verbosity_below_zero_is_refused(run: Command, tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""What a simulation came to, as it is printed: where the pods went on stdout, an account on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from kframework.cli.logs import say
+from kframework.cli.options import Output
+from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml
+
+if TYPE_CHECKING:
+    from kframework.decision import Decision
+    from kframework.simulate import Outcome, Simulation
+
+__all__ = ["print_outcomes", "say_notices", "summarise"]
+
+#: So many names are listed in a line; the others are counted.
+_LISTED = 5
+
+_HEADERS = ("NAMESPACE", "POD", "NODE", "STATUS", "ATTEMPTS", "MESSAGE")
+_WIDE_HEADERS = (*_HEADERS[:-1], "SCORE", "FEASIBLE", "EVALUATED", "PROFILE", "REJECTED BY", "MESSAGE")
+
+
+def say_notices(simulation: Simulation, scheduler_names: Collection[str]) -> None:
+    """Say what is odd about the configuration, who was preempted, and which pods are no scheduler's of these names."""
+    for notice in simulation.notices:
+        say("notice", notice)
+    preempted = [f"{victim} (for {made.pod})" for made in simulation.decisions for victim in made.victims]
+    if preempted:
+        say("notice", f"preempted: {_listed(preempted)}")
+    pending = [outcome for outcome in simulation.outcomes if outcome.node is None]
+    for name in sorted({outcome.profile for outcome in pending} - set(scheduler_names)):
+        pods = _listed([outcome.pod for outcome in pending if outcome.profile == name])
+        say("notice", f"no profile has the schedulerName {name!r}, so nobody schedules {pods}")
+
+
+def print_outcomes(simulation: Simulation, output: Output | None) -> None:
+    """Print where each pod went, or why it waits."""
+    outcomes = simulation.outcomes
+    match output:
+        case Output.JSON:
+            print_json([_item(outcome) for outcome in outcomes])
+        case Output.YAML:
+            print_yaml([_item(outcome) for outcome in outcomes])
+        case Output.NAME:
+            print_names("pod", (outcome.pod.partition("/")[2] for outcome in outcomes))
+        case Output.WIDE:
+            last = {decision.pod: decision for decision in simulation.decisions}
+            print_table(_WIDE_HEADERS, [_wide_row(outcome, last.get(outcome.pod)) for outcome in outcomes])
+        case None:
+            print_table(_HEADERS, [_row(outcome) for outcome in outcomes])
+
+
+def summarise(simulation: Simulation) -> None:
+    """Say how many pods were bound and what it took, as the last line."""
+    from kframework.config import Duration
+
+    pods = len(simulation.outcomes)
+    bound = sum(outcome.node is not None for outcome in simulation.outcomes)
+    if simulation.retrying:
+        say("warning", f"gave up on pods that were retried in vain: {_listed(simulation.retrying)}")
+    sys.stdout.flush()  # so that the last line comes last where both streams go to one place
+    cycles, time = len(simulation.decisions), Duration(round(simulation.seconds, 3))
+    account = f"{cycles} scheduling cycles in {time} of virtual time"
+    sys.stderr.write(f"{bound} of {pods} pods bound, {pods - bound} pending; {account}\n")
+
+
+def _item(outcome: Outcome) -> dict[str, object]:
+    return {"pod": outcome.pod, "node": outcome.node, "message": outcome.message, "attempts": outcome.attempts}
+
+
+def _row(outcome: Outcome) -> tuple[str, ...]:
+    namespace, _, name = outcome.pod.partition("/")
+    status = outcome.phase or "Pending"
+    return namespace, name, outcome.node or NONE, status, str(outcome.attempts), outcome.message
+
+
+def _wide_row(outcome: Outcome, decision: Decision | None) -> tuple[str, ...]:
+    """Add what the last attempt saw; a score only where there was something to choose from."""
+    *row, message = _row(outcome)
+    if decision is None:
+        return (*row, NONE, NONE, NONE, outcome.profile, NONE, message)
+    score = str(decision.score) if decision.top else NONE
+    rejected_by = ",".join(decision.rejectors) if outcome.node is None else ""
+    counts = str(decision.feasible), str(decision.evaluated)
+    return (*row, score, *counts, outcome.profile, rejected_by or NONE, message)
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {rest} more" if rest > 0 else "")

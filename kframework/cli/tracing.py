@@ -1,0 +1,57 @@
+"""Tracing, as the commands that schedule have it: by the configuration, and of a simulation into a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from kframework.config import Configuration
+    from kframework.tracing import Tracing
+
+__all__ = ["CONSOLE", "Trace", "traced", "traced_to"]
+
+#: What stands for stderr in place of a file.
+CONSOLE = "-"
+
+Trace = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Write OpenTelemetry spans here, one a line; - for stderr.")
+]
+
+
+@contextmanager
+def traced(configuration: Configuration, seed: int | None = None) -> Iterator[Tracing | None]:
+    """Trace inside as the configuration says; the ids follow from the seed, if there is one."""
+    options = configuration.options.tracing
+    if options.exporter == "none":
+        yield None
+        return
+    from kframework.tracing import Tracing
+
+    tracing = Tracing.from_options(options, seed=seed)
+    try:
+        yield tracing
+    finally:
+        if tracing is not None:
+            tracing.close()
+
+
+@contextmanager
+def traced_to(trace: str | None, configuration: Configuration) -> Iterator[Tracing | None]:
+    """Trace a simulation into a file, every attempt unless the configuration says less; without one as it says."""
+    seed = configuration.options.seed
+    with ExitStack() as closing:
+        if trace is None:
+            yield closing.enter_context(traced(configuration, seed))
+            return
+        from kframework.tracing import EVERY_ATTEMPT, Tracing
+
+        rate = configuration.options.tracing.sampling_rate_per_million or EVERY_ATTEMPT
+        stream = sys.stderr if trace == CONSOLE else closing.enter_context(open(trace, "w", encoding="utf-8"))
+        tracing = Tracing.to_stream(stream, rate_per_million=rate, seed=seed)
+        closing.callback(tracing.close)
+        yield tracing

@@ -1,0 +1,102 @@
+"""What a simulation came to, as it is printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from kframework.cli.logs import logging_to_stderr
+from kframework.cli.options import Output
+from kframework.cli.outcomes import print_outcomes, say_notices, summarise
+from kframework.decision import Decision, Result
+from kframework.simulate import Outcome, Simulation
+
+PLACED = Outcome("shop/web", "node-a", "", 1, "batch", "Running")
+WAITING = Outcome("shop/huge", None, "no room", 3, "batch")
+FOREIGN = Outcome("shop/other", None, "", 0, "mine")
+
+
+def decision(pod: str, **facts: Any) -> Decision:
+    """Make an attempt of which only what is printed matters."""
+    return Decision(
+        attempt=1,
+        tries=1,
+        pod=pod,
+        uid=pod,
+        profile="batch",
+        queued_at=0.0,
+        popped_at=0.0,
+        result=Result.ERROR,
+        **facts,
+    )
+
+
+SIMULATION = Simulation(
+    outcomes=(PLACED, WAITING, FOREIGN),
+    decisions=(
+        decision("shop/web", feasible=2, evaluated=4, score=70, top=(("node-a", 70),)),
+        decision("shop/huge", evaluated=4, rejectors=("gang", "predicates"), victims=("shop/small",)),
+    ),
+    bindings=(),
+    seconds=90.0,
+    retrying=("shop/huge",),
+    notices=("plugin odd is passed over",),
+)
+
+
+@pytest.fixture(autouse=True)
+def said() -> Iterator[None]:
+    """Let what is said come to stderr."""
+    with logging_to_stderr():
+        yield
+
+
+def printed(capsys: pytest.CaptureFixture[str], output: Output | None) -> str:
+    print_outcomes(SIMULATION, output)
+    return capsys.readouterr().out
+
+
+def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, None).splitlines() == [
+        "NAMESPACE  POD    NODE    STATUS   ATTEMPTS  MESSAGE",
+        "shop       web    node-a  Running  1",
+        "shop       huge   <none>  Pending  3         no room",
+        "shop       other  <none>  Pending  0",
+    ]
+
+
+def test_the_wide_table_tells_what_the_last_attempt_saw(capsys: pytest.CaptureFixture[str]) -> None:
+    _, *rows = printed(capsys, Output.WIDE).splitlines()
+    assert [row.split()[5:] for row in rows] == [
+        ["70", "2", "4", "batch", "<none>"],
+        ["<none>", "0", "4", "batch", "gang,predicates", "no", "room"],
+        ["<none>", "<none>", "<none>", "mine", "<none>"],
+    ]
+
+
+def test_items_and_names(capsys: pytest.CaptureFixture[str]) -> None:
+    items = json.loads(printed(capsys, Output.JSON))
+    assert items[1] == {"pod": "shop/huge", "node": None, "message": "no room", "attempts": 3}
+    assert yaml.safe_load(printed(capsys, Output.YAML)) == items
+    assert printed(capsys, Output.NAME) == "pod/web\npod/huge\npod/other\n"
+
+
+def test_what_is_odd_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    say_notices(SIMULATION, ["batch"])
+    assert capsys.readouterr().err.splitlines() == [
+        "notice: plugin odd is passed over",
+        "notice: preempted: shop/small (for shop/huge)",
+        "notice: no profile has the schedulerName 'mine', so nobody schedules shop/other",
+    ]
+
+
+def test_the_last_line_is_the_account(capsys: pytest.CaptureFixture[str]) -> None:
+    summarise(SIMULATION)
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: gave up on pods that were retried in vain: shop/huge",
+        "1 of 3 pods bound, 2 pending; 2 scheduling cycles in 1m30s of virtual time",
+    ]

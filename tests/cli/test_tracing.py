@@ -1,0 +1,40 @@
+"""Tracing, as the commands have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kframework.cli.tracing import traced, traced_to
+from kframework.config import Configuration, parse
+from tests.test_process import SWIFT
+
+OFF = parse(SWIFT % "false")
+
+
+def tracing_as(options: str) -> Configuration:
+    return parse(f"apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\ntracing: {options}\n")
+
+
+def test_nothing_is_traced_unless_it_is_asked_for() -> None:
+    with traced(OFF) as tracing, traced_to(None, OFF) as simulated:
+        assert (tracing, simulated) == (None, None)
+
+
+@pytest.mark.parametrize(("rate", "share"), [(0, 1.0), (1, 1e-6)])
+def test_into_a_file_all_is_traced_unless_the_configuration_says_less(rate: int, share: float, tmp_path: Path) -> None:
+    configuration = tracing_as(f"{{exporter: console, samplingRatePerMillion: {rate}}}")
+    with traced_to(str(tmp_path / "spans"), configuration) as tracing:
+        assert tracing is not None
+        assert tracing.share == pytest.approx(share, rel=1e-3)
+
+
+def test_the_ids_of_a_simulation_follow_from_its_seed() -> None:
+    configuration = tracing_as("{exporter: console, samplingRatePerMillion: 1000000}")
+    ids = []
+    for context in (traced_to(None, configuration), traced_to(None, configuration), traced(configuration)):
+        with context as tracing:
+            assert tracing is not None
+            ids.append(tracing.trace_id(1, 0.0))
+    assert ids[0] == ids[1] != ids[2]
