@@ -6,12 +6,15 @@ flags for what there is nothing of here; they are accepted, and named.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 from typer import Context
 from typer.core import TyperCommand
 
-__all__ = ["WITHOUT_MEANING", "GoFlagsCommand", "sorted_out"]
+from kframework.cli.logs import say
+
+__all__ = ["WITHOUT_MEANING", "GoFlagsCommand", "flags", "say_passed_over", "sorted_out"]
 
 #: Flags of kube-scheduler that take a value, and mean nothing here.
 _WITH_VALUE = """
@@ -31,11 +34,14 @@ _SWITCHES = """
     permit-address-sharing permit-port-sharing profiling
 """
 
+
+def flags(with_value: str, switches: str) -> dict[str, bool]:
+    """Return flags, and whether they take a value, from the names of those that do and of those that do not."""
+    return {f"--{name}": True for name in with_value.split()} | {f"--{name}": False for name in switches.split()}
+
+
 #: Flags of kube-scheduler that mean nothing here, and whether they take a value.
-WITHOUT_MEANING: dict[str, bool] = {
-    **{f"--{name}": True for name in _WITH_VALUE.split()},
-    **{f"--{name}": False for name in _SWITCHES.split()},
-}
+WITHOUT_MEANING: dict[str, bool] = flags(_WITH_VALUE, _SWITCHES)
 
 #: What Go takes for true and for false.
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
@@ -44,17 +50,27 @@ _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE"
 class GoFlagsCommand(TyperCommand):
     """A command that understands kube-scheduler's command line; `context.obj` lists the flags without a meaning."""
 
+    without_meaning: ClassVar[Mapping[str, bool]] = WITHOUT_MEANING
+
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:  # type: ignore[override]  # typer hides its base
         """Parse what is left when the arguments are sorted out."""
         switches = {option for each in self.params for option in each.opts if each.secondary_opts}
-        understood, ctx.obj = sorted_out(args, switches)
+        understood, ctx.obj = sorted_out(args, switches, self.without_meaning)
         return super().parse_args(ctx, understood)
 
 
-def sorted_out(arguments: Sequence[str], switches: set[str]) -> tuple[list[str], list[str]]:
+def say_passed_over(flags: Sequence[str], whose: str) -> None:
+    """Say which flags of another scheduler mean nothing here."""
+    if flags:
+        say("notice", f"flags of {whose} that mean nothing here: {', '.join(dict.fromkeys(flags))}")
+
+
+def sorted_out(
+    arguments: Sequence[str], switches: set[str], without_meaning: Mapping[str, bool] = WITHOUT_MEANING
+) -> tuple[list[str], list[str]]:
     """Return the arguments as this command line spells them, and the names of the flags that mean nothing here.
 
-    `switches` are the options that can be turned off by `--no-`.
+    `switches` are the options that can be turned off by `--no-`; those without a meaning say whether they take a value.
     """
     understood, meaningless = [], []
     rest = iter(arguments)
@@ -62,9 +78,9 @@ def sorted_out(arguments: Sequence[str], switches: set[str]) -> tuple[list[str],
         name, equals, _ = argument.partition("=")
         if argument == "--":
             understood += [argument, *rest]
-        elif name in WITHOUT_MEANING:
+        elif name in without_meaning:
             meaningless.append(name)
-            if WITHOUT_MEANING[name] and not equals:
+            if without_meaning[name] and not equals:
                 next(rest, None)
         else:
             understood += _respelt(argument, switches)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +12,7 @@ import typer
 
 from kframework.cli import process as shared
 from kframework.cli.config import warn
+from kframework.cli.go_flags import say_passed_over
 from kframework.cli.logs import say, sparing
 from kframework.cli.options import Logging, Objects, Port, Verbosity, WriteKubeconfig, span
 from kframework.cli.recording import Record, Recording, RecordLimit, recording
@@ -89,7 +90,7 @@ def command(
         client_connection=client,
         options={"pod_max_in_unschedulable_pods_duration": pod_max_in_unschedulable_pods_duration},
     )
-    _say_passed_over(context.obj)
+    say_passed_over(context.obj, "kube-scheduler")
     if write_config_to is not None:
         _write(configuration, write_config_to)
         return
@@ -132,11 +133,6 @@ def _configuration(file: str | None, **overrides: Mapping[str, object]) -> Confi
     configuration = load(file) if file is not None else default_configuration()
     warn(configuration)
     return overridden(configuration, **overrides)
-
-
-def _say_passed_over(flags: Sequence[str]) -> None:
-    if flags:
-        say("notice", f"flags of kube-scheduler that mean nothing here: {', '.join(dict.fromkeys(flags))}")
 
 
 def _write(configuration: Configuration, file: str) -> None:
