@@ -1,0 +1,201 @@
+"""The loop that all controllers share: what has changed is looked at, and what failed is tried again after a while.
+
+A controller is level-triggered: it reconciles a subject from what there is, never from what happened. So it may be
+broken off after any call and started again, and an event that comes twice does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import ClassVar, TypeVar
+
+import anyio
+
+from kframework.clock import Clock
+from kframework.cluster import Cluster
+from kframework.errors import ClusterError
+from kframework.objects import ApiObject, kind_of
+from kframework.state.inbox import Changed, Gone, Message, Synced
+from kframework_batch.controllers.mirror import Mirror
+
+__all__ = ["Controller"]
+
+T = TypeVar("T", bound=ApiObject)
+
+_log = logging.getLogger(__name__)
+
+#: What failed is tried again after the first of these, then after twice as long each time, up to the last; seconds.
+_FIRST_BACKOFF, _LAST_BACKOFF = 0.1, 60.0
+#: Answers that will be the same next time, unless somebody changes something.
+_REFUSALS = (400, 403, 422)
+
+
+class Controller(ABC):
+    """Keeps subjects in order, each of which is reconciled as a whole: a queue, say, or a job with its pods.
+
+    A subject goes by a text of the controller's own choice.
+    """
+
+    #: What it watches.
+    kinds: ClassVar[tuple[type[ApiObject], ...]]
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self.cluster: Cluster = cluster
+        self.clock: Clock = clock
+        self.mirror: Mirror = Mirror(self.subjects)
+        #: Called when all is done that can be done.
+        self.on_idle: Callable[[], None] = lambda: None
+        self._synced = False
+        self._busy = False
+        self._wake = asyncio.Event()
+        self._queue: dict[str, None] = {}  # subjects to be looked at, in order
+        self._failures: dict[str, int] = {}  # how often a subject has failed in a row
+        self._retrying: set[str] = set()  # those of them that should do better next time
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    @abstractmethod
+    def subjects(self, obj: ApiObject) -> Iterable[str]:
+        """Name the subjects that an object concerns."""
+
+    @abstractmethod
+    async def reconcile(self, subject: str) -> None:
+        """Put a subject in order; what it raises is logged, and a ClusterError is tried again."""
+
+    def always(self) -> Iterable[str]:
+        """Name the subjects that are looked at even if there is no object that concerns them."""
+        return ()
+
+    def matters(self, old: ApiObject, new: ApiObject) -> bool:
+        """Tell whether this change of an object can change anything for those whom it concerns."""
+        return True
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to do until something changes, or the time comes for something to be cleaned up."""
+        return self._synced and not (self._busy or self._queue or self._retrying)
+
+    async def run(self) -> None:
+        """Watch the cluster and keep it in order until cancelled."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._work)
+                await self.cluster.watch(self.kinds, self._receive, ended_pods=True)
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+
+    # -- for those who reconcile -----------------------------------------------------------------------------------
+
+    def look_again(self, subject: str, seconds: float) -> None:
+        """Reconcile the subject once more after so many seconds, unless it is looked at before that."""
+        self._timers[subject] = asyncio.get_running_loop().call_later(seconds, self._enqueue, subject)
+
+    async def create(self, obj: ApiObject) -> None:
+        """Create an object; one that is there already, seen or not yet seen, is left as it is."""
+        try:
+            self._see(await self.cluster.create(obj))
+        except ClusterError as error:
+            if error.status != 409:
+                raise
+
+    async def patch(self, obj: T, patch: dict[str, object]) -> None:
+        """Merge-patch the very object, all but its status; with nothing to change there is no call."""
+        if patch:
+            metadata = patch.get("metadata")
+            identity = {"uid": obj.metadata.uid} | (metadata if isinstance(metadata, dict) else {})
+            whole = patch | {"metadata": identity}
+            name, namespace = obj.metadata.name, obj.metadata.namespace
+            self._see(await self.cluster.patch(type(obj), name, whole, namespace))
+
+    async def patch_status(self, obj: T, patch: dict[str, object]) -> None:
+        """Merge-patch the status of the very object; with nothing to change there is no call."""
+        if patch:
+            name, namespace, uid = obj.metadata.name, obj.metadata.namespace, obj.metadata.uid
+            self._see(await self.cluster.patch_status(type(obj), name, patch, namespace, uid=uid))
+
+    async def delete(self, obj: ApiObject) -> None:
+        """Delete the very object, if it is still there."""
+        try:
+            await self.cluster.delete(type(obj), obj.metadata.name, obj.metadata.namespace, uid=obj.metadata.uid)
+        except ClusterError as error:
+            if error.status not in (404, 409):
+                raise
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    def _receive(self, message: Message) -> None:
+        """Remember what the cluster says for later: nothing may be written while it speaks."""
+        match message:
+            case Changed(obj=obj):
+                self._see(obj)
+            case Gone(obj=obj):
+                for subject in self.subjects(self.mirror.drop(obj)):
+                    self._enqueue(subject)
+            case Synced():
+                self._synced = True
+                for subject in self.always():
+                    self._enqueue(subject)
+                self._wake.set()
+
+    def _see(self, obj: ApiObject) -> None:
+        old = self.mirror.put(obj)
+        if old is obj or (old is not None and not self.matters(old, obj)):
+            return
+        for subject in (*(self.subjects(old) if old is not None else ()), *self.subjects(obj)):
+            self._enqueue(subject)
+
+    def _enqueue(self, subject: str) -> None:
+        self._queue[subject] = None
+        self._wake.set()
+
+    async def _work(self) -> None:
+        while True:
+            self._wake.clear()
+            while self._synced and self._queue:
+                self._busy = True
+                subject = next(iter(self._queue))
+                del self._queue[subject]
+                await self._look_at(subject)
+                await asyncio.sleep(0)  # a cluster in memory never lets others have their turn
+            self._busy = False
+            if self.idle:
+                self.on_idle()
+            await self._wake.wait()
+
+    async def _look_at(self, subject: str) -> None:
+        timer = self._timers.pop(subject, None)
+        if timer is not None:
+            timer.cancel()
+        try:
+            await self.reconcile(subject)
+        except ClusterError as error:
+            self._put_off(subject, error)
+            return
+        except Exception:  # one bad object must not stop the others
+            _log.exception("%s %s is left as it is until it changes", type(self).__name__, self._describe(subject))
+        self._failures.pop(subject, None)
+        self._retrying.discard(subject)
+
+    def _put_off(self, subject: str, error: ClusterError) -> None:
+        """Try again later what failed; what was refused keeps nobody waiting."""
+        failures = self._failures[subject] = self._failures.get(subject, 0) + 1
+        if error.status in _REFUSALS:
+            self._retrying.discard(subject)
+            delay = _LAST_BACKOFF
+        else:
+            self._retrying.add(subject)
+            delay = min(_FIRST_BACKOFF * 2 ** min(failures - 1, 30), _LAST_BACKOFF)
+        level = logging.WARNING if failures == 1 else logging.DEBUG
+        _log.log(level, "%s %s: %s (again in %g s)", type(self).__name__, self._describe(subject), error, delay)
+        self.look_again(subject, delay)
+
+    def _describe(self, subject: str) -> str:
+        """Write a subject for a log: the objects that it is about."""
+        objects = [obj for kind in self.kinds for obj in self.mirror.concerning(subject, kind)]
+        if not objects:
+            return subject
+        first = objects[0]
+        return f"{kind_of(first).name} {first.metadata.namespace}/{first.metadata.name}"

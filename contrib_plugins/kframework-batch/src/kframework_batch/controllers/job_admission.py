@@ -1,0 +1,136 @@
+"""What Volcano's admission does to a Job, and what it refuses: defaults, and sums that cannot come out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from kframework.quantity import QuantityError
+from kframework_batch.controllers.minimums import min_resources
+from kframework_batch.objects import Job, JobPolicy, TaskSpec
+from kframework_batch.queue import DEFAULT_QUEUE
+
+__all__ = ["admitted", "events_of", "objection", "pod_name"]
+
+#: How often a job is restarted, unless it says otherwise.
+_MAX_RETRY = 3
+
+_EVENTS = frozenset(
+    {"*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated"}
+)
+_ACTIONS = frozenset(
+    {
+        "AbortJob",
+        "RestartJob",
+        "RestartTask",
+        "RestartPod",
+        "RestartPartition",
+        "TerminateJob",
+        "CompleteJob",
+        "ResumeJob",
+    }
+)
+#: A name of pods goes into their labels, too.
+_POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def admitted(job: Job, scheduler_name: str) -> Job:
+    """Fill in what a job leaves out."""
+    tasks = tuple(_named(task, index) for index, task in enumerate(job.spec.tasks))
+    spec = replace(
+        job.spec,
+        tasks=tasks,
+        scheduler_name=job.spec.scheduler_name or scheduler_name,
+        queue=job.spec.queue or DEFAULT_QUEUE,
+        max_retry=job.spec.max_retry or _MAX_RETRY,
+        min_available=job.spec.min_available or sum(task.min_available or 0 for task in tasks),
+    )
+    return replace(job, spec=spec)
+
+
+def _named(task: TaskSpec, index: int) -> TaskSpec:
+    least = task.replicas if task.min_available is None else task.min_available
+    return replace(task, name=task.name or f"default{index}", min_available=least)
+
+
+def objection(job: Job) -> str:
+    """Say all that is wrong with a job that was filled in, "" if nothing is."""
+    return "; ".join(_complaints(job))
+
+
+def _complaints(job: Job) -> Iterator[str]:
+    spec = job.spec
+    if not spec.tasks:
+        yield "No task specified in job spec"
+    yield from _out_of_range(job)
+    names = [task.name for task in spec.tasks]
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        yield f"duplicated task name {name}"
+    for task in spec.tasks:
+        yield from _of_task(job, task)
+    if spec.min_available > sum(task.replicas for task in spec.tasks):
+        yield "job 'minAvailable' should not be greater than total replicas in tasks"
+    yield from _of_policies(spec.policies, "spec.policies")
+
+
+def _out_of_range(job: Job) -> Iterator[str]:
+    spec = job.spec
+    least = {
+        "minAvailable": (spec.min_available, 0),
+        "maxRetry": (spec.max_retry, 0),
+        "minSuccess": (spec.min_success, 1),
+        "ttlSecondsAfterFinished": (spec.ttl_seconds_after_finished, 0),
+    }
+    for field, (number, floor) in least.items():
+        if number is not None and number < floor:
+            yield f"job '{field}' must be >= {floor}"
+
+
+def _of_task(job: Job, task: TaskSpec) -> Iterator[str]:
+    least = task.min_available or 0
+    if task.replicas < 0:
+        yield f"'replicas' must be >= 0 in task: {task.name}"
+    if least < 0:
+        yield f"'minAvailable' must be >= 0 in task: {task.name}"
+    if least > task.replicas:
+        yield f"'minAvailable' is greater than 'replicas' in task: {task.name}"
+    longest = pod_name(job, task, max(task.replicas - 1, 0))
+    if not _POD_NAME.fullmatch(longest):
+        yield f"{longest!r} is no name for a pod: at most 63 lower case letters, digits and '-' (task: {task.name})"
+    try:
+        min_resources([(task.template.spec, 1)])
+    except QuantityError as error:
+        yield f"{error} (task: {task.name})"
+    yield from _of_policies(task.policies, f"spec.tasks[{task.name}].policies")
+
+
+def _of_policies(policies: Iterable[JobPolicy], path: str) -> Iterator[str]:
+    events: list[str] = []
+    for policy in policies:
+        if policy.action not in _ACTIONS:
+            yield f"{path}: invalid policy action {policy.action!r}, valid are {', '.join(sorted(_ACTIONS))}"
+        mine = events_of(policy)
+        if mine and policy.exit_code is not None:
+            yield f"{path}: must not specify event and exitCode simultaneously"
+        if not mine and policy.exit_code is None:
+            yield f"{path}: either event or exitCode should be specified"
+        for event in mine:
+            if event not in _EVENTS:
+                yield f"{path}: invalid policy event {event!r}, valid are {', '.join(sorted(_EVENTS))}"
+            if event in events:
+                yield f"{path}: duplicate event {event} across different policies"
+        events += mine
+    if "*" in events and len(events) > 1:
+        yield f"{path}: beside the event * there can be no other"
+
+
+def events_of(policy: JobPolicy) -> list[str]:
+    """List the events to which a policy applies, each once."""
+    return list(dict.fromkeys((*policy.events, policy.event) if policy.event else policy.events))
+
+
+def pod_name(job: Job, task: TaskSpec, index: int) -> str:
+    """Name a pod of a task."""
+    return f"{job.metadata.name}-{task.name}-{index}"

@@ -1,0 +1,121 @@
+"""What a job is made of: its pod group and its pods, as Volcano's controller makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from kframework.objects import ObjectMeta, OwnerReference, Pod, PodSpec, ResourceList
+from kframework_batch.controllers.job_admission import pod_name
+from kframework_batch.controllers.job_members import VERSION
+from kframework_batch.controllers.minimums import min_resources
+from kframework_batch.membership import GROUP_NAME
+from kframework_batch.objects import Job, PodGroup, PodGroupSpec, TaskSpec
+from kframework_batch.task import INDEX, MAY_BE_PREEMPTED, ROLE
+
+__all__ = ["made_group", "made_pod"]
+
+_JOB_NAME = "volcano.sh/job-name"
+_JOB_NAMESPACE = "volcano.sh/job-namespace"
+_QUEUE_NAME = "volcano.sh/queue-name"
+_RETRY_COUNT = "volcano.sh/job-retry-count"
+_TEMPLATE = "volcano.sh/template-uid"
+_COOLDOWN = "volcano.sh/cooldown-time"
+_ZONE = "volcano.sh/revocable-zone"
+_BUDGETS = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
+
+#: Gives the value of a priority class by its name.
+PriorityOf = Callable[[str], int]
+
+
+def made_group(job: Job, priority_of: PriorityOf) -> PodGroup:
+    """Make the pod group of a job that was filled in."""
+    metadata, spec = job.metadata, job.spec
+    return PodGroup(
+        metadata=ObjectMeta(
+            name=f"{metadata.name}-{metadata.uid}",
+            namespace=metadata.namespace,
+            annotations=metadata.annotations | {VERSION: str(job.status.version)},
+            labels=metadata.labels,
+            owner_references=_owned_by(job),
+        ),
+        spec=PodGroupSpec(
+            min_member=spec.min_available,
+            min_task_member={task.name: task.min_available or 0 for task in spec.tasks},
+            queue=spec.queue,
+            priority_class_name=spec.priority_class_name,
+            min_resources=_min_resources(job, priority_of),
+        ),
+    )
+
+
+def made_pod(job: Job, task: TaskSpec, index: int) -> Pod:
+    """Make a pod of a task of a job that was filled in."""
+    metadata, template = job.metadata, task.template
+    both = {INDEX: str(index), ROLE: task.name, _JOB_NAME: metadata.name, _QUEUE_NAME: job.spec.queue}
+    annotations = both | {
+        GROUP_NAME: f"{metadata.name}-{metadata.uid}",
+        VERSION: str(job.status.version),
+        _RETRY_COUNT: str(job.status.retry_count),
+        _TEMPLATE: f"{metadata.name}-{task.name}",
+    }
+    labels = both | {_JOB_NAMESPACE: metadata.namespace}
+    budget = next((key for key in _BUDGETS if key in metadata.annotations), "")
+    inherited = _taken(metadata.annotations, MAY_BE_PREEMPTED, _COOLDOWN, _ZONE, budget)
+    return Pod(
+        metadata=ObjectMeta(
+            name=pod_name(job, task, index),
+            namespace=metadata.namespace,
+            annotations=template.metadata.annotations | annotations | inherited,
+            labels=template.metadata.labels | labels | _taken(metadata.labels, MAY_BE_PREEMPTED, _COOLDOWN),
+            owner_references=_owned_by(job),
+        ),
+        spec=_pod_spec(job, template.spec),
+    )
+
+
+def _pod_spec(job: Job, spec: PodSpec) -> PodSpec:
+    return replace(
+        spec,
+        scheduler_name=spec.scheduler_name or job.spec.scheduler_name,
+        priority_class_name=spec.priority_class_name or job.spec.priority_class_name,
+    )
+
+
+def _min_resources(job: Job, priority_of: PriorityOf) -> ResourceList:
+    """Sum the requests of as many pods as must run, those of important tasks first."""
+    spec = job.spec
+    tasks = sorted(spec.tasks, key=lambda task: -priority_of(task.template.spec.priority_class_name))
+    if spec.min_available < sum(task.min_available or 0 for task in tasks):
+        counts = _filled(spec.min_available, [task.replicas for task in tasks])
+    else:
+        least = [task.min_available or 0 for task in tasks]
+        rest = [task.replicas - minimum for task, minimum in zip(tasks, least, strict=True)]
+        counts = (sum(both) for both in zip(least, _filled(spec.min_available - sum(least), rest), strict=True))
+    return min_resources((task.template.spec, count) for task, count in zip(tasks, counts, strict=True))
+
+
+def _filled(number: int, rooms: Iterable[int]) -> Iterator[int]:
+    """Spread a number over rooms, the first ones first."""
+    for room in rooms:
+        taken = min(number, room)
+        number -= taken
+        yield taken
+
+
+def _owned_by(job: Job) -> tuple[OwnerReference, ...]:
+    return (
+        OwnerReference(
+            api_version="batch.volcano.sh/v1alpha1",
+            kind="Job",
+            name=job.metadata.name,
+            uid=job.metadata.uid,
+            controller=True,
+            block_owner_deletion=True,
+        ),
+    )
+
+
+def _taken(texts: Mapping[str, str], *keys: str) -> dict[str, str]:
+    return {key: texts[key] for key in keys if key in texts}

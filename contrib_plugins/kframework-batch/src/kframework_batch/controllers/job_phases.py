@@ -1,0 +1,124 @@
+"""The phases of a job: which one follows, with the rules of Volcano's states."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from kframework_batch.controllers.job_members import ENDED, ENDING, Tally
+from kframework_batch.controllers.job_policies import Action
+from kframework_batch.objects import Job, JobSpec, JobState, JobStatus
+
+__all__ = ["ALIVE", "INVALID", "after_action", "brought_up_to_date", "refused"]
+
+#: Phases in which a job has pods made and its policies followed; the first is that of a new job.
+ALIVE = ("", "Pending", "Running")
+#: The reason of a job's state when it cannot be understood.
+INVALID = "InvalidJob"
+
+_ENTERED = {
+    "RestartJob": "Restarting",
+    "RestartTask": "Restarting",
+    "RestartPod": "Restarting",
+    "AbortJob": "Aborting",
+    "CompleteJob": "Completing",
+    "TerminateJob": "Terminating",
+}
+_OF_WHOLE_JOB = ("RestartJob", "AbortJob", "CompleteJob", "TerminateJob")
+
+
+def after_action(status: JobStatus, action: Action, now: str) -> JobStatus:
+    """Return the status with which an action begins; its pods are counted anew after that.
+
+    A job that is killed as a whole gets another version, by which its old pods are told from its new ones.
+    """
+    phase = _ENTERED[action.name]
+    message = f"{action.message}: {action.name}"
+    return replace(
+        status,
+        state=JobState(phase=phase, reason=action.event, message=message, last_transition_time=now),
+        version=status.version + (action.name in _OF_WHOLE_JOB),
+        retry_count=status.retry_count + (phase == "Restarting"),
+    )
+
+
+def brought_up_to_date(job: Job, tally: Tally, now: str) -> JobStatus:
+    """Return the status of a job whose pods stand like this."""
+    phase = _next_phase(job, tally)
+    state = job.status.state
+    if phase != state.phase:
+        state = JobState(phase=phase, reason=_reason(state, phase), message=_message(job, phase))
+        state = replace(state, last_transition_time=now)
+    elif state.reason == INVALID:
+        state = replace(state, reason="", message="")
+    return counted(replace(job.status, state=state, min_available=job.spec.min_available), tally)
+
+
+def counted(status: JobStatus, tally: Tally) -> JobStatus:
+    """Return the status with these numbers of pods."""
+    return replace(
+        status,
+        pending=tally.pending,
+        running=tally.running,
+        succeeded=tally.succeeded,
+        failed=tally.failed,
+        unknown=tally.unknown,
+        terminating=tally.terminating,
+    )
+
+
+def refused(status: JobStatus, message: str, now: str) -> JobStatus:
+    """Return the status of a job that cannot be understood: a new one has failed, any other stays where it was."""
+    state = status.state
+    if state.phase:
+        return replace(status, state=replace(state, reason=INVALID, message=message))
+    return replace(status, state=JobState(phase="Failed", reason=INVALID, message=message, last_transition_time=now))
+
+
+def _next_phase(job: Job, tally: Tally) -> str:
+    phase, spec = job.status.state.phase, job.spec
+    if phase in ENDED:
+        return phase
+    if phase in ENDING:
+        return phase if tally.terminating else ENDING[phase]
+    if phase == "Restarting":
+        if job.status.retry_count >= spec.max_retry:
+            return "Failed"
+        return "Pending" if _replicas(spec) - tally.terminating >= spec.min_available else phase
+    if phase == "Running":
+        return _after_running(spec, tally)
+    return "Running" if spec.min_available <= tally.running + tally.succeeded + tally.failed else "Pending"
+
+
+def _after_running(spec: JobSpec, tally: Tally) -> str:
+    replicas = _replicas(spec)
+    if replicas == 0:
+        return "Running"  # it was scaled to nothing, and may be scaled up again
+    if spec.min_success is not None and tally.succeeded >= spec.min_success:
+        return "Completed"
+    if tally.succeeded + tally.failed == replicas:
+        enough = tally.succeeded >= spec.min_available and spec.min_success is None
+        return "Completed" if enough and _tasks_succeeded(spec, tally) else "Failed"
+    return "Pending" if tally.pending > replicas - spec.min_available else "Running"
+
+
+def _tasks_succeeded(spec: JobSpec, tally: Tally) -> bool:
+    """Tell whether each task has succeeded often enough, which counts where the job is to have all their minimums."""
+    if spec.min_available < sum(task.min_available or 0 for task in spec.tasks):
+        return True
+    return all(tally.succeeded_of.get(task.name, 0) >= (task.min_available or 0) for task in spec.tasks)
+
+
+def _replicas(spec: JobSpec) -> int:
+    return sum(task.replicas for task in spec.tasks)
+
+
+def _reason(state: JobState, phase: str) -> str:
+    """Keep the reason for which a job ends or failed to restart."""
+    return state.reason if state.phase in ENDING or (state.phase, phase) == ("Restarting", "Failed") else ""
+
+
+def _message(job: Job, phase: str) -> str:
+    state = job.status.state
+    if state.phase in ENDING:
+        return state.message
+    return f"restarted {job.status.retry_count} times" if (state.phase, phase) == ("Restarting", "Failed") else ""

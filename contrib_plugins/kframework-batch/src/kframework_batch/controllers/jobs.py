@@ -1,0 +1,179 @@
+"""The job controller: a Job becomes a pod group, then pods, and its status says how far they have come.
+
+It is meant for clusters that live in memory. Where containers are really run, Volcano's own controller has to make the
+pods: of a template this one knows, and passes on, only what schedulers read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import ClassVar
+
+from msgspec.structs import replace
+
+from kframework.clock import Clock, rfc3339, seconds_of
+from kframework.cluster import Cluster
+from kframework.objects import ApiObject, Pod, PriorityClass
+from kframework_batch.controllers.controller import Controller
+from kframework_batch.controllers.job_admission import admitted, objection
+from kframework_batch.controllers.job_members import ENDED, RESTARTED_BY, VERSION, Members, is_outdated
+from kframework_batch.controllers.job_objects import made_group, made_pod
+from kframework_batch.controllers.job_phases import ALIVE, after_action, brought_up_to_date, counted, refused
+from kframework_batch.controllers.job_policies import Action, due, not_built
+from kframework_batch.controllers.merge_patch import merge_patch
+from kframework_batch.objects import Job, JobStatus, PodGroup
+
+__all__ = ["JobController"]
+
+_log = logging.getLogger(__name__)
+
+
+class JobController(Controller):
+    """Makes, restarts and deletes what belongs to the Jobs of batch.volcano.sh.
+
+    A subject is a job by its uid. What a deleted job owned is deleted if the job was seen to go: pods of one that never
+    was there are left alone, since a file with the objects of a cluster need not have them all.
+    """
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (PriorityClass, Job, PodGroup, Pod)
+
+    def __init__(self, cluster: Cluster, clock: Clock, scheduler_name: str) -> None:
+        super().__init__(cluster, clock)
+        self._scheduler_name = scheduler_name
+        self._met: set[str] = set()  # uids of the jobs that were seen, until all that they owned is gone
+
+    def subjects(self, obj: ApiObject) -> Iterable[str]:
+        """Name the job that it is, or that owns it."""
+        if isinstance(obj, Job):
+            return (obj.metadata.uid,)
+        return [
+            owner.uid
+            for owner in obj.metadata.owner_references
+            if owner.controller and owner.kind == "Job" and owner.api_version.startswith("batch.volcano.sh/")
+        ]
+
+    def matters(self, old: ApiObject, new: ApiObject) -> bool:
+        """Tell whether anything has changed that is read here: where a pod is bound to, for one, is not."""
+        return _read(old) != _read(new)
+
+    async def reconcile(self, subject: str) -> None:
+        """Do what a job's policies call for, or make and delete what it wants; then write down where it stands."""
+        job = next(iter(self.mirror.concerning(subject, Job)), None)
+        if job is None:
+            await self._clean_up(subject)
+            return
+        if job.metadata.deletion_timestamp is not None:
+            return
+        self._meet(job)
+        job = admitted(job, self._scheduler_name)
+        problem = objection(job)
+        if problem:
+            await self._write(job, refused(job.status, problem, self._now()))
+            return
+        alive = job.status.state.phase in ALIVE
+        action = due(job, self._members(job), self._group(job)) if alive else None
+        if action is not None:
+            await self._begin(job, action)
+            return
+        await self._remove(job)
+        if alive:
+            await self._make(job)
+        await self._write(job, brought_up_to_date(job, self._members(job).tally(), self._now()))
+        await self._expire(job)
+
+    # -- the steps -------------------------------------------------------------------------------------------------
+
+    def _meet(self, job: Job) -> None:
+        uid = job.metadata.uid
+        if uid in self._met:
+            return
+        self._met.add(uid)
+        for what in not_built(admitted(job, self._scheduler_name)):
+            _log.warning("job %s/%s: %s is passed over", job.metadata.namespace, job.metadata.name, what)
+
+    async def _clean_up(self, uid: str) -> None:
+        """Delete what a job owned that is gone."""
+        if uid not in self._met:
+            return
+        for owned in (*self.mirror.concerning(uid, Pod), *self.mirror.concerning(uid, PodGroup)):
+            if owned.metadata.deletion_timestamp is None:
+                await self.delete(owned)
+        if not self.mirror.concerning(uid, Pod) and not self.mirror.concerning(uid, PodGroup):
+            self._met.discard(uid)
+
+    async def _begin(self, job: Job, action: Action) -> None:
+        """Begin an action with one write of the status; the pods that a restart takes away are marked before that."""
+        status = after_action(job.status, action, self._now())
+        for pod in action.restarted:
+            if pod.metadata.annotations.get(RESTARTED_BY) != str(status.retry_count):
+                mark = {RESTARTED_BY: str(status.retry_count)}
+                await self.patch(pod, {"metadata": {"annotations": mark}})
+        begun = replace(job, status=status)
+        await self._write(job, counted(status, self._members(begun).tally()))
+
+    async def _remove(self, job: Job) -> None:
+        """Delete the pods that have to go, and the pod group of a job that ended or was killed."""
+        for pod in self._members(job).doomed:
+            if pod.metadata.deletion_timestamp is None:
+                await self.delete(pod)
+        over = job.status.state.phase not in (*ALIVE, "Restarting")
+        for group in self.mirror.concerning(job.metadata.uid, PodGroup):
+            if over or is_outdated(group, job.status):
+                await self.delete(group)
+
+    async def _make(self, job: Job) -> None:
+        """Make the pod group or bring it up to date; once it is in the queue, make the pods that are missing."""
+        wanted = made_group(job, self._priority_of)
+        group = self._group(job)
+        if group is None:
+            await self.create(wanted)
+            return
+        spec = merge_patch(group.spec, wanted.spec)
+        await self.patch(group, {"spec": spec} if spec else {})
+        if group.status.phase in ("", "Pending"):
+            return
+        for task, index in list(self._members(job).missing(job)):
+            await self.create(made_pod(job, task, index))
+
+    async def _write(self, job: Job, status: JobStatus) -> None:
+        await self.patch_status(job, merge_patch(job.status, status))
+
+    async def _expire(self, job: Job) -> None:
+        """Delete a job whose time is up since it finished, or look at it again when that will be."""
+        ttl, state = job.spec.ttl_seconds_after_finished, job.status.state
+        if ttl is None or state.phase not in ENDED - {"Aborted"} or state.last_transition_time is None:
+            return
+        left = seconds_of(state.last_transition_time) + ttl - self.clock.now()
+        if left <= 0:
+            await self.delete(job)
+        else:
+            self.look_again(job.metadata.uid, left)
+
+    # -- what there is ---------------------------------------------------------------------------------------------
+
+    def _members(self, job: Job) -> Members:
+        return Members(job, self.mirror.concerning(job.metadata.uid, Pod))
+
+    def _group(self, job: Job) -> PodGroup | None:
+        """Find the pod group of the job as it is now, rather than before it was killed."""
+        groups = self.mirror.concerning(job.metadata.uid, PodGroup)
+        return next((group for group in groups if not is_outdated(group, job.status)), None)
+
+    def _priority_of(self, name: str) -> int:
+        found = self.mirror.find(PriorityClass, name)
+        return 0 if found is None else found.value
+
+    def _now(self) -> str:
+        return rfc3339(self.clock.now())
+
+
+def _read(obj: ApiObject) -> object:
+    """Return all that is read of an object."""
+    marks = obj.metadata.annotations.get(VERSION), obj.metadata.annotations.get(RESTARTED_BY)
+    match obj:
+        case Pod(metadata=metadata, status=status):
+            return metadata.uid, metadata.deletion_timestamp, status.phase, marks
+        case PodGroup(metadata=metadata, spec=spec, status=status):
+            return metadata.uid, spec, status.phase, marks
+    return obj

@@ -1,0 +1,173 @@
+"""The pod group controller: a pod of this scheduler that is in no group gets one, alone or with those of its owner."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, TypeAlias
+
+from kframework.clock import Clock
+from kframework.cluster import Cluster
+from kframework.cluster.transitions import has_ended
+from kframework.objects import (
+    ApiObject,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from kframework_batch.controllers.controller import Controller
+from kframework_batch.controllers.merge_patch import merge_patch
+from kframework_batch.controllers.minimums import min_resources
+from kframework_batch.groups import QUEUE_NAME
+from kframework_batch.membership import GROUP_NAME, group_of
+from kframework_batch.objects import PodGroup, PodGroupSpec
+from kframework_batch.queue import DEFAULT_QUEUE
+from kframework_batch.task import MAY_BE_PREEMPTED
+
+__all__ = ["MIN_MEMBER", "PREFIX", "PodGroupController"]
+
+#: With this begins the name of a group that is made here; the uid of the owner, or of the pod, follows.
+PREFIX = "podgroup-"
+#: How many pods of an owner must run together; on the owner, or on the pod.
+MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+
+_INHERITED = "volcano.sh/"
+_COOLDOWN = "volcano.sh/cooldown-time"
+_ZONE = "volcano.sh/revocable-zone"
+_BUDGETS = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
+
+_Owner: TypeAlias = ReplicaSet | StatefulSet | ReplicationController
+_OWNERS: tuple[type[_Owner], ...] = (ReplicaSet, StatefulSet, ReplicationController)
+
+_log = logging.getLogger(__name__)
+
+
+class PodGroupController(Controller):
+    """Gives plain pods their groups, and takes these away when nobody is left who could be in them.
+
+    A subject is a pod group by namespace/name. `schedulers` are those whose pods get groups.
+    """
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, PodGroup, *_OWNERS)
+
+    def __init__(
+        self, cluster: Cluster, clock: Clock, schedulers: frozenset[str], default_queue: str = DEFAULT_QUEUE
+    ) -> None:
+        super().__init__(cluster, clock)
+        self._schedulers = schedulers
+        self._default_queue = default_queue
+
+    def subjects(self, obj: ApiObject) -> Iterable[str]:
+        """Name the group that it is, the one that it is in or should be, or the one of its pods."""
+        namespace = obj.metadata.namespace
+        match obj:
+            case PodGroup(metadata=metadata) if _is_made_here(obj):
+                return (f"{namespace}/{metadata.name}",)
+            case Pod():
+                group = group_of(obj)
+                name = _group_name(obj)
+                if group == (PodGroup, namespace, name) or (
+                    group is None and obj.spec.scheduler_name in self._schedulers
+                ):
+                    return (f"{namespace}/{name}",)
+            case ReplicaSet() | StatefulSet() | ReplicationController():
+                return (f"{namespace}/{PREFIX}{obj.metadata.uid}",)
+        return ()
+
+    def matters(self, old: ApiObject, new: ApiObject) -> bool:
+        """Tell whether a pod came to another group or to its end, or anything else but a status changed."""
+        if isinstance(old, Pod) and isinstance(new, Pod):
+            return (*self.subjects(old), has_ended(old)) != (*self.subjects(new), has_ended(new))
+        if isinstance(old, PodGroup) and isinstance(new, PodGroup):
+            return old.spec != new.spec
+        return True
+
+    async def reconcile(self, subject: str) -> None:
+        """Make the group if there are pods for it, tell them its name; delete it if there is nobody left."""
+        namespace, name = subject.split("/", 1)
+        group = self.mirror.find(PodGroup, name, namespace)
+        owners: list[_Owner] = [owner for kind in _OWNERS for owner in self.mirror.concerning(subject, kind)]
+        pods = self.mirror.concerning(subject, Pod)
+        alive = [pod for pod in pods if not has_ended(pod)]
+        if not pods and not owners and group is not None:
+            await self.delete(group)
+        if not alive:
+            return
+        if group is None:
+            await self.create(self._made(name, alive[0], owners))
+        elif owners:
+            wanted = self._made(name, alive[0], owners)
+            spec = merge_patch(group.spec, wanted.spec)
+            await self.patch(group, {"spec": spec} if spec else {})
+        for pod in alive:
+            if GROUP_NAME not in pod.metadata.annotations:
+                await self.patch(pod, {"metadata": {"annotations": {GROUP_NAME: name}}})
+
+    def _made(self, name: str, pod: Pod, owners: Iterable[_Owner]) -> PodGroup:
+        """Make the group of a pod and those like it, as Volcano's controller makes it."""
+        of_owner: dict[str, str] = {}
+        for owner in owners:
+            of_owner |= owner.metadata.annotations
+        of_pod = pod.metadata.annotations
+        members = _min_member(of_owner | of_pod, pod)
+        inherited = {key: value for key, value in of_owner.items() if key.startswith(_INHERITED)}
+        budget = next((key for key in _BUDGETS if key in of_pod), "")
+        return PodGroup(
+            metadata=ObjectMeta(
+                name=name,
+                namespace=pod.metadata.namespace,
+                annotations=inherited | _taken(of_pod, MAY_BE_PREEMPTED, _COOLDOWN, _ZONE, budget),
+                labels=_taken(pod.metadata.labels, MAY_BE_PREEMPTED, _COOLDOWN),
+                owner_references=_owner_references(pod),
+            ),
+            spec=PodGroupSpec(
+                min_member=members,
+                queue=of_pod.get(QUEUE_NAME) or self._default_queue,
+                priority_class_name=pod.spec.priority_class_name,
+                min_resources=min_resources([(pod.spec, members)]),
+            ),
+        )
+
+
+def _controller(obj: ApiObject) -> OwnerReference | None:
+    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
+
+
+def _group_name(pod: Pod) -> str:
+    owner = _controller(pod)
+    return PREFIX + (owner.uid if owner is not None else pod.metadata.uid)
+
+
+def _is_made_here(group: ApiObject) -> bool:
+    owner = _controller(group)
+    return owner is not None and group.metadata.name == PREFIX + owner.uid
+
+
+def _owner_references(pod: Pod) -> tuple[OwnerReference, ...]:
+    """Return the owners of a pod, the pod itself if no controller is among them."""
+    if _controller(pod) is not None:
+        return pod.metadata.owner_references
+    name, uid = pod.metadata.name, pod.metadata.uid
+    itself = OwnerReference(
+        api_version="v1", kind="Pod", name=name, uid=uid, controller=True, block_owner_deletion=True
+    )
+    return (itself,)
+
+
+def _taken(texts: Mapping[str, str], *keys: str) -> dict[str, str]:
+    return {key: texts[key] for key in keys if key in texts}
+
+
+def _min_member(annotations: Mapping[str, str], pod: Pod) -> int:
+    """Read how many pods must run together: 1 if nothing sensible is said."""
+    text = annotations.get(MIN_MEMBER)
+    if text is None:
+        return 1
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    _log.warning("pod %s: its annotation %s, or its owner's, is %r, not a number: 1 is meant", key, MIN_MEMBER, text)
+    return 1

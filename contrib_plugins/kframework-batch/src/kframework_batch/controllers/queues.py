@@ -1,0 +1,98 @@
+"""The queue controller: the queues that must exist, and the state of all: Open, Closing, Closed.
+
+Whoever closes a queue sets its state to Closed or Closing, whoever opens it to Open; the controller does the rest. All
+else in the status of a queue is written by the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from kframework.clock import Clock
+from kframework.cluster import Cluster
+from kframework.objects import ApiObject, ObjectMeta
+from kframework_batch.controllers.controller import Controller
+from kframework_batch.objects import PodGroup, Queue, QueueSpec
+from kframework_batch.queue import DEFAULT_QUEUE, ROOT_QUEUE
+
+__all__ = ["CLOSED_BY_PARENT", "QueueController", "next_state"]
+
+#: The annotation of a queue that closed with its parent, and will open with it.
+CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
+
+_SHUT = ("Closing", "Closed")
+
+
+class QueueController(Controller):
+    """Makes the root queue and the default one, and keeps the state of all queues true."""
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Queue, PodGroup)
+
+    def __init__(self, cluster: Cluster, clock: Clock, default_queue: str = DEFAULT_QUEUE) -> None:
+        super().__init__(cluster, clock)
+        self._default_queue = default_queue
+
+    def always(self) -> Iterable[str]:
+        """Name the queues that must exist."""
+        return ROOT_QUEUE, self._default_queue
+
+    def subjects(self, obj: ApiObject) -> Iterable[str]:
+        """Name the queue that it is, its parent, or the queue that it is in."""
+        match obj:
+            case Queue(metadata=metadata, spec=spec):
+                return (metadata.name, spec.parent) if spec.parent else (metadata.name,)
+            case PodGroup(spec=spec):
+                return (spec.queue or self._default_queue,)
+        return ()
+
+    def matters(self, old: ApiObject, new: ApiObject) -> bool:
+        """Tell whether a queue changed at all, or a pod group its queue: their phases come and go unheeded."""
+        return not isinstance(new, PodGroup) or self.subjects(old) != self.subjects(new)
+
+    async def reconcile(self, subject: str) -> None:
+        """Make a queue that must exist; give it the state that is due, and those below it too."""
+        queue = self.mirror.find(Queue, subject)
+        if queue is None:
+            if subject in self.always():
+                await self.create(_made(subject))
+            return
+        in_use = bool(self.mirror.concerning(subject, PodGroup))
+        state = "Open" if subject == ROOT_QUEUE else next_state(queue.status.state, in_use=in_use)
+        await self._set(queue, state)
+        for child in self.mirror.concerning(subject, Queue):
+            if child is not queue and child.metadata.name != subject:
+                await self._follow(child, state)
+
+    async def _follow(self, child: Queue, state: str) -> None:
+        """Close a queue with its parent, and open it again when it was closed so."""
+        by_parent = child.metadata.annotations.get(CLOSED_BY_PARENT) == "true"
+        shut = child.status.state in _SHUT
+        if state in _SHUT and not shut:
+            await self._mark(child, "true")
+            await self._set(child, "Closing")
+        elif state == "Open" and by_parent:
+            await self._set(child, "Open")
+            await self._mark(child, "false")
+
+    async def _set(self, queue: Queue, state: str) -> None:
+        if queue.status.state != state:
+            await self.patch_status(queue, {"state": state})
+
+    async def _mark(self, queue: Queue, closed_by_parent: str) -> None:
+        if queue.metadata.annotations.get(CLOSED_BY_PARENT) != closed_by_parent:
+            await self.patch(queue, {"metadata": {"annotations": {CLOSED_BY_PARENT: closed_by_parent}}})
+
+
+def next_state(state: str, *, in_use: bool) -> str:
+    """Return the state that follows: a queue that is being closed is Closing while pod groups are in it."""
+    if state in ("", "Open"):
+        return "Open"
+    if state in _SHUT:
+        return "Closing" if in_use else "Closed"
+    return "Unknown"
+
+
+def _made(name: str) -> Queue:
+    """Make a queue that must exist; nothing is reclaimed from the root, which is all there is."""
+    return Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(weight=1, reclaimable=name != ROOT_QUEUE))
