@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, Protocol
 
 import anyio
 import msgspec
+from typing_extensions import TypeVar
 
-from kframework.clock import LoopClock, run_virtual
+from kframework.clock import Clock, LoopClock, run_virtual
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.shelf import Change
@@ -23,14 +25,50 @@ from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, Pod
 from kframework.pod_engine import PodEngine
 from kframework.registry import Registry
-from kframework.scheduler import MakeEngine, Observer, Scheduler
+from kframework.scheduler import Engine, MakeEngine, Observer, Scheduler
 from kframework.state.pods import PodInfo
 from kframework.status import Code
 
-__all__ = ["Outcome", "Progress", "SimulatedExtender", "Simulation", "simulate"]
+__all__ = [
+    "Controller",
+    "MakeController",
+    "Outcome",
+    "Progress",
+    "SimulatedExtender",
+    "Simulation",
+    "simulate",
+]
 
 #: A simulation in which nothing has moved for so long is over, in virtual seconds.
 STAGNATION = 3600.0
+
+#: The engine of the scheduler.
+E = TypeVar("E", bound=Engine, default=PodEngine)
+
+
+class Controller(Protocol):
+    """What keeps things in order beside the scheduler: the kubelets, a maker of volumes, a maker of a job's pods."""
+
+    #: Called whenever all is done that can be done.
+    on_idle: Callable[[], None]
+
+    @property
+    def kinds(self) -> Sequence[type[ApiObject]]:
+        """The kinds that it follows."""
+        ...
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to do until something changes."""
+        ...
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        ...
+
+
+#: Makes a controller of a cluster.
+MakeController = Callable[[MemoryCluster, Clock], Controller]
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -63,7 +101,7 @@ class Simulation(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far a simulation has come: pods bound so far, of those that were pending at the start."""
+    """How far a simulation has come: pods bound so far, of those that there have been without a node."""
 
     bound: int
     pods: int
@@ -76,8 +114,9 @@ class _Records:
         self.decisions: list[Decision] = []
         self.bindings: list[Binding] = []
         self.attempts: dict[str, int] = {}
+        #: How many pods there have been that had to be bound.
+        self.pods = pods
         self._on_progress = on_progress
-        self._pods = pods
         self._bound = 0
 
     def decided(self, decision: Decision) -> None:
@@ -89,7 +128,7 @@ class _Records:
         """Keep a binding cycle."""
         self.bindings.append(binding)
         self._bound += binding.code == Code.SUCCESS
-        self._on_progress(Progress(self._bound, self._pods))
+        self._on_progress(Progress(self._bound, self.pods))
 
 
 class SimulatedExtender(Extender):
@@ -116,22 +155,34 @@ def simulate(
     registry: Registry | None = None,
     observers: Iterable[Observer] = (),
     on_progress: Callable[[Progress], None] = lambda progress: None,
-    on_end: Callable[[Scheduler], None] = lambda scheduler: None,
-    engine: MakeEngine = PodEngine.of,
+    on_end: Callable[[Scheduler[E]], None] = lambda scheduler: None,
+    engine: MakeEngine[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine where none is given
     timed_share: float = 0.0,
+    controllers: Sequence[MakeController] = (),
 ) -> Simulation:
     """Schedule the pods among these objects until nothing moves any more, or for `duration` virtual seconds.
 
-    `on_end` may look at the scheduler as it stands in the end, `engine` make an engine that is recorded. Plugins are
-    timed in `timed_share` of the attempts. Deterministic: the same objects, configuration and plugins give the same
-    decisions in every process.
+    `on_end` may look at the scheduler as it stands in the end, `engine` make another engine, or one that is recorded.
+    Plugins are timed in `timed_share` of the attempts. `controllers` work beside the kubelets and the one of volumes.
+    Deterministic: the same objects, configuration and plugins give the same decisions in every process.
     """
     configuration = configuration or default_configuration()
-    run = _Run(list(objects), configuration, duration, registry, observers, on_progress, on_end, engine, timed_share)
+    run = _Run(
+        list(objects),
+        configuration,
+        duration,
+        registry,
+        observers,
+        on_progress,
+        on_end,
+        engine,
+        timed_share,
+        controllers,
+    )
     return run_virtual(run.main)
 
 
-class _Run:
+class _Run(Generic[E]):
     """One simulation while it runs."""
 
     def __init__(
@@ -142,30 +193,32 @@ class _Run:
         registry: Registry | None,
         observers: Iterable[Observer],
         on_progress: Callable[[Progress], None],
-        on_end: Callable[[Scheduler], None],
-        engine: MakeEngine,
+        on_end: Callable[[Scheduler[E]], None],
+        engine: MakeEngine[E],
         timed_share: float,
+        controllers: Sequence[MakeController],
     ) -> None:
         self._objects = objects
         self._configuration = configuration
         self._duration = duration
         self._registry = registry
         self._observers = tuple(observers)
-        pods = sum(isinstance(obj, Pod) and not obj.spec.node_name for obj in objects)
-        self._records = _Records(on_progress, pods)
+        self._records = _Records(on_progress, sum(map(_is_waiting, objects)))
         self._on_end = on_end
         self._timed_share = timed_share
         self._engine = engine
+        self._make_controllers = controllers
         self._moved_at = 0.0
         self._retrying: tuple[str, ...] = ()
 
     async def main(self) -> Simulation:
-        """Run the cluster, its kubelets and volumes, and the scheduler until the end."""
+        """Run the cluster, its kubelets and controllers, and the scheduler until the end."""
         self._clock = LoopClock(asyncio.get_running_loop())
         self._cluster = MemoryCluster(self._clock, self._objects)
         self._kubelet = Kubelet(self._cluster, self._clock)
-        self._volumes = VolumeController(self._cluster)
-        self._scheduler = Scheduler(
+        self._controllers: list[Controller] = [self._kubelet, VolumeController(self._cluster)]
+        self._controllers += [make(self._cluster, self._clock) for make in self._make_controllers]
+        self._scheduler: Scheduler[E] = Scheduler(
             self._configuration,
             self._cluster,
             self._clock,
@@ -178,14 +231,17 @@ class _Run:
         )
         began = self._moved_at = self._clock.now()
         self._over = asyncio.Event()
-        self._scheduler.on_idle = self._volumes.on_idle = self._look
-        self._cluster.subscribe([Pod], self._note)
+        self._scheduler.on_idle = self._look
+        for controller in self._controllers:
+            controller.on_idle = self._look
+        kinds = dict.fromkeys(kind for controller in self._controllers for kind in controller.kinds)
+        self._cluster.subscribe([*kinds], self._note)
         # What was loaded lives as long as the simulation: the collector need not walk it again and again.
         gc.freeze()
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._kubelet.run)
-                tasks.start_soon(self._volumes.run)
+                for controller in self._controllers:
+                    tasks.start_soon(controller.run)
                 tasks.start_soon(self._scheduler.run)
                 if self._duration is None:
                     tasks.start_soon(self._give_up)
@@ -198,30 +254,27 @@ class _Run:
         return self._result(self._clock.now() - began)
 
     def _look(self) -> None:
-        """Look, whenever the scheduler idles, whether anything can still happen."""
-        if self._duration is not None:
-            return
-        if self._scheduler.settled and self._kubelet.due is None and self._volumes.idle:
+        """Look, whenever the scheduler or a controller idles, whether anything can still happen."""
+        if self._duration is None and self._scheduler.settled and all(each.idle for each in self._controllers):
             self._over.set()
 
     async def _give_up(self) -> None:
         """End a simulation in which nothing moves any more although the scheduler is not done."""
         while True:
             still = self._clock.now() - self._moved_at
-            if still >= STAGNATION and self._kubelet.due is None:
+            if still >= STAGNATION and self._kubelet.idle:
                 break
             await asyncio.sleep(max(STAGNATION - still, 1.0))
-        engine = self._scheduler.engine
-        self._retrying = tuple(p.key for p in engine.handlers.pending.values() if not engine.queue.dormant(p.uid))
+        self._retrying = self._scheduler.engine.retrying()
         self._over.set()
 
     def _note(self, change: Change) -> None:
-        """Note when a pod was last created, bound, ended or deleted."""
+        """Note when an object last came, went, or came further."""
         old, new = change.old, change.new
-        if not isinstance(old, Pod) or not isinstance(new, Pod):
+        if old is None or new is None or _stage(old) != _stage(new):
             self._moved_at = self._clock.now()
-        elif old.spec.node_name != new.spec.node_name or old.status.phase != new.status.phase:
-            self._moved_at = self._clock.now()
+        if old is None and new is not None:
+            self._records.pods += _is_waiting(new)
 
     def _result(self, seconds: float) -> Simulation:
         outcomes = tuple(self._outcome(pod) for pod in self._cluster.objects(Pod))
@@ -245,3 +298,19 @@ class _Run:
             spec.scheduler_name,
             pod.status.phase,
         )
+
+
+def _is_waiting(subject: ApiObject) -> bool:
+    """Tell whether this is a pod that needs a node."""
+    return isinstance(subject, Pod) and not subject.spec.node_name
+
+
+def _stage(subject: ApiObject) -> tuple[object, ...]:
+    """Return how far an object has come: where a pod is, and its phase, which kinds call phase or state.
+
+    Whatever else changes may change for ever, as the words of a condition do.
+    """
+    place = subject.spec.node_name if isinstance(subject, Pod) else ""
+    status = getattr(subject, "status", None)
+    state = getattr(status, "state", "")
+    return place, getattr(status, "phase", ""), getattr(state, "phase", state)

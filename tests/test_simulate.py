@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,14 +11,18 @@ import pytest
 from kframework import CycleState, PendingPod, error
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.cluster.kubelet import RUN_SECONDS
+from kframework.cluster.memory import MemoryCluster
 from kframework.config import default_configuration, parse
 from kframework.decision import Binding, Decision, Result
+from kframework.objects import ApiObject
 from kframework.plugins.default_preemption import DefaultPreemption
+from kframework.pod_engine import PodEngine
 from kframework.registry import Registry
 from kframework.scheduler import Scheduler
-from kframework.simulate import Outcome, Progress, simulate
+from kframework.simulate import MakeController, Outcome, Progress, simulate
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, create
+from tests.declared import Gang, gang, team
 from tests.extending import GPU, Server, configuration, lets_pass, verbs
 from tests.extension_points.scripted import alone, plugin
 
@@ -81,6 +86,96 @@ def test_a_binding_that_never_ends_is_given_up_too() -> None:
     assert simulation.seconds == 3600.0
     assert simulation.retrying == ("default/stuck",)
     assert simulation.outcomes[1].node == "a"
+
+
+# -- controllers -------------------------------------------------------------------------------------------------------
+
+
+class Crew:
+    """Does something every 1500 seconds, `steps` times."""
+
+    kinds: tuple[type[ApiObject], ...] = (Gang,)
+
+    def __init__(self, cluster: MemoryCluster, steps: int, step: Callable[[MemoryCluster, int], object]) -> None:
+        self.on_idle: Callable[[], None] = lambda: None
+        self._cluster = cluster
+        self._step = step
+        self._steps = steps
+        self._done = 0
+
+    @property
+    def idle(self) -> bool:
+        return self._done == self._steps
+
+    async def run(self) -> None:
+        while not self.idle:
+            await asyncio.sleep(1500.0)
+            self._done += 1
+            self._step(self._cluster, self._done)
+        self.on_idle()
+
+
+def crew(step: Callable[[MemoryCluster, int], object], steps: int = 3) -> MakeController:
+    return lambda cluster, clock: Crew(cluster, steps, step)
+
+
+def test_controllers_work_until_they_are_idle() -> None:
+    """A pod that they make is scheduled, and ends, before it is over; what they do last need not wake the scheduler."""
+    progress: list[Progress] = []
+
+    def make(cluster: MemoryCluster, number: int) -> None:
+        cluster.add(make_pod(f"made-{number}", annotations={RUN_SECONDS: "60"}))
+
+    idle_last = crew(lambda cluster, number: cluster.merge(Gang, "crew", {"status": {"podsRunning": number}}), 5)
+    simulation = simulate(
+        [make_node("a"), make_pod(), gang()], on_progress=progress.append, controllers=[crew(make), idle_last]
+    )
+    assert [outcome.pod for outcome in simulation.outcomes] == [
+        "default/pod",
+        *(f"default/made-{n}" for n in (1, 2, 3)),
+    ]
+    assert [outcome.attempts for outcome in simulation.outcomes] == [1] * 4
+    assert {outcome.phase for outcome in simulation.outcomes[1:]} == {"Succeeded"}
+    assert simulation.seconds == 5 * 1500.0
+    assert progress == [Progress(number, number) for number in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("step", "last_move"),
+    [
+        (lambda cluster, number: cluster.add(gang(f"g{number}")), 4500.0),
+        (lambda cluster, number: cluster.remove(Gang, "crew") if number == 2 else None, 3000.0),
+        (lambda cluster, number: cluster.merge(Gang, "crew", {"status": {"phase": str(number)}}), 4500.0),
+        (lambda cluster, number: cluster.merge(Gang, "crew", {"status": {"podsRunning": number}}), 0.0),
+        (lambda cluster, number: cluster.merge(Gang, "crew", {"metadata": {"labels": {"n": str(number)}}}), 0.0),
+        (lambda cluster, number: cluster.add(team(f"t{number}")), 0.0),
+    ],
+    ids=["created", "deleted", "another phase", "nothing but numbers", "labelled", "not followed"],
+)
+def test_what_controllers_make_of_their_kinds_is_progress(
+    step: Callable[[MemoryCluster, int], object], last_move: float
+) -> None:
+    failing = plugin("F", filter=error("broken"))
+    objects = [make_node("a"), make_pod("lost"), gang()]
+    controllers = [crew(step)]
+    simulation = simulate(objects, parse(alone(failing)), registry=Registry.of(failing), controllers=controllers)
+    assert simulation.seconds == last_move + 3600.0
+    assert simulation.retrying == ("default/lost",)
+
+
+def test_any_engine_says_what_it_retries() -> None:
+    class Stubborn(PodEngine):
+        settled = False
+
+        def retrying(self) -> tuple[str, ...]:
+            return ("all", "of", "them")
+
+    simulation = simulate([make_node("a"), make_pod()], engine=Stubborn.of)
+    assert (simulation.retrying, simulation.seconds) == (("all", "of", "them"), 3600.0)
+    assert [outcome.node for outcome in simulation.outcomes] == ["a"]
+
+
+# -- who looks on ------------------------------------------------------------------------------------------------------
 
 
 def test_observers_and_progress_see_it_happen() -> None:

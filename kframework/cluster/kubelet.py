@@ -9,6 +9,8 @@ import asyncio
 import heapq
 import logging
 import math
+from collections.abc import Callable
+from typing import ClassVar
 
 from msgspec.structs import replace
 
@@ -16,7 +18,7 @@ from kframework.clock import Clock, seconds_of
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.shelf import Change
 from kframework.cluster.transitions import has_ended, with_condition
-from kframework.objects import Pod, PodCondition, PodStatus
+from kframework.objects import ApiObject, Pod, PodCondition, PodStatus
 
 __all__ = ["RUN_SECONDS", "Kubelet"]
 
@@ -33,7 +35,12 @@ class Kubelet:
     grace, as after a restart of a kubelet.
     """
 
+    #: What it follows.
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod,)
+
     def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
+        #: Called when no pod is left that will start or end by itself.
+        self.on_idle: Callable[[], None] = lambda: None
         self._cluster = cluster
         self._clock = clock
         self._wake = asyncio.Event()
@@ -53,6 +60,11 @@ class Kubelet:
         return self._heap[0][0] if self._heap else None
 
     @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return self.due is None
+
+    @property
     def pending(self) -> int:
         """The number of pods that will end by themselves: their run time or their grace is running."""
         return len(self._ends)
@@ -66,6 +78,8 @@ class Kubelet:
             while True:
                 self._wake.clear()
                 self._work()
+                if self.idle:
+                    self.on_idle()
                 await self._sleep()
         finally:
             stop()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
 
 from msgspec.structs import replace
 
@@ -58,7 +59,6 @@ __all__ = ["VolumeController"]
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _HOSTNAME = "kubernetes.io/hostname"
-_KINDS = (Pod, Node, PersistentVolume, PersistentVolumeClaim, StorageClass)
 
 #: Namespace and name.
 Key = tuple[str, str]
@@ -70,6 +70,9 @@ class VolumeController:
     A claim whose class waits for the first consumer is left to the scheduler: it keeps a volume for the claim, or
     selects the node on which one is made.
     """
+
+    #: What it follows.
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, Node, PersistentVolume, PersistentVolumeClaim, StorageClass)
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster
@@ -91,9 +94,9 @@ class VolumeController:
 
     async def run(self) -> None:
         """Follow the claims and volumes of the cluster until cancelled."""
-        stop = self._cluster.subscribe(_KINDS, self._receive)
+        stop = self._cluster.subscribe(self.kinds, self._receive)
         try:
-            for kind in _KINDS:
+            for kind in self.kinds:
                 for subject in self._cluster.objects(kind):
                     self._receive(Change(0, None, subject))
             while True:

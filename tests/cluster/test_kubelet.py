@@ -97,6 +97,19 @@ async def test_a_bound_pod_runs_promptly() -> None:
         assert is_idle(kubelet)
 
 
+async def test_it_says_when_nothing_more_will_happen_by_itself() -> None:
+    told: list[float] = []
+    async with running(pod("a", "2")) as (memory, kubelet):
+        kubelet.on_idle = lambda: told.append(asyncio.get_running_loop().time())
+        await memory.bind("default", "a", "", "n1")
+        assert not kubelet.idle
+        await asyncio.sleep(1)
+        assert not (kubelet.idle or told)
+        await asyncio.sleep(5)
+        assert kubelet.idle
+    assert set(told) == {2.0}
+
+
 async def test_a_pod_ends_after_its_run_time() -> None:
     async with running(pod("a", "2.25"), pod("b", "0"), pod("c")) as (memory, kubelet):
         await asyncio.sleep(0.5)
