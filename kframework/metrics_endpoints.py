@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kframework.metrics import Metrics, Readings, Series, families, pod_resources, written
+from kframework.metrics import HealthResults, Readings, Series, families, pod_resources, written
 from kframework.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ _HEADERS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8", "X-Conte
 _SLICE = 0.001
 
 
-def metrics_routes(metrics: Metrics, scheduler: Scheduler) -> list[web.RouteDef]:
-    """Begin to count what a scheduler does that has not begun, and return the routes that show it."""
-    own = (*metrics.attach(scheduler.engine), *_leadership(scheduler))
+def metrics_routes(scheduler: Scheduler[Any], series: Iterable[Series], health: HealthResults) -> list[web.RouteDef]:
+    """Return the routes that show what is counted of a scheduler and of its health checks."""
+    own = (*series, *_leadership(scheduler))
     resources = pod_resources(scheduler.engine)
 
     async def everything() -> AsyncIterator[bytes]:
@@ -43,11 +43,11 @@ def metrics_routes(metrics: Metrics, scheduler: Scheduler) -> list[web.RouteDef]
     return [
         *_routes("/metrics", everything, own),
         *_routes("/metrics/resources", of_pods, resources),
-        *_routes("/metrics/slis", lambda: _sliced(_text(metrics.health.series)), metrics.health.series),
+        *_routes("/metrics/slis", lambda: _sliced(_text(health.series)), health.series),
     ]
 
 
-def _leadership(scheduler: Scheduler) -> tuple[Series, ...]:
+def _leadership(scheduler: Scheduler[Any]) -> tuple[Series, ...]:
     """Return what tells whether this process leads; nothing where nobody is elected."""
     election = scheduler.configuration.settings.leader_election
     if not election.leader_elect:

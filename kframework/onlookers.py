@@ -44,7 +44,7 @@ class Onlookers:
         return [
             *web_routes(scheduler, self.history),
             *explain_routes(scheduler, self.history),
-            *metrics_routes(self.metrics, scheduler),
+            *metrics_routes(scheduler, self.metrics.attach(scheduler.engine), self.metrics.health),
         ]
 
     def __repr__(self) -> str:

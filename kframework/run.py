@@ -31,6 +31,7 @@ from kframework.metrics import RequestCounts
 from kframework.objects import Event
 from kframework.objects.manifest import Manifest
 from kframework.process import Audience, Companion, Connect, Process
+from kframework.registry import Registry
 from kframework.scheduler import E
 from kframework.seeds import Seeds
 
@@ -137,6 +138,7 @@ def process(
     clock: Clock,
     *,
     listener: Listener | None = None,
+    registry: Registry | None = None,
     report: Callable[[Event], None] | None = None,
     onlookers: Audience[E] | None = None,
     companions: Iterable[Companion[E]] = (),
@@ -153,6 +155,7 @@ def process(
         identity=new_identity(),
         elect=server.elect if configuration.settings.leader_election.leader_elect else None,
         listener=listener,
+        registry=registry,
         gate=server.gate,
         onlookers=onlookers,
         companions=companions,

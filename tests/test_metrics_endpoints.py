@@ -74,7 +74,10 @@ async def served(
     scheduler.on_idle = lambda: idle.set() if scheduler.settled or scheduler.standing_by else None
     if standing_by:
         scheduler.stand_by()
-    routes = [*metrics_routes(metrics, scheduler), *health_routes("livez", [PING], metrics.health.checked)]
+    routes = [
+        *metrics_routes(scheduler, metrics.attach(scheduler.engine), metrics.health),
+        *health_routes("livez", [PING], metrics.health.checked),
+    ]
     async with (
         serve(routes, Listener(port=0)) as url,
         aiohttp.ClientSession() as session,

@@ -38,13 +38,12 @@ class Metrics:
         self.requests: RequestCounts = RequestCounts()
         self.health: HealthResults = HealthResults()
 
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """What is counted whichever engine it is."""
+        return (*self.attempts.series, *self.requests.series, build_info())
+
     def attach(self, engine: PodEngine) -> tuple[Series, ...]:
         """Begin to count what happens in an engine that has not begun; return all series of `/metrics`."""
         self.events.attach(engine, self.attempts.gated)
-        return (
-            *self.attempts.series,
-            *self.events.series,
-            *engine_readings(engine),
-            *self.requests.series,
-            build_info(),
-        )
+        return (*self.series, *self.events.series, *engine_readings(engine))

@@ -9,7 +9,7 @@ from kframework.metrics.families import Family
 from kframework.metrics.series import Series, label_pairs
 from kframework.objects import PodSpec
 from kframework.objects.requests import fit_requests, limits
-from kframework.pod_engine import PodEngine
+from kframework.plugin_handle import HandledEngine
 from kframework.state.pods import PodInfo
 
 __all__ = ["pod_resources"]
@@ -17,7 +17,7 @@ __all__ = ["pod_resources"]
 _UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
 
 
-def pod_resources(engine: PodEngine) -> tuple[Series, ...]:
+def pod_resources(engine: HandledEngine) -> tuple[Series, ...]:
     """Return the series of what the pods that an engine knows request, and what limits them."""
     return (
         _PodResources(families.POD_RESOURCE_REQUEST, engine, fit_requests),
@@ -28,7 +28,7 @@ def pod_resources(engine: PodEngine) -> tuple[Series, ...]:
 class _PodResources:
     """One of the two families; nothing of it is kept, but what a template's pods have in common."""
 
-    def __init__(self, family: Family, engine: PodEngine, amounts: Callable[[PodSpec], dict[str, int]]) -> None:
+    def __init__(self, family: Family, engine: HandledEngine, amounts: Callable[[PodSpec], dict[str, int]]) -> None:
         self.family: Family = family
         self._engine = engine
         self._amounts = amounts
@@ -36,7 +36,7 @@ class _PodResources:
     def lines(self) -> Iterator[str]:
         """Yield the lines of one pod after the other; the engine may go on meanwhile."""
         # Until the API says where an assumed pod is, it is pending; and no pod is told of twice.
-        pending, placed = dict(self._engine.handlers.pending), list(self._engine.cluster.pods.values())
+        pending, placed = dict(self._engine.pending), list(self._engine.cluster.pods.values())
         for waiting in pending.values():
             yield self._lines(waiting, "")
         for pod in placed:

@@ -154,7 +154,10 @@ class _Run:
                 engine=recorder.engine,
                 timed_share=TIMED_SHARE,
             )
-            routes = [*explain_routes(scheduler, history), *metrics_routes(metrics, scheduler)]
+            routes = [
+                *explain_routes(scheduler, history),
+                *metrics_routes(scheduler, metrics.attach(scheduler.engine), metrics.health),
+            ]
             async with anyio.create_task_group() as tasks:
                 for work in (Kubelet(store, clock), VolumeController(store), scheduler):
                     tasks.start_soon(work.run)
