@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
+from weakref import WeakSet
 
 import pluggy
 
@@ -136,35 +137,42 @@ def _calls(tiers: Sequence[Sequence[EnabledPlugin]], hook: str) -> tuple[tuple[C
 
 def _call(enabled: EnabledPlugin, hook: str) -> Call[object] | None:
     plugin, flag = enabled.plugin, _FLAG_OF.get(hook)
-    if hook not in _hooks_of(plugin) or (flag is not None and not enabled.flags.get(flag, True)):
+    if _options(plugin, hook) is None or (flag is not None and not enabled.flags.get(flag, True)):
         return None
     return Call(plugin, cast("Callable[..., object]", getattr(plugin, hook)), enabled.distribution)
 
 
-def _hooks_of(plugin: BatchPlugin) -> dict[str, Mapping[str, object]]:
-    """Return the methods marked `@hookimpl`, with the options given to the marker."""
-    kind = type(plugin)
-    marked = {name: getattr(getattr(kind, name, None), "kframework_batch_impl", None) for name in dir(kind)}
-    return {name: options for name, options in marked.items() if options is not None}
+def _options(plugin: BatchPlugin, name: str) -> Mapping[str, object] | None:
+    """Return the options given to `@hookimpl` where it marks a method; None where it does not."""
+    method = getattr(type(plugin), name, None)
+    return cast("Mapping[str, object] | None", getattr(method, "kframework_batch_impl", None))
 
 
 # -- the contract --------------------------------------------------------------------------------------------------
 
 
+#: The plugin classes that were found to keep the contract: checking one costs a millisecond.
+_SOUND: WeakSet[type[BatchPlugin]] = WeakSet()
+
+
 def _check(enabled: EnabledPlugin) -> None:
-    """Let pluggy check a plugin's hooks against the contract, and check what pluggy does not know."""
+    """Let pluggy check a plugin's hooks against the contract, and check what pluggy does not know; once per class."""
+    plugin, source = enabled.plugin, enabled.distribution or None
+    if type(plugin) in _SOUND:
+        return
     manager = pluggy.PluginManager("kframework_batch")
     for protocol in SPECIFICATIONS:
         manager.add_hookspecs(protocol)
-    plugin, source = enabled.plugin, enabled.distribution or None
     try:
         manager.register(plugin, plugin.name)
         manager.check_pending()
     except pluggy.PluginValidationError as error:
         raise PluginError(" ".join(str(error).split()), plugin=plugin.name, distribution=source) from error
-    for hook, options in _hooks_of(plugin).items():
-        for objection in _objections(plugin, hook, options):
-            raise PluginError(objection, plugin=plugin.name, hook=hook, distribution=source)
+    for name in dir(plugin):
+        options = _options(plugin, name)
+        for objection in _objections(plugin, name, options) if options is not None else ():
+            raise PluginError(objection, plugin=plugin.name, hook=name, distribution=source)
+    _SOUND.add(type(plugin))
 
 
 def _objections(plugin: BatchPlugin, hook: str, options: Mapping[str, object]) -> Iterator[str]:
@@ -180,7 +188,7 @@ def _objections(plugin: BatchPlugin, hook: str, options: Mapping[str, object]) -
         yield f"takes ({', '.join(got)}) where the contract says ({', '.join(wanted)})"
     if inspect.iscoroutinefunction(function):
         yield "must be a plain function: the cluster stands still while it runs"
-    if hook == "predicate_nodes" and "predicate_status" not in _hooks_of(plugin):
+    if hook == "predicate_nodes" and _options(plugin, "predicate_status") is None:
         yield "needs predicate_status beside it, to put its codes into words"
 
 
