@@ -101,10 +101,10 @@ class ClusterApi:
         self._outbox.check()
         return await self._cluster.patch_status(kind, name, patch, namespace, uid=uid)
 
-    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "") -> None:
-        """Delete the object."""
+    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
+        """Delete the object; a uid is a precondition."""
         self._outbox.check()
-        await self._cluster.delete(kind, name, namespace)
+        await self._cluster.delete(kind, name, namespace, uid=uid)
 
 
 def _place(found: Pod, uid: str) -> str | None:

@@ -94,8 +94,8 @@ class Api(Protocol):
         """
         ...
 
-    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "") -> None:
-        """Delete the object; status 404 if there is none."""
+    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
+        """Delete the object; status 404 if there is none, 409 if it is not the one of this uid."""
         ...
 
 

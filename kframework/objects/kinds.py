@@ -78,9 +78,7 @@ _BY_STRUCT = {known.struct: known for known in KINDS}
 _BY_NAME = {(known.api_version, known.name): known for known in KINDS}
 
 
-def kind(
-    api_version: str, plural: str, *, namespaced: bool = True, name: str = ""
-) -> Callable[[type[T]], type[T]]:
+def kind(api_version: str, plural: str, *, namespaced: bool = True, name: str = "") -> Callable[[type[T]], type[T]]:
     """Declare a struct to be a kind of the API; the name of the kind is that of the class unless it is given.
 
     Raises ConfigError when another struct is that kind, or is served under that plural, already.

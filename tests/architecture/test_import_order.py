@@ -25,6 +25,7 @@ FLOORS = {
             objections points outcome profiles effects attempt queue decision layers scoring cycle afresh budgets
             dry_runs dry_run_memory preemption event_handlers pod_engine plugin_handle
             extender_wire extender extenders extended_search extended_attempt stopwatch watched inquiry score_log
+            survey
         """,
         6: """
             tracing trace_export metrics journal recording recording_file recording_privacy recording_scribe recorded

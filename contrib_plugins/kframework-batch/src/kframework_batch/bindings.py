@@ -1,0 +1,108 @@
+"""Binding cycles of tasks: how they begin, and what their end means."""
+
+from __future__ import annotations
+
+from kframework.clock import Clock
+from kframework.decision import Decision, Result
+from kframework.effects import Outside, Reservation
+from kframework.points import run_unreserve
+from kframework.seeds import Seeds
+from kframework.state.cluster import ClusterState
+from kframework.state.inbox import BindingEnded
+from kframework.state.queued_pod import QueuedPod
+from kframework.state.waiting import ReservedPod
+from kframework.status import Status
+from kframework_batch.core import CoreQuestions
+from kframework_batch.placement import Choice
+from kframework_batch.task import TaskInfo
+
+__all__ = ["Bindings"]
+
+
+class Bindings:
+    """The binding cycles that are under way, by the pod's uid, and the Decisions that stand before them."""
+
+    def __init__(self, cluster: ClusterState, clock: Clock, outside: Outside, seeds: Seeds) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._outside = outside
+        self._draw = seeds.generator("sampling").random
+        self._under_way: dict[str, Reservation] = {}
+        #: The number of attempts of all tasks, and of each task that still waits, by uid.
+        self.attempts: int = 0
+        self._tries: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def begin(self, task: TaskInfo, core: CoreQuestions, choice: Choice | None) -> None:
+        """Bind a task to the node that it is assumed on."""
+        now, pod = self._clock.now(), core.pending(task)
+        decision = self._decision(task, now, Result.SCHEDULED, choice)
+        reserved = ReservedPod(pod, task.node_name, {}, now)
+        self._cluster.waiting.put(reserved)
+        queued = QueuedPod(pod, now)
+        reservation = Reservation(
+            decision.attempt, core.profile(task), queued, core.state(task), reserved, draw=decision.draw
+        )
+        self._under_way[task.uid] = reservation
+        self._outside.decided(decision)
+        self._outside.bind(reservation)
+
+    def unfit(self, task: TaskInfo, message: str) -> None:
+        """Account for a task that found no node."""
+        self._outside.decided(self._decision(task, self._clock.now(), Result.UNSCHEDULABLE, None, message))
+
+    def _decision(
+        self, task: TaskInfo, now: float, result: Result, choice: Choice | None, message: str = ""
+    ) -> Decision:
+        self.attempts += 1
+        tries = self._tries[task.uid] = self._tries.get(task.uid, 0) + 1
+        nodes = len(self._cluster.nodes)
+        return Decision(
+            attempt=self.attempts,
+            tries=tries,
+            pod=task.key,
+            uid=task.uid,
+            profile=task.object.spec.scheduler_name,
+            queued_at=now,
+            popped_at=now,
+            result=result,
+            node=task.node_name if result is Result.SCHEDULED else "",
+            score=0 if choice is None else round(choice.score),
+            ties=0 if choice is None else choice.ties,
+            nodes=nodes,
+            evaluated=nodes,
+            feasible=0 if choice is None else choice.feasible,
+            top=() if choice is None or choice.feasible < 2 else ((choice.node, round(choice.score)),),
+            message=message,
+            draw=self._draw(),
+        )
+
+    def ended(self, message: BindingEnded) -> tuple[Reservation, Status | None] | None:
+        """Account for the end of a binding cycle; return it with what went wrong, None if it is not known.
+
+        Where it failed, what was reserved is given back and the pod taken off its node, unless the API has bound it
+        all the same.
+        """
+        reservation = self._under_way.get(message.uid)
+        if reservation is None or reservation.attempt != message.attempt:
+            return None
+        del self._under_way[message.uid]
+        self._cluster.waiting.remove(message.uid)
+        pod, status = reservation.pod, message.status
+        if status is None:
+            self._tries.pop(message.uid, None)
+            note = f"Successfully assigned {pod.key} to {reservation.node_name}"
+            self._outside.record(reservation.profile.name, pod, reason="Scheduled", action="Binding", note=note)
+        else:
+            run_unreserve(reservation.profile, reservation.state, pod, reservation.node_name)
+            self._cluster.forget(message.uid)
+        return reservation, status
+
+    def forget(self, uid: str) -> None:
+        """Forget how often a task was tried that is no more."""
+        self._tries.pop(uid, None)
+
+    def __repr__(self) -> str:
+        return f"<Bindings {len(self)} under way, {self.attempts} attempts>"

@@ -1,0 +1,208 @@
+"""The core's Filter and Score plugins, as sessions ask them: predicates and nodeorder have no rules of their own.
+
+A core profile is compiled of what the two are configured to ask. Most tasks are answered from the core's memory (its
+layers), where one row is asked again when one row has changed; the others are surveyed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from kframework.config import Configuration, in_tree_points, parse
+from kframework.cycle import Rotation
+from kframework.cycle_state import CycleState
+from kframework.layers import Layers, Plan
+from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.profile import Profile, Signature
+from kframework.profiles import Profiles
+from kframework.registry import Registry
+from kframework.seeds import Seeds
+from kframework.state.cluster import ClusterState
+from kframework.state.pods import PendingPod
+from kframework.survey import Survey
+from kframework_batch.plugins.nodeorder import NodeOrder
+from kframework_batch.plugins.predicates import Predicates
+from kframework_batch.program import Program
+from kframework_batch.task import TaskInfo
+
+__all__ = ["CoreQuestions", "MostAllocated", "core_configuration", "core_registry"]
+
+_EVENLY = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
+
+#: The arguments of the core's plugins where Volcano's differ from kube-scheduler's defaults.
+_ARGS: Mapping[str, Mapping[str, object]] = {
+    "NodeResourcesFit": {"scoringStrategy": {"type": "LeastAllocated", "resources": _EVENLY}},
+    "MostAllocated": {"scoringStrategy": {"type": "MostAllocated", "resources": _EVENLY}},
+    "NodeResourcesBalancedAllocation": {"resources": [*_EVENLY, {"name": "nvidia.com/gpu", "weight": 1}]},
+    "PodTopologySpread": {"defaultingType": "List", "defaultConstraints": []},
+}
+
+
+#: A task, and how far the logs of the nodes had come.
+Moment = tuple[str, int, int, int]
+
+
+class MostAllocated(NodeResourcesFit):
+    """NodeResourcesFit under a second name: a profile may prefer full nodes and empty ones, by weight."""
+
+    name = "MostAllocated"
+
+
+def core_registry() -> Registry:
+    """Offer the installed plugins of the core, and the second name of one of them."""
+    return Registry.of(MostAllocated)
+
+
+def core_configuration(program: Program, schedulers: Sequence[str], seed: int = 0) -> Configuration:
+    """Configure a core profile for each scheduler name: what predicates and nodeorder of a program are to ask."""
+    plugins = program.tiers.plugins
+    filters = dict.fromkeys(name for each in plugins if isinstance(each, Predicates) for name in each.filters)
+    scores: dict[str, int] = {}
+    for each in plugins:
+        scores |= each.scores if isinstance(each, NodeOrder) else {}
+    return _configuration(schedulers, tuple(filters), scores, seed)
+
+
+def _configuration(
+    schedulers: Sequence[str], asked: Sequence[str], scores: Mapping[str, int], seed: int
+) -> Configuration:
+    plugins: dict[str, object] = {
+        "multiPoint": {"disabled": [{"name": "*"}]},
+        "queueSort": _enabled(["PrioritySort"]),
+        "bind": _enabled(["DefaultBinder"]),
+        "preScore": _enabled(_at("pre_score", scores)),
+        "score": {"enabled": [{"name": name, "weight": weight} for name, weight in scores.items()]},
+    }
+    for point, key in _POINTS.items():
+        plugins[key] = _enabled(_at(point, asked))
+    args = [{"name": name, "args": _ARGS[name]} for name in dict.fromkeys((*asked, *scores)) if name in _ARGS]
+    profiles = [{"schedulerName": name, "plugins": plugins, "pluginConfig": args} for name in schedulers]
+    scheduler = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "profiles": profiles,
+    }
+    options = {"apiVersion": "kframework.dev/v1", "kind": "KFrameworkConfiguration", "seed": seed}
+    return parse(f"{json.dumps(scheduler)}\n---\n{json.dumps(options)}", "<predicates and nodeorder>")
+
+
+_POINTS = {"pre_filter": "preFilter", "filter": "filter", "reserve": "reserve", "pre_bind": "preBind"}
+
+
+def _enabled(names: Iterable[str]) -> dict[str, object]:
+    return {"enabled": [{"name": name} for name in names]}
+
+
+def _at(point: str, plugins: Iterable[str]) -> list[str]:
+    """Return those of the plugins that extend a point of the core."""
+    return [name for name in plugins if point in in_tree_points(_original(name))]
+
+
+def _original(name: str) -> str:
+    return NodeResourcesFit.name if name == MostAllocated.name else name
+
+
+class CoreQuestions:
+    """What the core's plugins say of tasks, on the nodes as they stand now."""
+
+    def __init__(self, cluster: ClusterState, profiles: Profiles, memory: int) -> None:
+        self._cluster = cluster
+        self._profiles = profiles
+        self._layers = {
+            name: Layers(profile, cluster.nodes, memory // len(profiles)) for name, profile in profiles.items()
+        }
+        self._rotation = Rotation()
+        self._random = Seeds(0).generator("nothing is drawn")
+        self._signed: dict[str, tuple[PendingPod, Signature]] = {}
+        self._surveyed: tuple[Moment, Survey] | None = None
+        self._remembered: tuple[Moment, bool] | None = None
+        self._even: dict[Plan, tuple[int, bool]] = {}
+        self._states: dict[str, CycleState] = {}
+
+    def begin(self) -> None:
+        """Forget what was said of single tasks; what is remembered of nodes stays."""
+        self._signed.clear()
+        self._even.clear()
+        self._states.clear()
+        self._surveyed = self._remembered = None
+
+    @staticmethod
+    def pending(task: TaskInfo) -> PendingPod:
+        """Return the pod of a task that is still to be placed."""
+        assert isinstance(task.pod, PendingPod)
+        return task.pod
+
+    def profile(self, task: TaskInfo) -> Profile:
+        """Return the core profile of a task."""
+        return self._profiles[self.pending(task).scheduler_name]
+
+    def signature(self, task: TaskInfo) -> Signature:
+        """Return the core's signature of a task; PluginError if it cannot be signed."""
+        pod = self.pending(task)
+        known = self._signed.get(task.uid)
+        if known is None or known[0] is not pod:
+            known = self._signed[task.uid] = (pod, self.profile(task).sign(pod))
+        return known[1]
+
+    def plan(self, task: TaskInfo) -> Plan:
+        """Return what is remembered of tasks like this one, caught up with the nodes."""
+        plan = self._layers[self.pending(task).scheduler_name].plan(self.signature(task), self.pending(task))
+        if plan.top is not None:
+            plan.top.catch_up(plan.state, self.pending(task))
+        return plan
+
+    def remembers(self, task: TaskInfo) -> bool:
+        """Tell whether memory alone answers for a task, and no node's score depends on which others are candidates."""
+        now = self._now(task)
+        if self._remembered is None or self._remembered[0] != now:
+            self._remembered = (now, self._remembers(task, self.plan(task)))
+        return self._remembered[1]
+
+    def _remembers(self, task: TaskInfo, plan: Plan) -> bool:
+        if plan.top is None or plan.top.has_faults or plan.top.faulty_scores:
+            return False
+        return self._is_even(plan) and self._fresh(task, plan).remembered()
+
+    def _now(self, task: TaskInfo) -> Moment:
+        nodes = self._cluster.nodes
+        return task.uid, id(task.pod), nodes.pod_log.end, nodes.node_log.end
+
+    def _is_even(self, plan: Plan) -> bool:
+        """Tell whether the scores that are normalised are the same on all nodes: they then decide nothing."""
+        end = self._cluster.nodes.node_log.end
+        known = self._even.get(plan)
+        if known is None or known[0] != end:
+            order, top = self._cluster.nodes.order, plan.top
+            assert top is not None
+            raw = (top.raw_of(step.name).values[order] for step in plan.normalizing)
+            known = self._even[plan] = (end, all(not len(column) or bool(np.ptp(column) == 0) for column in raw))
+        return known[1]
+
+    def survey(self, task: TaskInfo) -> Survey:
+        """Ask about all nodes as they stand now; the survey of a task is kept until a node or a pod changes."""
+        now = self._now(task)
+        if self._surveyed is None or self._surveyed[0] != now:
+            survey = self.ask(task)
+            survey.look()
+            self._states[task.uid] = survey.state
+            self._surveyed = (now, survey)
+        return self._surveyed[1]
+
+    def ask(self, task: TaskInfo) -> Survey:
+        """Return a survey that has asked nothing yet, for one node."""
+        return self._fresh(task, self.plan(task))
+
+    def state(self, task: TaskInfo) -> CycleState:
+        """Return what the plugins noted of a task when it was last asked about: what Reserve and PreBind go by."""
+        state = self._states.get(task.uid)
+        return CycleState(self.plan(task).state) if state is None else state
+
+    def _fresh(self, task: TaskInfo, plan: Plan) -> Survey:
+        return Survey(self._cluster, plan, self.pending(task), self._rotation, self._random)
+
+    def __repr__(self) -> str:
+        return f"<CoreQuestions {', '.join(repr(layers) for layers in self._layers.values())}>"

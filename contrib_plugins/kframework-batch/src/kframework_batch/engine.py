@@ -1,0 +1,372 @@
+"""The engine of batch scheduling: messages into jobs and tables, a session per period, its consequences to the outside.
+
+Sessions begin only where something has changed since the last one, or where a plugin wants one. While one is open the
+inbox stays shut: `step` advances it by a task, so that the loop may be left between two steps.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
+
+from kframework.clock import Clock, rfc3339
+from kframework.config import Configuration
+from kframework.cycle import Search
+from kframework.effects import Outside
+from kframework.errors import PluginError
+from kframework.extenders import Extenders
+from kframework.handle import Preemption
+from kframework.objects import ApiObject, Node, Pod, PodCondition
+from kframework.plugin_handle import PluginHandle
+from kframework.profiles import Profiles, compile_profiles
+from kframework.scheduler import MakeEngine
+from kframework.seeds import Seeds
+from kframework.state.cluster import ClusterState
+from kframework.state.inbox import BindingEnded, Changed, Gone, Inbox, Message, Synced, Touched
+from kframework.state.pods import PendingPod
+from kframework_batch.bindings import Bindings
+from kframework_batch.broken_gangs import BrokenGangs
+from kframework_batch.cache import KINDS, JobCache
+from kframework_batch.core import CoreQuestions, core_configuration, core_registry
+from kframework_batch.errands import Errands
+from kframework_batch.job import JobInfo
+from kframework_batch.membership import GroupObject
+from kframework_batch.objects import Queue
+from kframework_batch.phases import close_job, patch_of, why_pending
+from kframework_batch.placement import Outlooks
+from kframework_batch.program import Program
+from kframework_batch.queue import DEFAULT_QUEUE
+from kframework_batch.queue_status import queue_statuses
+from kframework_batch.session import Session
+from kframework_batch.task import TaskInfo, TaskStatus
+
+__all__ = ["BatchEngine"]
+
+_log = logging.getLogger(__name__)
+
+#: Volcano's own defaults.
+PERIOD, SCHEDULER = 1.0, "volcano"
+
+#: How long a gang that lost a member while it was bound has to become complete again, in seconds.
+GANG_TIMEOUT = 60.0
+
+
+class BatchEngine:
+    """Schedules jobs in sessions."""
+
+    ended_pods: bool = True
+    under_way: None = None
+    current: Search | None = None
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        clock: Clock,
+        outside: Outside,
+        program: Program,
+        *,
+        period: float = PERIOD,
+        default_queue: str = DEFAULT_QUEUE,
+        gang_timeout: float = GANG_TIMEOUT,
+    ) -> None:
+        schedulers = frozenset(profile.scheduler_name for profile in configuration.profiles)
+        self.cluster: ClusterState = ClusterState()
+        self.clock: Clock = clock
+        self.effects: Outside = outside
+        self.seeds: Seeds = Seeds(configuration.options.seed)
+        self.inbox: Inbox = Inbox()
+        self.synced: bool = False
+        self.timed_share: float = 0.0
+        self.cache: JobCache = JobCache(self.cluster, schedulers, default_queue)
+        self.sessions: int = 0
+        self._configuration = configuration
+        self._program = program
+        self._next_program: Program | None = None
+        self._period = period
+        self._bindings = Bindings(self.cluster, clock, outside, self.seeds)
+        self._broken = BrokenGangs(gang_timeout)
+        self._errands = Errands(outside, self._report)
+        self._reports: deque[Callable[[], None]] = deque()
+        self._random = self.seeds.generator("ties")
+        #: The last session, and its steps while it is open.
+        self._session: Session | None = None
+        self._steps: Generator[None, None, None] | None = None
+        #: Whether something has changed since the last session began, and when the next one may begin.
+        self._dirty = False
+        self._not_before = 0.0
+        self._wanted_at: float | None = None
+        #: What was last said on each pending pod, by uid.
+        self._said: dict[str, tuple[str, str]] = {}
+
+    @classmethod
+    def maker(
+        cls,
+        program: Program,
+        *,
+        period: float = PERIOD,
+        default_queue: str = DEFAULT_QUEUE,
+        gang_timeout: float = GANG_TIMEOUT,
+    ) -> MakeEngine[BatchEngine]:
+        """Return what makes a Scheduler's engine; its configuration comes from `configuration_of`."""
+
+        def make(configuration: Configuration, clock: Clock, outside: Outside, extenders: Extenders) -> BatchEngine:
+            return cls(
+                configuration,
+                clock,
+                outside,
+                program,
+                period=period,
+                default_queue=default_queue,
+                gang_timeout=gang_timeout,
+            )
+
+        return make
+
+    # -- what the rim asks -------------------------------------------------------------------------------------------
+
+    @property
+    def kinds(self) -> tuple[type[ApiObject], ...]:
+        """The kinds to follow beside pods and nodes."""
+        return tuple(kind for kind in KINDS if kind not in (Pod, Node))
+
+    @property
+    def pending(self) -> Mapping[str, PendingPod]:
+        """The pods that have no node yet, by uid."""
+        return self.cache.pending
+
+    @property
+    def preemption(self) -> Preemption:
+        """Refuse: sessions have actions for that."""
+        raise RuntimeError("plugins of the core cannot preempt in batch scheduling: the actions preempt and reclaim do")
+
+    def use(self, profiles: Profiles) -> None:
+        """Take the core profiles: what predicates and nodeorder ask."""
+        self.profiles: Profiles = profiles
+        self.core: CoreQuestions = CoreQuestions(self.cluster, profiles, self._configuration.options.layer_memory_bytes)
+        self._outlooks = Outlooks()
+
+    def reload(self, program: Program) -> None:
+        """Take another program, from the next session on."""
+        self._next_program = program
+        self._report(self._changes)
+
+    def offer(self, message: Message) -> None:
+        """Take a message in, to be applied before the next session."""
+        self.inbox.offer(message)
+
+    def ask(self, message: Message) -> None:
+        """Take a core plugin's request."""
+        self.offer(message)
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is due next, in seconds since 1970; None if nothing is."""
+        wanted = (self._not_before if self._dirty else None, self._wanted_at, self._broken.deadline)
+        return min((moment for moment in wanted if moment is not None), default=None)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to do but to wait for what may happen in the cluster."""
+        busy = self._steps is not None or self._dirty or len(self._bindings) or not self._errands.idle
+        waits = self._wanted_at is not None or self._broken.deadline is not None or self.cache.evicting
+        return self.synced and not busy and not waits and not len(self.inbox) and not self._reports
+
+    def retrying(self) -> tuple[str, ...]:
+        """Name the pods that are still retried: all that wait, while sessions go on."""
+        return tuple(pod.key for pod in self.cache.pending.values()) if self._dirty else ()
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Advance the session, or apply what has arrived and begin one if it is time; tell whether one is open."""
+        if self._steps is None:
+            self.catch_up()
+            if not self._is_due():
+                return False
+            self._steps = self._begin()
+        try:
+            next(self._steps)
+        except StopIteration:
+            self._steps = None
+        except PluginError as error:
+            _log.error("the session ended early: %s", error, exc_info=error.__cause__)
+            self._steps = None
+        return True
+
+    def catch_up(self) -> None:
+        """Break off the session that is open, and apply the messages."""
+        if self._steps is not None:
+            self._steps.close()
+            self._steps, self._dirty = None, True
+        while self._reports:
+            self._reports.popleft()()
+        for message in self.inbox.drain():
+            self._apply(message)
+
+    def _is_due(self) -> bool:
+        now = self.clock.now()
+        wanted = any(at is not None and at <= now for at in (self._wanted_at, self._broken.deadline))
+        return self.synced and (self._dirty or wanted) and now >= self._not_before
+
+    def _begin(self) -> Generator[None, None, None]:
+        if self._next_program is not None:
+            self._adopt(self._next_program)
+            self._next_program = None
+        now = self.clock.now()
+        self.sessions += 1
+        self._dirty, self._wanted_at = False, None
+        self._not_before = now + self._period
+        self._session = Session(
+            f"{self.sessions}",
+            now,
+            self.cluster,
+            self.cache.jobs.values(),
+            self.cache.queues,
+            self.cache.leaving(),
+            self._program,
+            self.core,
+            self._outlooks,
+            self._random,
+            self,
+        )
+        return self._session.run()
+
+    def _adopt(self, program: Program) -> None:
+        """Go by another program; only where it asks the core for other plugins, these are made anew."""
+        schedulers = list(self.profiles)
+        old, new = (
+            core_configuration(each, schedulers, self._configuration.options.seed) for each in (self._program, program)
+        )
+        self._program = program
+        self._outlooks = Outlooks()
+        if old.profiles != new.profiles:
+            registry = core_registry()
+            self.use(compile_profiles(new, registry, lambda name, of: PluginHandle(self, self.effects, name, of)))
+
+    def _report(self, what: Callable[[], None]) -> None:
+        """Do something before the next session."""
+        self._reports.append(what)
+        self.inbox.wake()
+
+    def _changes(self) -> None:
+        self._dirty = True
+
+    # -- messages ----------------------------------------------------------------------------------------------------
+
+    def _apply(self, message: Message) -> None:
+        match message:
+            case Changed(obj):
+                self._dirty |= self.cache.changed(obj)
+            case Gone(obj):
+                self._dirty |= self.cache.gone(obj)
+                if isinstance(obj, Pod):
+                    self._said.pop(obj.metadata.uid, None)
+                    self._bindings.forget(obj.metadata.uid)
+            case Synced():
+                self.synced = self._dirty = True
+            case BindingEnded():
+                self._binding_ended(message)
+            case Touched(names):
+                rows = (self.cluster.nodes.row(name) for name in names)
+                for row in self.cluster.nodes.order.tolist() if not names else rows:
+                    if row is not None:
+                        self.cluster.nodes.touch(row)
+                self._dirty = True
+            case _:
+                pass  # what other engines are told, or are asked for by plugins of theirs
+
+    def _binding_ended(self, message: BindingEnded) -> None:
+        task = self.cache.tasks.get(message.uid)
+        ended = self._bindings.ended(message)
+        if ended is None:
+            return
+        reservation, failure = ended
+        if failure is None:
+            self.cache.bound(message.uid)
+            return
+        self.cache.binding_failed(message.uid)
+        self._dirty = True
+        self._say(reservation.pod, "SchedulerError", failure.message)
+        if task is not None and message.uid in self.cache.pending:
+            self._broken.broken(task.job, self.clock.now())
+
+    # -- consequences of a session -----------------------------------------------------------------------------------
+
+    def bind(self, task: TaskInfo) -> None:
+        """Start the binding of a task that is assumed on its node."""
+        assert self._session is not None
+        self._said.pop(task.uid, None)
+        self._bindings.begin(task, self.core, self._session.placement.chosen.pop(task.uid, None))
+
+    def send_away(self, task: TaskInfo, reason: str) -> None:
+        """Start sending a victim away."""
+        uid, pod = task.uid, task.pod
+        self.effects.record(
+            task.object.spec.scheduler_name, pod, reason="Evict", action="Evicting", note=f"Evicted because of {reason}"
+        )
+        self.cache.evicting_begins(uid)
+        self._errands.send_away(task.object, lambda: self._stays(uid))
+
+    def _stays(self, uid: str) -> None:
+        self.cache.eviction_failed(uid)
+        self._dirty = True
+
+    def tell(self, job: JobInfo, reason: str, message: str) -> None:
+        """Record a warning about a pod group."""
+        if job.object is not None:
+            self._errands.tell(job.object, self.clock.now(), reason, message)
+
+    def mend(self, session: Session) -> None:
+        """Send gangs away that lost a member while they were bound and were not completed in time."""
+        self._broken.mend(session)
+
+    def account(self, session: Session) -> None:
+        """Write the status of groups and queues, and on the pods that wait why they do."""
+        now = rfc3339(session.now)
+        for job in self.cache.jobs.values():
+            self._account_for(job, session.uid, now)
+        for name, status in queue_statuses(self.cache.queues, self.cache.jobs.values()).items():
+            queue = self.cache.queues[name]
+            queue.status = status
+            self._errands.write(queue.object, patch_of(status), partial(self._not_written, queue.object))
+        self._wanted_at = session.plugins.wakes_at()
+
+    def _account_for(self, job: JobInfo, session_uid: str, now: str) -> None:
+        status, group = close_job(job, session_uid, now), job.object
+        if status is not None and group is not None:
+            self._errands.write(group, patch_of(status), partial(self._not_written, group))
+        for state in (TaskStatus.PENDING, TaskStatus.PIPELINED):
+            for task in job.with_status(state).values():
+                if not task.gated:
+                    reason, message = why_pending(job, task)
+                    self._waits(task, reason, message)
+
+    def _waits(self, task: TaskInfo, reason: str, message: str) -> None:
+        """Say why a task waits, unless that was said last."""
+        if not message or self._said.get(task.uid) == (reason, message):
+            return
+        self._bindings.unfit(task, message)
+        self._say(self.core.pending(task), reason, message)
+
+    def _say(self, pod: PendingPod, reason: str, message: str) -> None:
+        self._said[pod.uid] = (reason, message)
+        condition = PodCondition(
+            type="PodScheduled",
+            status="False",
+            reason=reason,
+            message=message,
+            observed_generation=pod.object.metadata.generation,
+        )
+        self.effects.patch_status(pod, condition, None)
+        self.effects.record(
+            pod.scheduler_name, pod, reason="FailedScheduling", action="Scheduling", note=message, warning=True
+        )
+
+    def _not_written(self, obj: GroupObject | Queue) -> None:
+        self.cache.write_failed(obj)
+        self._dirty = True
+
+    def __repr__(self) -> str:
+        return f"<BatchEngine {self.sessions} sessions, {len(self.cache.jobs)} jobs, {self._bindings!r}>"

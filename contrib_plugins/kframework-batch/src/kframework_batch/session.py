@@ -1,0 +1,169 @@
+"""A session: all actions of the configuration, once, on the live tables; afterwards only what was committed stays.
+
+One Statement of the core is open all the while: what jobs commit merges into it. At the end promises are taken back,
+victims return to their nodes, where they run until the cluster says that they are gone, and tasks that are being bound
+stay assumed. So a session costs no copy of the cluster, and nothing that comes from outside may be applied meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from random import Random
+from typing import Protocol
+
+from kframework.points import run_unreserve
+from kframework.state.cluster import ClusterState
+from kframework.state.columns import Column
+from kframework.state.nodes import NodeTable
+from kframework.state.pods import PodInfo
+from kframework_batch.combination import Combination
+from kframework_batch.config import BatchConfiguration
+from kframework_batch.core import CoreQuestions
+from kframework_batch.job import JobInfo
+from kframework_batch.placement import Outlooks, Placement
+from kframework_batch.program import Program
+from kframework_batch.queue import QueueInfo
+from kframework_batch.resource import Resource
+from kframework_batch.room import NodeRoom
+from kframework_batch.statement import JobStatement
+from kframework_batch.task import TaskInfo, TaskStatus
+
+__all__ = ["Consequences", "Session"]
+
+
+class Consequences(Protocol):
+    """What a session has done outside, by its engine; every call returns at once."""
+
+    def bind(self, task: TaskInfo) -> None:
+        """Start the binding of a task that is assumed on its node."""
+        ...
+
+    def send_away(self, task: TaskInfo, reason: str) -> None:
+        """Start sending a victim away."""
+        ...
+
+    def tell(self, job: JobInfo, reason: str, message: str) -> None:
+        """Record a warning about a pod group."""
+        ...
+
+    def mend(self, session: Session) -> None:
+        """See to what went wrong with what earlier sessions had done, before the first action."""
+        ...
+
+    def account(self, session: Session) -> None:
+        """Say what came of the session, while its tasks still stand as it left them."""
+        ...
+
+
+class Session:
+    """One session, from `run` to its end.
+
+    `jobs` are those that can be scheduled: there is a group that says so, and its queue is known; in the order of their
+    creation. `queues` are all queues by name; `total` is what all nodes offer, `used` what pods take of it. `leaving`
+    are the pods that still take room but are to go.
+    """
+
+    def __init__(
+        self,
+        uid: str,
+        now: float,
+        cluster: ClusterState,
+        jobs: Iterable[JobInfo],
+        queues: Mapping[str, QueueInfo],
+        leaving: Iterable[PodInfo],
+        program: Program,
+        core: CoreQuestions,
+        outlooks: Outlooks,
+        random: Random,
+        consequences: Consequences,
+    ) -> None:
+        self.uid: str = uid
+        #: Seconds since 1970.
+        self.now: float = now
+        self.cluster: ClusterState = cluster
+        self.nodes: NodeTable = cluster.nodes
+        self.queues: Mapping[str, QueueInfo] = queues
+        able = (job for job in jobs if job.known and not job.refused and job.queue in queues)
+        self.jobs: Mapping[str, JobInfo] = {
+            job.uid: job for job in sorted(able, key=lambda job: (job.created, job.uid))
+        }
+        self.configuration: BatchConfiguration = program.configuration
+        self.total: Resource = _sum(self.nodes, self.nodes.allocatables)
+        self.used: Resource = _sum(self.nodes, self.nodes.requesteds)
+        self.core: CoreQuestions = core
+        self.random: Random = random
+        self.plugins: Combination = Combination(program.tiers, self)
+        self.room: NodeRoom = NodeRoom(cluster.nodes, leaving)
+        self.placement: Placement = Placement(self, self.room, outlooks, random)
+        #: The tasks that are promised room, and those that hold room without being bound, until the session ends.
+        self.promised: list[TaskInfo] = []
+        self.reserved: list[TaskInfo] = []
+        self._program = program
+        self._consequences = consequences
+        self._statement = cluster.statement()
+
+    def run(self) -> Generator[None, None, None]:
+        """Run all actions; yields wherever others may look on, but nothing may change. Closing it early is no harm."""
+        try:
+            for job in self.jobs.values():
+                job.fit_errors.clear()
+                job.places.clear()
+                job.message = ""
+            self.core.begin()
+            self.plugins.open()
+            self._consequences.mend(self)
+            for action in self._program.actions:
+                yield from action.run(self)
+                yield
+            self.plugins.close()
+            self._consequences.account(self)
+        finally:
+            self._close()
+
+    def statement(self) -> JobStatement:
+        """Open a statement for a job."""
+        return JobStatement(self, self._statement.statement())
+
+    # -- what is committed -------------------------------------------------------------------------------------------
+
+    def bind(self, task: TaskInfo) -> None:
+        """Have a task bound to the node that it is allocated on."""
+        task.job.move(task, TaskStatus.BINDING)
+        self._consequences.bind(task)
+
+    def send_away(self, task: TaskInfo, reason: str) -> None:
+        """Have a victim sent away."""
+        self._consequences.send_away(task, reason)
+
+    def tell(self, job: JobInfo, reason: str, message: str) -> None:
+        """Record a warning about a pod group."""
+        self._consequences.tell(job, reason, message)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        """Take back what was only supposed."""
+        for task in self.promised:
+            self._statement.remove(task.pod)
+            _returns(task)
+        self._statement.commit()
+        for task in self.reserved:
+            profile, state = self.core.profile(task), self.core.state(task)
+            run_unreserve(profile, state, self.core.pending(task), task.node_name)
+            self.cluster.forget(task.uid)
+            _returns(task)
+        self.room.close()
+
+    def __repr__(self) -> str:
+        return f"<Session {self.uid}: {len(self.jobs)} jobs in {len(self.queues)} queues>"
+
+
+def _returns(task: TaskInfo) -> None:
+    task.job.move(task, TaskStatus.PENDING)
+    task.node_name = ""
+
+
+def _sum(nodes: NodeTable, columns: Mapping[str, Column]) -> Resource:
+    """Add up the columns of all nodes, but for the number of pods."""
+    order = nodes.order
+    return Resource((name, int(column.values[order].sum())) for name, column in columns.items() if name != "pods")

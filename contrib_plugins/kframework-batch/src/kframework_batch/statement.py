@@ -1,0 +1,163 @@
+"""What a job does in a session: allocate, pipeline, evict on the live tables, then commit all of it or discard it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from kframework.points import run_reserve, run_unreserve
+from kframework.state.statement import Statement
+from kframework.status import Status
+from kframework_batch.job import Place
+from kframework_batch.task import TaskInfo, TaskStatus
+
+if TYPE_CHECKING:
+    from kframework_batch.session import Session
+
+__all__ = ["JobStatement"]
+
+
+class JobStatement:
+    """Operations of one job, kept by `commit` and `keep`, or undone by `discard`.
+
+    It is an inner Statement of the session's, and adds what is kept beside the nodes: the status of the tasks, and the
+    books of the plugins, which hear of every operation and of its inverse. As a context manager it is discarded on the
+    way out unless it was closed before.
+    """
+
+    def __init__(self, session: Session, statement: Statement, outer: JobStatement | None = None) -> None:
+        self._session = session
+        self._statement = statement
+        self._outer = outer
+        #: The tasks that got room, those that are promised it, and the victims with what is said of them.
+        self.allocated: list[TaskInfo] = []
+        self.pipelined: list[TaskInfo] = []
+        self.evicted: list[tuple[TaskInfo, str]] = []
+
+    # -- operations ------------------------------------------------------------------------------------------------
+
+    def allocate(self, task: TaskInfo, node_name: str) -> Status | None:
+        """Give a pending task room on a node; a Status of a plugin that refuses, and nothing has happened then."""
+        session = self._session
+        profile, state = session.core.profile(task), session.core.state(task)
+        pod = session.core.pending(task)
+        with self._statement.statement() as step:
+            step.assume(pod, node_name)
+            status = run_reserve(profile, state, pod, node_name)
+            if status is not None:
+                run_unreserve(profile, state, pod, node_name)
+                return status
+            if profile.unreserve:
+                step.record(lambda: run_unreserve(profile, state, pod, node_name))
+            status = self._place(step, task, node_name, TaskStatus.ALLOCATED)
+            if status is None:
+                step.commit()
+                self.allocated.append(task)
+        return status
+
+    def pipeline(self, task: TaskInfo, node_name: str) -> Status | None:
+        """Promise a pending task room on a node; a Status of a plugin that refuses, and nothing has happened then."""
+        with self._statement.statement() as step:
+            step.add(task.pod, node_name)
+            self._session.room.pipelined(step, task.pod)
+            status = self._place(step, task, node_name, TaskStatus.PIPELINED)
+            if status is None:
+                step.commit()
+                self.pipelined.append(task)
+        return status
+
+    def evict(self, task: TaskInfo, reason: str) -> None:
+        """Take a running task off its node as if it had gone; it is sent away with the commit."""
+        session, row = self._session, task.pod.row
+        with self._statement.statement() as step:
+            step.evict(task.pod)
+            session.room.evicted(step, task.pod, row)
+            before = task.status
+            task.job.move(task, TaskStatus.RELEASING)
+            session.plugins.deallocated(task)
+            step.record(self._taken_back(task, before))
+            step.commit()
+        self.evicted.append((task, reason))
+
+    def statement(self) -> JobStatement:
+        """Open an inner one, to try something: its commit hands what it did to this one."""
+        return JobStatement(self._session, self._statement.statement(), self)
+
+    def _place(self, step: Statement, task: TaskInfo, node_name: str, status: TaskStatus) -> Status | None:
+        """Give a task its place in the books of job and plugins, and note how that is undone."""
+        before = task.node_name
+        task.job.move(task, status)
+        task.node_name = node_name
+        refused = self._session.plugins.allocated(task)
+        if refused is not None:
+            task.job.move(task, TaskStatus.PENDING)
+            task.node_name = before
+            return refused
+
+        def undo() -> None:
+            self._session.plugins.deallocated(task)
+            task.job.move(task, TaskStatus.PENDING)
+            task.node_name = before
+
+        step.record(undo)
+        return None
+
+    def _taken_back(self, task: TaskInfo, before: TaskStatus) -> Callable[[], None]:
+        def undo() -> None:
+            task.job.move(task, before)
+            self._session.plugins.allocated(task)
+
+        return undo
+
+    # -- closing ---------------------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Keep what was done; the outermost binds those with room and sends victims away. Promises stay promises."""
+        self._statement.commit()
+        if self._outer is not None:
+            self._outer.allocated += self.allocated
+            self._outer.pipelined += self.pipelined
+            self._outer.evicted += self.evicted
+            return
+        session = self._session
+        for task in self.allocated:
+            session.bind(task)
+        for task, reason in self.evicted:
+            session.send_away(task, reason)
+        session.promised += self.pipelined
+
+    def keep(self) -> None:
+        """Keep all of it as promises until the session ends: room that others must leave, but nobody is bound.
+
+        Nobody may have been evicted for it.
+        """
+        assert self._outer is None
+        assert not self.evicted
+        self._statement.commit()
+        self._session.promised += self.pipelined
+        self._session.reserved += self.allocated
+
+    def discard(self) -> None:
+        """Undo what was done, last things first; the jobs remember where their tasks would have gone."""
+        for task in (*self.allocated, *self.pipelined):
+            task.job.places[task.uid] = Place(task.status, task.node_name)
+        self._statement.rollback()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was committed, kept or discarded."""
+        return self._statement.closed
+
+    def __enter__(self) -> JobStatement:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self.closed:
+            self.discard()
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.allocated)} allocated, {len(self.pipelined)} pipelined, {len(self.evicted)} evicted"
+        return f"<JobStatement {'closed' if self.closed else 'open'}, {counts}>"

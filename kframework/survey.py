@@ -1,0 +1,79 @@
+"""The search of a caller that chooses for itself: every node is asked about, and what it scores is left to the caller."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.cycle import Search
+from kframework.objections import PASS, UNREACHED
+from kframework.plugin import Scores
+from kframework.points import narrow
+from kframework.scoring import Scoring
+from kframework.status import Code, Status
+
+__all__ = ["Survey"]
+
+_NOWHERE = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+
+
+class Survey(Search):
+    """Asks the Filter plugins about all nodes, and scores those that the caller picks from them.
+
+    It draws nothing and does not move the rotation. What it says holds until a node or a pod changes.
+    """
+
+    #: What stands against the pod as a whole, whatever the nodes are like; None if nothing does.
+    rejected: Status | None = None
+    #: What stands against nodes that PreFilter leaves out.
+    absent: Status | None = None
+
+    def remembered(self) -> bool:
+        """Tell whether the plan's layers say all there is to say: nobody has to be asked afresh, no node is left out.
+
+        So it is for most pods: plugins that do not sign a pod mostly skip it.
+        """
+        narrowing = self._pre_filter()
+        if narrowing.status is not None or narrowing.nodes is not None or self.ahead or self.along:
+            return False
+        scoring = Scoring(self.plan, self.top, self.fresh_scores, self.state, self.pod, self.nodes)
+        skipped = scoring.pre_score(self.nodes.order)
+        return not isinstance(skipped, Status) and all(step.name in skipped for step in self.fresh_scores)
+
+    def look(self) -> None:
+        """Ask about all nodes: `by_row` then holds what stands against the node of each row, PASS if nothing does."""
+        narrowing = self._pre_filter()
+        self.rejected = narrowing.status
+        self.absent = None if narrowing.nodes is None else narrow(narrowing)
+        self.by_row: Scores = np.full(self.nodes.capacity, UNREACHED)
+        if narrowing.status is not None or not len(self.nodes):
+            return
+        if self.top is not None:
+            self.top.catch_up(self.plan.state, self.pod)
+        self.ring = self._ring(narrowing)
+        self.objections = self._objections(self.ring)
+        self._ask_along(self.ring, self.objections, len(self.ring))
+        self.by_row[self.ring] = self.objections
+
+    def words(self, objection: int) -> Status:
+        """Put an objection of `by_row` into words."""
+        if objection == UNREACHED:
+            return self.rejected or self.absent or _NOWHERE
+        return self.status(objection)
+
+    def ask(self, row: int) -> Status | None:
+        """Ask about the node of one row alone, as it stands now; needs no `look`."""
+        narrowing = self._pre_filter()
+        if narrowing.status is not None:
+            return narrowing.status
+        if narrowing.nodes is not None and self.nodes[row].name not in narrowing.nodes:
+            return narrow(narrowing)
+        objection = self.ask_row(row, self.state)
+        return None if objection == PASS else self.status(objection)
+
+    def score(self, rows: NDArray[np.int64]) -> Scores | Status:
+        """Return the totals of these rows among themselves, or what went wrong."""
+        self.feasible = rows
+        if not self.profile.scores or not len(rows):
+            return np.zeros(len(rows), dtype=np.int64)
+        return self._totals()
