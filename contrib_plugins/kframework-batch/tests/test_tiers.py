@@ -1,0 +1,264 @@
+"""Who is asked at which hook, and which plugins break the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+from kframework_batch.hookspecs import SPECIFICATIONS, Rows
+from kframework_batch.job import JobInfo
+from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
+from kframework_batch.queue import QueueInfo
+from kframework_batch.session import Session
+from kframework_batch.task import TaskInfo
+from kframework_batch.tiers import FLAGS, HIERARCHY, NOT_BUILT, Call, EnabledPlugin, Tiers
+
+from kframework.errors import PluginError
+from kframework.state.nodes import NodeInfo
+from kframework.status import Status, unschedulable
+
+HOOKS = {
+    name
+    for protocol in SPECIFICATIONS
+    for name, member in vars(protocol).items()
+    if hasattr(member, "kframework_batch_spec")
+}
+
+
+class Orders(BatchPlugin):
+    name: ClassVar[str] = "orders"
+
+    @hookimpl
+    def job_order(self, session: Session, job: JobInfo) -> int:
+        return 1
+
+    @hookimpl
+    def task_order(self, session: Session, task: TaskInfo) -> int:
+        return 2
+
+
+class Enqueuer(BatchPlugin):
+    name: ClassVar[str] = "enqueuer"
+
+    @hookimpl
+    def job_order(self, session: Session, job: JobInfo) -> int:
+        return 3
+
+    @hookimpl
+    def job_enqueued(self, session: Session, job: JobInfo) -> None: ...
+
+    @hookimpl
+    def job_valid(self, session: Session, job: JobInfo) -> Status | None: ...
+
+    def job_ready(self, session: Session, job: JobInfo) -> bool:
+        """Not marked, so no hook."""
+        return False
+
+
+ORDERS, ENQUEUER = Orders(BatchArguments()), Enqueuer(BatchArguments())
+
+
+def names(calls: tuple[Call[object], ...]) -> list[str]:
+    return [call.plugin.name for call in calls]
+
+
+def test_calls_stand_in_tiers_in_order() -> None:
+    tiers = Tiers([[EnabledPlugin(ENQUEUER), EnabledPlugin(ORDERS)], [], [EnabledPlugin(ORDERS)]])
+    assert tiers.plugins == (ENQUEUER, ORDERS, ORDERS)
+    assert [names(tier) for tier in tiers.calls("job_order")] == [["enqueuer", "orders"], ["orders"]]
+    assert names(tiers.flat("job_order")) == ["enqueuer", "orders", "orders"]
+    assert [call(None, None) for call in tiers.flat("job_order")] == [3, 1, 1]
+
+
+def test_tiers_without_anybody_to_ask_are_left_out() -> None:
+    tiers = Tiers([[EnabledPlugin(ENQUEUER)], [EnabledPlugin(ORDERS)]])
+    assert [names(tier) for tier in tiers.calls("task_order")] == [["orders"]]
+    assert tiers.calls("job_ready") == ()
+
+
+def test_every_hook_can_be_asked_for() -> None:
+    tiers = Tiers([])
+    assert all(tiers.flat(hook) == () for hook in HOOKS)
+    with pytest.raises(KeyError):
+        tiers.calls("job_odrer")
+
+
+@pytest.mark.parametrize(
+    ("flag", "left"),
+    [
+        ("enableJobOrder", {"task_order", "job_enqueued", "job_valid"}),
+        ("enableTaskOrder", {"job_order", "job_enqueued", "job_valid"}),
+        ("enableJobEnqueued", {"job_order", "task_order", "job_valid"}),
+        ("enableHierarchy", {"job_order", "task_order", "job_enqueued", "job_valid"}),
+    ],
+)
+def test_a_flag_turns_its_hooks_off(flag: str, left: set[str]) -> None:
+    tiers = Tiers([[EnabledPlugin(ORDERS, {flag: False}), EnabledPlugin(ENQUEUER, {flag: False})]])
+    assert {hook for hook in HOOKS if tiers.flat(hook)} == left
+
+
+def test_flags_are_volcanos() -> None:
+    assert {*FLAGS, *NOT_BUILT, HIERARCHY} == set(
+        """enableJobOrder enableHierarchy enableJobReady enableJobPipelined enableTaskOrder enablePreemptable
+        enableReclaimable enablePreemptive enableQueueOrder enabledClusterOrder enablePredicate enableBestNode
+        enableNodeOrder enableTargetJob enableReservedNodes enableJobEnqueued enabledVictim enableJobStarving
+        enabledOverused enabledAllocatable enabledHyperNodeOrder enabledSubJobReady enabledSubJobPipelined
+        enabledSubJobOrder enabledHyperNodeGradient""".split()
+    )
+
+
+def test_hooks_without_a_flag_are_those_of_volcano() -> None:
+    flagged = {hook for hooks in FLAGS.values() for hook in hooks}
+    lifecycle = {"on_session_open", "on_session_close", "allocated", "deallocated", "wakes_at"}
+    assert flagged <= HOOKS
+    assert HOOKS - flagged == lifecycle | {"job_valid", "victim_queue_order", "unified_evictable"}
+
+
+# -- the contract ----------------------------------------------------------------------------------------------------
+
+
+class Misspelt(BatchPlugin):
+    name: ClassVar[str] = "misspelt"
+
+    @hookimpl
+    def job_odrer(self, session: Session, job: JobInfo) -> int:
+        return 0
+
+
+class UnknownArgument(BatchPlugin):
+    name: ClassVar[str] = "unknown-argument"
+
+    @hookimpl
+    def job_order(self, session: Session, jobs: JobInfo) -> int:
+        return 0
+
+
+class TooFewArguments(BatchPlugin):
+    name: ClassVar[str] = "too-few-arguments"
+
+    @hookimpl
+    def victim_queue_order(self, session: Session, queue: QueueInfo) -> int:
+        return 0
+
+
+class Wrapper(BatchPlugin):
+    name: ClassVar[str] = "wrapper"
+
+    @hookimpl(wrapper=True)
+    def job_ready(self, session: Session, job: JobInfo) -> Iterator[None]:
+        return (yield)
+
+
+class OldWrapper(BatchPlugin):
+    name: ClassVar[str] = "old-wrapper"
+
+    @hookimpl(hookwrapper=True)
+    def job_ready(self, session: Session, job: JobInfo) -> Iterator[None]:
+        yield
+
+
+class First(BatchPlugin):
+    name: ClassVar[str] = "first"
+
+    @hookimpl(tryfirst=True)
+    def job_ready(self, session: Session, job: JobInfo) -> bool:
+        return True
+
+
+class Last(BatchPlugin):
+    name: ClassVar[str] = "last"
+
+    @hookimpl(trylast=True)
+    def job_ready(self, session: Session, job: JobInfo) -> bool:
+        return True
+
+
+class Renamed(BatchPlugin):
+    name: ClassVar[str] = "renamed"
+
+    @hookimpl(specname="job_ready")
+    def ready(self, session: Session, job: JobInfo) -> bool:
+        return True
+
+
+class Optional(BatchPlugin):
+    name: ClassVar[str] = "optional"
+
+    @hookimpl(optionalhook=True)
+    def job_odrer(self, session: Session, job: JobInfo) -> int:
+        return 0
+
+
+class Waiting(BatchPlugin):
+    name: ClassVar[str] = "waiting"
+
+    @hookimpl
+    async def job_ready(self, session: Session, job: JobInfo) -> bool:
+        return True
+
+
+class Wordless(BatchPlugin):
+    name: ClassVar[str] = "wordless"
+
+    @hookimpl
+    def predicate_nodes(self, session: Session, task: TaskInfo, rows: Rows) -> Rows:
+        return rows
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Misspelt, "unknown hook 'job_odrer'"),
+        (UnknownArgument, "Argument(s) {'jobs'} are declared in the hookimpl but can not be found in the hookspec"),
+        (TooFewArguments, "takes (session, queue) where the contract says (session, queue, preemptor)"),
+        (Wrapper, "hook job_ready: hooks of sessions cannot be wrapped"),
+        (OldWrapper, "hook job_ready: hooks of sessions cannot be wrapped"),
+        (First, "hook job_ready: tryfirst and trylast are refused: order comes from the configuration"),
+        (Last, "hook job_ready: tryfirst and trylast are refused: order comes from the configuration"),
+        (Renamed, "hook ready: a method has the name of its hook: specname and optionalhook are refused"),
+        (Optional, "hook job_odrer: a method has the name of its hook: specname and optionalhook are refused"),
+        (Waiting, "hook job_ready: must be a plain function: the cluster stands still while it runs"),
+        (Wordless, "hook predicate_nodes: needs predicate_status beside it, to put its codes into words"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*hookwrapper.*:DeprecationWarning")  # that it is old is why it is here
+def test_a_plugin_that_breaks_the_contract_is_named(kind: type[BatchPlugin], message: str) -> None:
+    for _ in range(2):  # a class that was refused is not taken for sound the next time
+        with pytest.raises(PluginError) as caught:
+            Tiers([[EnabledPlugin(ORDERS)], [EnabledPlugin(kind(BatchArguments()), distribution="acme 1.0")]])
+        assert str(caught.value).startswith(f"plugin '{kind.name}' (from acme 1.0)")
+        assert message in str(caught.value)
+
+
+class Columnar(BatchPlugin):
+    name: ClassVar[str] = "columnar"
+
+    @hookimpl
+    def predicate_nodes(self, session: Session, task: TaskInfo, rows: Rows) -> Rows:
+        return rows
+
+    @hookimpl
+    def predicate_status(self, session: Session, task: TaskInfo, code: int) -> Status:
+        return unschedulable(str(code))
+
+
+class Derived(Columnar):
+    name: ClassVar[str] = "derived"
+
+    @hookimpl
+    def predicate(self, session: Session, task: TaskInfo, node: NodeInfo) -> Status | None:
+        return None
+
+
+def test_hooks_are_inherited() -> None:
+    tiers = Tiers([[EnabledPlugin(Derived(BatchArguments()))]])
+    for hook in ("predicate", "predicate_nodes", "predicate_status"):
+        assert names(tiers.flat(hook)) == ["derived"]
+
+
+def test_what_stands_in_a_log_line() -> None:
+    tiers = Tiers([[EnabledPlugin(ORDERS)], [EnabledPlugin(ENQUEUER)]])
+    assert repr(tiers) == "<Tiers of orders, enqueuer>"
+    assert repr(Tiers([])) == "<Tiers of nothing>"
+    assert repr(tiers.flat("task_order")[0]) == "<Call orders.task_order>"
