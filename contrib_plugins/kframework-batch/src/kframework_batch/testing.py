@@ -1,0 +1,362 @@
+"""Tests of actions and session plugins in few words: nodes, queues and jobs in; binds, evictions and phases out.
+
+    stage = Stage(nodes=[make_node("n1", cpu=4)], gangs=[make_gang("train", 4, minimum=4, cpu=2)])
+    stage.session()
+    assert stage.bound == {}
+    assert stage.phase("train") == "Pending"
+
+A Stage is a BatchEngine on a clock that stands still, with a cluster that does at once what it is told: what is bound
+runs, a victim is gone when `let_go` says so. For runs over time there is `kframework_batch.simulation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from kframework.clock import VIRTUAL_EPOCH, rfc3339
+from kframework.decision import Decision
+from kframework.effects import Eviction, Reservation
+from kframework.errors import ClusterError
+from kframework.extenders import Extenders
+from kframework.handle import Api
+from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondition, RawQuantity
+from kframework.objects.codec import convert
+from kframework.objects.kinds import kind_of
+from kframework.plugin_handle import PluginHandle
+from kframework.profiles import compile_profiles
+from kframework.state.inbox import BindingEnded, Changed, Gone, Synced
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.status import Code, Status
+from kframework.testing import make_node, make_pod
+from kframework_batch.config import BatchConfiguration, default_configuration, parse
+from kframework_batch.core import core_configuration, core_registry
+from kframework_batch.engine import SCHEDULER, BatchEngine
+from kframework_batch.job import JobInfo
+from kframework_batch.membership import GROUP_NAME
+from kframework_batch.objects import Guarantee, PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec
+from kframework_batch.program import compile_program
+from kframework_batch.registry import BatchRegistry
+from kframework_batch.task import ROLE, TaskInfo
+
+__all__ = ["Stage", "make_gang", "make_group", "make_node", "make_queue", "make_task"]
+
+T = TypeVar("T", bound=ApiObject)
+
+#: A gang: its pod group and its pods.
+Gang = tuple[PodGroup, list[Pod]]
+
+
+def make_queue(
+    name: str,
+    *,
+    weight: int = 1,
+    parent: str = "",
+    priority: int = 0,
+    capability: Mapping[str, RawQuantity] | None = None,
+    deserved: Mapping[str, RawQuantity] | None = None,
+    guarantee: Mapping[str, RawQuantity] | None = None,
+    reclaimable: bool | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Queue:
+    """Make a queue; what is not given is not limited."""
+    spec = QueueSpec(
+        weight=weight,
+        parent=parent,
+        priority=priority,
+        capability=dict(capability or {}),
+        deserved=dict(deserved or {}),
+        guarantee=Guarantee(resource=dict(guarantee or {})),
+        reclaimable=reclaimable,
+    )
+    return Queue(metadata=ObjectMeta(name=name, uid=f"queue/{name}", annotations=dict(annotations or {})), spec=spec)
+
+
+def make_group(
+    name: str,
+    *,
+    minimum: int = 1,
+    queue: str = "default",
+    phase: str = "Inqueue",
+    roles: Mapping[str, int] | None = None,
+    resources: Mapping[str, RawQuantity] | None = None,
+    priority_class: str = "",
+    age: float = 0.0,
+    annotations: Mapping[str, str] | None = None,
+) -> PodGroup:
+    """Make a pod group that was created `age` seconds before the stage is set."""
+    metadata = ObjectMeta(
+        name=name,
+        namespace="default",
+        uid=f"group/{name}",
+        creation_timestamp=rfc3339(VIRTUAL_EPOCH - age),
+        annotations=dict(annotations or {}),
+    )
+    spec = PodGroupSpec(
+        min_member=minimum,
+        min_task_member=dict(roles or {}),
+        queue=queue,
+        priority_class_name=priority_class,
+        min_resources=None if resources is None else dict(resources),
+    )
+    return PodGroup(metadata=metadata, spec=spec, status=PodGroupStatus(phase=phase))
+
+
+def make_task(
+    name: str,
+    group: str,
+    *,
+    cpu: RawQuantity | None = 1,
+    memory: RawQuantity | None = None,
+    requests: Mapping[str, RawQuantity] | None = None,
+    role: str = "",
+    node: str = "",
+    priority: int | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **more: object,
+) -> Pod:
+    """Make a pod of a group, running if it is on a node; `more` is for `make_pod`."""
+    said = {GROUP_NAME: group, **({ROLE: role} if role else {}), **(annotations or {})}
+    pod = make_pod(
+        name,
+        cpu=cpu,
+        memory=memory,
+        requests=dict(requests or {}),
+        annotations=said,
+        priority=priority,
+        node_name=node,
+        scheduler_name=SCHEDULER,
+        **more,  # type: ignore[arg-type]  # whatever make_pod takes
+    )
+    return replace(pod, status=replace(pod.status, phase="Running")) if node else pod
+
+
+def make_gang(
+    name: str,
+    size: int,
+    *,
+    minimum: int | None = None,
+    cpu: RawQuantity | None = 1,
+    queue: str = "default",
+    on: Sequence[str] = (),
+    priority: int | None = None,
+    age: float = 0.0,
+    role: str = "",
+    **group: object,
+) -> Gang:
+    """Make a group of so many equal pods `name-0`, `name-1`, ...; the first of them run `on` these nodes."""
+    group.setdefault("phase", "Running" if on else "Inqueue")
+    made = make_group(name, minimum=size if minimum is None else minimum, queue=queue, age=age, **group)  # type: ignore[arg-type]  # whatever make_group takes
+    nodes = [*on, *[""] * (size - len(on))]
+    pods = [make_task(f"{name}-{n}", name, cpu=cpu, node=nodes[n], priority=priority, role=role) for n in range(size)]
+    return made, pods
+
+
+class Stage:
+    """An engine, and a cluster that does at once what it is told.
+
+    `bound` maps pods that were bound to their nodes, `evicted` victims to why, both by name, since the stage was set.
+    A bind of a pod in `unbindable` fails with what stands there; with `refusing` no victim can be deleted. `classes`
+    are actions and plugins beside the installed ones.
+    """
+
+    def __init__(
+        self,
+        configuration: str | BatchConfiguration | None = None,
+        *,
+        nodes: Iterable[Node] = (),
+        queues: Iterable[Queue] = (),
+        gangs: Iterable[Gang] = (),
+        objects: Iterable[ApiObject] = (),
+        classes: Sequence[type] = (),
+        seed: int = 0,
+        gang_timeout: float = 60.0,
+    ) -> None:
+        read = default_configuration() if configuration is None else configuration
+        program = compile_program(parse(read) if isinstance(read, str) else read, BatchRegistry.of(*classes))
+        self.time: float = VIRTUAL_EPOCH
+        self.bound: dict[str, str] = {}
+        self.evicted: dict[str, str] = {}
+        self.decisions: list[Decision] = []
+        self.events: list[tuple[str, str]] = []
+        self.conditions: dict[str, PodCondition] = {}
+        self.unbindable: dict[str, str] = {}
+        self.refusing: bool = False
+        self.objects: dict[tuple[type[ApiObject], str], ApiObject] = {}
+        core = core_configuration(program, [SCHEDULER], seed)
+        make = BatchEngine.maker(program, gang_timeout=gang_timeout)
+        self.engine: BatchEngine = make(core, self, self, Extenders())
+        self.engine.use(
+            compile_profiles(core, core_registry(), lambda name, of: PluginHandle(self.engine, self, name, of))
+        )
+        default = [] if any(queue.metadata.name == "default" for queue in queues) else [make_queue("default")]
+        pods = [each for group, members in gangs for each in (group, *members)]
+        for obj in (*nodes, *default, *queues, *pods, *objects):
+            self.put(obj)
+        self.engine.offer(Synced())
+
+    # -- what happens ------------------------------------------------------------------------------------------------
+
+    def put(self, obj: ApiObject) -> None:
+        """Let an object be new or changed."""
+        metadata = obj.metadata
+        if not metadata.uid:
+            obj = replace(obj, metadata=replace(metadata, uid=f"{type(obj).__name__}/{metadata.name}"))
+        self.objects[type(obj), metadata.name] = obj
+        self.engine.offer(Changed(obj))
+
+    def gone(self, name: str, kind: type[ApiObject] = Pod) -> None:
+        """Let an object be gone."""
+        self.engine.offer(Gone(self.objects.pop((kind, name))))
+
+    def let_go(self, *names: str) -> None:
+        """Let victims be gone, all of them if none is named."""
+        for name in names or [name for name in self.evicted if (Pod, name) in self.objects]:
+            self.gone(name)
+
+    def session(self, count: int = 1) -> Stage:
+        """Run sessions, a period apart, whether there is anything to do or not."""
+        for _ in range(count):
+            self.time += 1.0
+            self.engine.offer(Changed(self._knock()))
+            while self.engine.step():
+                pass
+        self.engine.catch_up()
+        return self
+
+    def _knock(self) -> Queue:
+        """Return the default queue with another word in it, so that there is something new."""
+        queue = self.objects[Queue, "default"]
+        assert isinstance(queue, Queue)
+        labels = {**queue.metadata.labels, "session": str(self.engine.sessions)}
+        return replace(queue, metadata=replace(queue.metadata, labels=labels))
+
+    # -- what came of it ---------------------------------------------------------------------------------------------
+
+    def job(self, name: str) -> JobInfo:
+        """Return a job as the engine knows it."""
+        return self.engine.cache.jobs[f"default/{name}"]
+
+    def task(self, name: str) -> TaskInfo:
+        """Return a task as the engine knows it."""
+        return next(task for task in self.engine.cache.tasks.values() if task.name == name)
+
+    def phase(self, name: str) -> str:
+        """Return the phase of a pod group as the cluster has it."""
+        group = self.objects[PodGroup, name]
+        assert isinstance(group, PodGroup)
+        return group.status.phase
+
+    def message(self, name: str) -> str:
+        """Return why a pod waits, as its condition says."""
+        return self.conditions[name].message
+
+    # -- the outside -------------------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Return the seconds since 1970."""
+        return self.time
+
+    def bind(self, reservation: Reservation) -> None:
+        """Bind a pod at once, unless it cannot be."""
+        pod, failure = reservation.pod, self.unbindable.get(reservation.pod.name)
+        status = None if failure is None else Status(Code.ERROR, (failure,))
+        if status is None:
+            self.bound[pod.name] = reservation.node_name
+            running = replace(
+                pod.object,
+                spec=replace(pod.object.spec, node_name=reservation.node_name),
+                status=replace(pod.object.status, phase="Running"),
+            )
+            self.put(running)
+        self.engine.offer(BindingEnded(pod.uid, reservation.attempt, status))
+
+    def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
+        """Keep the condition of a pod."""
+        if condition is not None:
+            self.conditions[pod.name] = condition
+
+    def record(
+        self,
+        profile: str,
+        pod: PodInfo,
+        *,
+        reason: str,
+        action: str,
+        note: str,
+        warning: bool = False,
+        related: PodInfo | None = None,
+    ) -> None:
+        """Keep an event: its reason and its note; why a victim goes is kept beside."""
+        self.events.append((reason, note))
+        if reason == "Evict":
+            self.evicted[pod.name] = note.removeprefix("Evicted because of ")
+
+    def evict(self, eviction: Eviction) -> None:
+        """Refuse: sessions send their victims away themselves."""
+        raise AssertionError(eviction)
+
+    def decided(self, decision: Decision) -> None:
+        """Keep a Decision."""
+        self.decisions.append(decision)
+
+    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+        """Run an errand to its end: nothing here has to be waited for."""
+        try:
+            coroutine.send(None)
+        except StopIteration:
+            return
+        raise AssertionError("an errand waits for something")
+
+    @property
+    def api(self) -> Api:
+        """The API of the cluster."""
+        return _Api(self)
+
+
+class _Api:
+    """The API of a stage: statuses are stored, victims start to go."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    async def bind(self, pod: PendingPod, node_name: str) -> None:
+        """Refuse: binding cycles do not run on a stage."""
+        raise AssertionError(pod)
+
+    async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
+        """Read an object."""
+        found = self._stage.objects.get((kind, name))
+        if not isinstance(found, kind):
+            raise ClusterError(f"{name} not found", status=404)
+        return found
+
+    async def create(self, obj: T) -> T:
+        """Keep an event."""
+        assert isinstance(obj, Event)
+        self._stage.events.append((obj.reason, obj.note))
+        return obj
+
+    async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
+        """Refuse: nobody patches anything but a status."""
+        raise AssertionError(patch)
+
+    async def patch_status(
+        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+    ) -> T:
+        """Store a status, as far as the patch names it."""
+        old = msgspec.to_builtins(await self.get(kind, name))
+        new = convert({**old, "status": {**old.get("status", {}), **patch}}, kind_of(kind))
+        self._stage.put(new)
+        return new
+
+    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
+        """Begin the end of a pod."""
+        if self._stage.refusing:
+            raise ClusterError("not today", status=403)
+        pod = self._stage.objects[kind, name]
+        metadata = replace(pod.metadata, deletion_timestamp=rfc3339(self._stage.time))
+        self._stage.put(replace(pod, metadata=metadata))
