@@ -110,14 +110,14 @@ class JobCache:
         self.pending.pop(uid, None)
         self.evicting.discard(uid)
         self._terminating.pop(uid, None)
-        freed = self._let_go(uid) or self.cluster.remove_pod(uid) is not None
+        freed = self._let_go(uid)
         return self._put_task(pod) or freed
 
     def _pod_gone(self, uid: str) -> bool:
         self.pending.pop(uid, None)
         self.evicting.discard(uid)
         self._terminating.pop(uid, None)
-        freed = self._let_go(uid) or self.cluster.remove_pod(uid) is not None
+        freed = self._let_go(uid)
         task = self.tasks.pop(uid, None)
         if task is None:
             return freed
@@ -125,16 +125,18 @@ class JobCache:
         return freed or task.job.known
 
     def _let_go(self, uid: str) -> bool:
-        """End what is assumed of a pod that is going: stop its binding, or take it off its node if it is too late.
+        """Take a pod that is going off its node; tell whether it was on one and is not any more.
 
-        A binding that is stopped ends as failed, and the pod leaves its node then.
+        One that is only assumed there may be in time to have its binding stopped: that ends as failed, and the pod
+        leaves its node then.
         """
         if uid not in self.cluster.assumed:
-            return False
+            return self.cluster.remove_pod(uid) is not None
         self._bound.discard(uid)
         reserved = self.cluster.waiting.get(uid)
-        if reserved is None or not reserved.reject("", "removed"):
-            self.cluster.forget(uid)
+        if reserved is not None and reserved.reject("", "removed"):
+            return False
+        self.cluster.forget(uid)
         return True
 
     def _is_ours(self, pod: Pod) -> bool:

@@ -12,7 +12,7 @@ from kframework.state.cluster import ClusterState
 from kframework_batch.groups import Priorities, describe, said, undescribe
 from kframework_batch.job import JobInfo
 from kframework_batch.membership import GroupObject, GroupRef, ref_of
-from kframework_batch.objects import KubePodGroup, PodGroup, Queue, SigsPodGroup
+from kframework_batch.objects import KubePodGroup, PodGroup, Queue, QueueSpec, SigsPodGroup
 from kframework_batch.queue import QueueInfo
 
 __all__ = ["JobTable"]
@@ -29,6 +29,8 @@ class JobTable:
         self._cluster = cluster
         self._default_queue = default_queue
         self._priorities = Priorities()
+        #: What queues say that cannot be read: it is told once.
+        self._unreadable: dict[str, QueueSpec] = {}
 
     def changed(self, obj: ApiObject) -> bool:
         """Take in an object that is new or changed; tell whether a session may now come to another result."""
@@ -54,6 +56,7 @@ class JobTable:
                 self.drop_if_empty(job)
                 return True
             case Queue():
+                self._unreadable.pop(obj.metadata.name, None)
                 return self.queues.pop(obj.metadata.name, None) is not None
             case PriorityClass():
                 return self._rank_jobs()
@@ -96,7 +99,9 @@ class JobTable:
         try:
             new = QueueInfo(obj)
         except QuantityError as error:
-            _log.warning("queue %r is left out: %s", name, error)
+            if self._unreadable.get(name) != obj.spec:
+                _log.warning("queue %r is left out: %s", name, error)
+            self._unreadable[name] = obj.spec
             return self.queues.pop(name, None) is not None
         if old is not None and old.object.status == obj.status:
             new.status = old.status
