@@ -1,0 +1,300 @@
+"""`kframework batch`: schedule jobs in sessions, with Volcano's flags.
+
+Nothing heavy is imported at the top: each command imports what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kframework.cli import process as shared
+from kframework.cli.cluster_files import read_cluster
+from kframework.cli.go_flags import GoFlagsCommand, flags, say_passed_over
+from kframework.cli.logs import say, sparing
+from kframework.cli.options import (
+    DurationOption,
+    Filenames,
+    Logging,
+    Objects,
+    OutputOption,
+    Port,
+    Seed,
+    Verbosity,
+    WriteKubeconfig,
+    group,
+    positive_span,
+    refuse_overwriting,
+    refuse_reading_stdin_twice,
+)
+from kframework.cli.outcomes import print_outcomes, say_notices, summarise
+from kframework.cli.progress import progress
+from kframework.cli.tracing import CONSOLE, Trace, traced_to
+from kframework.verbosity import NOTICE
+
+if TYPE_CHECKING:
+    from kframework.scheduler import Observer
+    from kframework_batch.program import Program
+    from kframework_batch.settings import Settings
+
+__all__ = ["app"]
+
+_log = logging.getLogger(__name__)
+
+app: typer.Typer = group("Schedule jobs, gangs and queues in sessions, as Volcano does.")
+
+Config = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        "--scheduler-conf",
+        metavar="FILE",
+        help="Volcano's scheduler configuration; the default one without.",
+    ),
+]
+
+SchedulerNames = Annotated[
+    list[str],
+    typer.Option(
+        "--scheduler-name",
+        metavar="NAME",
+        default_factory=lambda: ["volcano"],
+        show_default=False,
+        help="Whose pods are scheduled; repeatable; volcano without it.",
+    ),
+]
+
+DefaultQueue = Annotated[
+    str, typer.Option("--default-queue", metavar="NAME", help="The queue of jobs and pods that name none.")
+]
+
+Period = Annotated[
+    float | None,
+    typer.Option(
+        "--schedule-period",
+        "--period",
+        metavar="TIME",
+        parser=positive_span,
+        help="Time from one session to the next; 1s without it.",
+    ),
+]
+
+
+# -- simulate ------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def simulate(
+    filenames: Filenames,
+    scheduler_names: SchedulerNames,
+    config: Config = None,
+    default_queue: DefaultQueue = "default",
+    period: Period = None,
+    duration: DurationOption = None,
+    output: OutputOption = None,
+    seed: Seed = None,
+    trace: Trace = None,
+    verbosity: Verbosity = 0,
+    logging_format: Logging = None,
+) -> None:
+    """Schedule the jobs and pods of cluster files on virtual time.
+
+    Prints where every pod went, or why it waits. Jobs become pods, and plain pods get groups, as Volcano's controllers
+    have it; all of it happens in memory.
+    """
+    from kframework.journal import Journal
+    from kframework_batch.reload import ConfigurationFile
+    from kframework_batch.simulation import simulate_batch
+
+    refuse_reading_stdin_twice(filenames, config)
+    read = [*filenames, *([] if config is None else [config])]
+    refuse_overwriting(read, trace=None if trace == CONSOLE else trace)
+    program = _default() if config is None else ConfigurationFile(config).load()
+    settings = _settings(program, scheduler_names, default_queue, period, seed or 0)
+    objects = read_cluster(filenames).objects
+    with ExitStack() as closing:
+        tracing = closing.enter_context(traced_to(trace, settings.configuration))
+        observers: list[Observer] = [] if tracing is None else [tracing]
+        if verbosity:
+            observers.append(Journal() if tracing is None else Journal(tracing.trace_id))
+        simulation = simulate_batch(
+            objects,
+            settings,
+            duration=duration,
+            observers=observers,
+            on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity)),
+            timed_share=tracing.share if tracing is not None else 0.0,
+        )
+    say_notices(simulation, scheduler_names)
+    print_outcomes(simulation, output)
+    summarise(simulation)
+
+
+# -- run -----------------------------------------------------------------------------------------------------------
+
+#: Flags of Volcano's scheduler, and of its log, that take a value and mean nothing here.
+_WITH_VALUE = """
+    ca-cert-file cache-dump-dir feature-gates gate-removal-worker-num healthz-address ignored-provisioners
+    listen-address log-backtrace-at log-dir log-file log-file-max-size log-flush-frequency
+    minimum-feasible-nodes minimum-percentage-nodes-to-find node-selector node-worker-threads
+    percentage-nodes-to-find plugins-dir resource-sync-timeout resync-period scheduler-sharding-mode
+    scheduler-sharding-name stderrthreshold vmodule
+"""
+
+#: The same for those that are true when they stand alone.
+_SWITCHES = """
+    add-dir-header alsologtostderr cache-dumper csi-storage disable-default-scheduler-config enable-healthz
+    enable-metrics enable-pprof logtostderr one-output priority-class skip-headers skip-log-headers
+"""
+
+#: Stands in Volcano's own manifests, where no shell reads it.
+_STRAY = {"2>&1": False}
+
+
+class VolcanoFlagsCommand(GoFlagsCommand):
+    """A command that understands the command line of Volcano's scheduler."""
+
+    without_meaning = flags(_WITH_VALUE, _SWITCHES) | _STRAY
+
+
+ResourceNamespace = Annotated[
+    str | None,
+    typer.Option(
+        "--leader-elect-resource-namespace",
+        "--lock-object-namespace",
+        metavar="NAME",
+        help="Namespace of the lease.",
+    ),
+]
+
+
+@app.command(cls=VolcanoFlagsCommand)
+def run(
+    context: typer.Context,
+    filenames: Objects,
+    scheduler_names: SchedulerNames,
+    config: Config = None,
+    default_queue: DefaultQueue = "default",
+    period: Period = None,
+    controllers: Annotated[
+        bool | None,
+        typer.Option(
+            help="Make pods of jobs, and groups of plain pods, as Volcano's controllers do; by default if --embedded."
+        ),
+    ] = None,
+    kubeconfig: shared.Kubeconfig = None,
+    kube_context: shared.KubeContext = None,
+    master: shared.Master = None,
+    dry_run: shared.DryRun = False,
+    leader_elect: shared.LeaderElect = None,
+    lease_duration: shared.LeaseDuration = None,
+    renew_deadline: shared.RenewDeadline = None,
+    retry_period: shared.RetryPeriod = None,
+    resource_lock: shared.ResourceLock = None,
+    resource_name: shared.ResourceName = None,
+    resource_namespace: ResourceNamespace = None,
+    bind_address: shared.BindAddress = "127.0.0.1",
+    secure_port: shared.SecurePort = 10259,
+    tls_cert_file: shared.TlsCertFile = "",
+    tls_private_key_file: shared.TlsPrivateKeyFile = "",
+    kube_api_qps: Annotated[float, typer.Option(metavar="N", help="Requests a second; -1 lifts the limit.")] = 2000.0,
+    kube_api_burst: Annotated[int, typer.Option(metavar="N", help="Requests at once.")] = 2000,
+    embedded: shared.Embedded = False,
+    port: Port = 0,
+    write_kubeconfig: WriteKubeconfig = None,
+    verbosity: Verbosity = 0,
+    logging_format: Logging = None,
+) -> None:
+    """Schedule the jobs and pods of a cluster.
+
+    Works until it is told to stop (SIGTERM, Ctrl-C). What is changed in the configuration file holds from the next
+    session on. All flags of Volcano's scheduler are known; those that mean nothing here are named and passed over.
+    """
+    from kframework.clock import SystemClock
+    from kframework.config.overrides import overridden
+    from kframework.journal import Journal
+    from kframework_batch.reload import ConfigurationFile
+    from kframework_batch.running import BatchOnlookers, batch_process, beside, following
+
+    if not embedded:
+        shared.refuse_without_embedded(filenames, port, write_kubeconfig)
+    file = ConfigurationFile(config) if config is not None else None
+    settings = _settings(_default() if file is None else file.load(), scheduler_names, default_queue, period)
+    configuration = overridden(
+        settings.configuration,
+        leader_election=_volcanos_election(scheduler_names, shared.election(context)),
+        client_connection={"qps": kube_api_qps, "burst": kube_api_burst},
+        options={},
+    )
+    say_passed_over(context.obj, "Volcano's scheduler")
+    clock = SystemClock()
+    onlookers = BatchOnlookers(settings.engine, Journal())
+    server = (
+        shared.embedded_server(filenames, clock, port, write_kubeconfig)
+        if embedded
+        else shared.real_server(
+            configuration,
+            clock,
+            onlookers.metrics.requests,
+            kubeconfig=kubeconfig,
+            context=kube_context,
+            master=master,
+        )
+    )
+    companions = [] if file is None else [following(file, _tell)]
+    if controllers or (controllers is None and embedded and not dry_run):
+        companions += map(beside, settings.controllers)
+    with sparing(verbosity):
+        process = batch_process(
+            settings,
+            configuration,
+            server,
+            clock,
+            onlookers,
+            companions=companions,
+            listener=shared.listener(bind_address, secure_port, tls_cert_file, tls_private_key_file),
+            report=shared.event_printer() if dry_run else None,
+            tell=_tell,
+        )
+        asyncio.run(process.run())
+
+
+def _tell(line: str) -> None:
+    _log.log(NOTICE, line)
+
+
+def _volcanos_election(scheduler_names: Sequence[str], said: Mapping[str, object]) -> dict[str, object]:
+    """Return what the command line says about the leader election, with Volcano's defaults."""
+    defaults = {
+        "leader_elect": True,
+        "resource_name": "-".join(scheduler_names),
+        "resource_namespace": "volcano-system",
+    }
+    return defaults | {name: value for name, value in said.items() if value is not None}
+
+
+# -- what both have in common --------------------------------------------------------------------------------------
+
+
+def _default() -> Program:
+    from kframework_batch.config import default_configuration
+    from kframework_batch.program import compile_program
+
+    return compile_program(default_configuration())
+
+
+def _settings(
+    program: Program, scheduler_names: Sequence[str], default_queue: str, period: float | None, seed: int = 0
+) -> Settings:
+    """Put the settings together, and pass on what is odd about the configuration."""
+    from kframework_batch.engine import PERIOD
+    from kframework_batch.settings import Settings
+
+    for notice in program.notices:
+        say("warning", notice)
+    return Settings(program, tuple(dict.fromkeys(scheduler_names)), default_queue, period or PERIOD, seed)

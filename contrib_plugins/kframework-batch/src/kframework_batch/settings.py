@@ -1,0 +1,66 @@
+"""What a batch scheduler is made of, whether it schedules a cluster or a simulation of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from kframework.clock import Clock
+from kframework.cluster import Cluster
+from kframework.config import Configuration
+from kframework.registry import Registry
+from kframework.scheduler import MakeEngine
+from kframework_batch.controllers.controller import Controller
+from kframework_batch.controllers.jobs import JobController
+from kframework_batch.controllers.pod_groups import PodGroupController
+from kframework_batch.controllers.queues import QueueController
+from kframework_batch.core import core_configuration, core_registry
+from kframework_batch.engine import PERIOD, SCHEDULER, BatchEngine
+from kframework_batch.program import Program
+from kframework_batch.queue import DEFAULT_QUEUE
+
+__all__ = ["MakeController", "Settings"]
+
+#: Makes a controller for a cluster.
+MakeController = Callable[[Cluster, Clock], Controller]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A program, and whom it is for.
+
+    `scheduler_names` are those whose pods are scheduled; jobs and pods that name no queue are in `default_queue`.
+    `period` is the time from one session to the next in seconds, `seed` where all chance begins.
+    """
+
+    program: Program
+    scheduler_names: tuple[str, ...] = (SCHEDULER,)
+    default_queue: str = DEFAULT_QUEUE
+    period: float = PERIOD
+    seed: int = 0
+
+    @property
+    def registry(self) -> Registry:
+        """What the configuration may name."""
+        return core_registry()
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        """How the core is configured."""
+        return core_configuration(self.program, self.scheduler_names, seed=self.seed)
+
+    @property
+    def engine(self) -> MakeEngine[BatchEngine]:
+        """Make the engine."""
+        return BatchEngine.maker(self.program, period=self.period, default_queue=self.default_queue)
+
+    @property
+    def controllers(self) -> tuple[MakeController, ...]:
+        """Make what makes pods of jobs, groups of plain pods, and the default queue."""
+        first, names = self.scheduler_names[0], frozenset(self.scheduler_names)
+        return (
+            lambda cluster, clock: JobController(cluster, clock, first),
+            lambda cluster, clock: PodGroupController(cluster, clock, names, self.default_queue),
+            lambda cluster, clock: QueueController(cluster, clock, self.default_queue),
+        )

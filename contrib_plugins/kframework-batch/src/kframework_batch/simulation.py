@@ -1,0 +1,41 @@
+"""Simulation: sessions on a cluster in memory, on virtual time, with the controllers that make pods of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kframework.objects import ApiObject
+from kframework.scheduler import Observer, Scheduler
+from kframework.simulate import Progress, Simulation, simulate
+from kframework_batch.engine import BatchEngine
+from kframework_batch.settings import Settings
+
+__all__ = ["simulate_batch"]
+
+
+def simulate_batch(
+    objects: Iterable[ApiObject],
+    settings: Settings,
+    *,
+    duration: float | None = None,
+    observers: Iterable[Observer] = (),
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_end: Callable[[Scheduler[BatchEngine]], None] = lambda scheduler: None,
+    timed_share: float = 0.0,
+) -> Simulation:
+    """Schedule the jobs and pods among these objects until nothing moves any more, or for `duration` virtual seconds.
+
+    Deterministic, as `kframework.simulate.simulate` is.
+    """
+    return simulate(
+        objects,
+        settings.configuration,
+        duration=duration,
+        registry=settings.registry,
+        observers=observers,
+        on_progress=on_progress,
+        on_end=on_end,
+        engine=settings.engine,
+        timed_share=timed_share,
+        controllers=settings.controllers,
+    )
