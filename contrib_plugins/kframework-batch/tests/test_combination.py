@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, cast
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +21,6 @@ from kframework_batch.tiers import EnabledPlugin, Tiers
 
 from kframework.errors import PluginError
 from kframework.objects import ObjectMeta
-from kframework.state.nodes import NodeInfo
 from kframework.state.pods import Interned, PendingPod
 from kframework.status import Code, Status, unresolvable, unschedulable
 from kframework.testing import make_pod
@@ -91,7 +89,6 @@ def queue(name: str, created: str = "") -> QueueInfo:
 
 
 JOB, QUEUE, TASK = job("j"), queue("q"), task("t")
-NODE = cast("NodeInfo", type("Node", (), {"row": 7})())
 
 NAMES = "abcdef"
 TIMES = st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"])
@@ -361,37 +358,6 @@ def test_the_first_tier_that_knows_of_starving_decides(tiers: list[list[object]]
 def test_the_first_objection_counts(tiers: list[list[Status | None]], expected: Status | None) -> None:
     assert answering("job_valid", tiers).job_valid(JOB) == expected
     assert answering("pre_predicate", tiers).pre_predicate(TASK) == expected
-    assert answering("predicate", tiers).predicate(TASK, NODE) == expected
-
-
-def by_rows(code: int) -> BatchPlugin:
-    return scripted(
-        "rows",
-        predicate_nodes=lambda task, rows: np.where(rows == NODE.row, code, -1),
-        predicate_status=lambda task, code: unschedulable(f"code {code}"),
-    )
-
-
-@pytest.mark.parametrize(("code", "reasons"), [(0, None), (3, ("code 3",))])
-def test_a_predicate_of_rows_is_asked_about_one(code: int, reasons: tuple[str, ...] | None) -> None:
-    status = combination([by_rows(code)]).predicate(TASK, NODE)
-    assert status == (Status(Code.UNSCHEDULABLE, reasons, "rows") if reasons else None)
-
-
-def test_predicates_are_asked_in_order_whatever_their_form() -> None:
-    objecting = scripted("scalar", predicate=unschedulable("no"))
-    for plugins in ([by_rows(1), objecting], [objecting, by_rows(1)]):
-        status = combination(plugins).predicate(TASK, NODE)
-        assert status is not None and status.plugin == plugins[0].name
-
-
-def test_the_scalar_form_is_preferred_for_one_node() -> None:
-    both = scripted(
-        predicate=None,
-        predicate_nodes=lambda task, rows: rows,
-        predicate_status=lambda task, code: unschedulable("rows"),
-    )
-    assert combination([both]).predicate(TASK, NODE) is None
 
 
 # -- notices ---------------------------------------------------------------------------------------------------------

@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
-import numpy as np
-
 from kframework.status import Code, Status
-from kframework_batch.hookspecs import Key, Rows
+from kframework_batch.hookspecs import Key
 from kframework_batch.plugin import Vote
 from kframework_batch.tiers import Call, Tiers
 
 if TYPE_CHECKING:
-    from kframework.state.nodes import NodeInfo
     from kframework_batch.job import JobInfo
     from kframework_batch.queue import QueueInfo
     from kframework_batch.session import Session
@@ -54,7 +51,7 @@ class Descending:
 
 
 class Combination:
-    """All plugins of a session as one."""
+    """All plugins of a session as one, but for what they say of nodes (`kframework_batch.node_questions`)."""
 
     def __init__(self, tiers: Tiers, session: Session) -> None:
         self.tiers: Tiers = tiers
@@ -63,8 +60,8 @@ class Combination:
         self._task_order = tiers.flat("task_order")
         self._queue_order = tiers.flat("queue_order")
         self._victim_queue_order = tiers.flat("victim_queue_order")
+        self._job_valid = cast("_Flat[Status | None]", tiers.flat("job_valid"))
         self._pre_predicate = cast("_Flat[Status | None]", tiers.flat("pre_predicate"))
-        self._predicates = _predicates(tiers)
         self._preemptable = cast("_Named", tiers.calls("preemptable"))
         self._reclaimable = cast("_Named", tiers.calls("reclaimable"))
         self._unified_evictable = cast("_Named", tiers.calls("unified_evictable"))
@@ -72,7 +69,6 @@ class Combination:
         self._overused = tiers.flat("overused")
         self._allocatable = tiers.flat("allocatable")
         self._preemptive = tiers.flat("preemptive")
-        self._job_valid = cast("_Flat[Status | None]", tiers.flat("job_valid"))
         self._job_ready = tiers.flat("job_ready")
         self._job_pipelined = cast("_Tiered[Vote]", tiers.calls("job_pipelined"))
         self._job_enqueueable = cast("_Tiered[Vote]", tiers.calls("job_enqueueable"))
@@ -122,15 +118,15 @@ class Combination:
         keys = [call(session, queue, preemptor_queue) for call in self._victim_queue_order]
         return (*keys, Descending(self.queue_key(queue)))
 
-    # -- predicates --------------------------------------------------------------------------------------------------
+    # -- objections --------------------------------------------------------------------------------------------------
+
+    def job_valid(self, job: JobInfo) -> Status | None:
+        """Return the first objection to a job being scheduled at all."""
+        return _objection(self._job_valid, self._session, job)
 
     def pre_predicate(self, task: TaskInfo) -> Status | None:
         """Return the first objection to a task going anywhere."""
         return _objection(self._pre_predicate, self._session, task)
-
-    def predicate(self, task: TaskInfo, node: NodeInfo) -> Status | None:
-        """Return the first objection to a task going to a node."""
-        return _objection(self._predicates, self._session, task, node)
 
     # -- victims -----------------------------------------------------------------------------------------------------
 
@@ -177,10 +173,6 @@ class Combination:
         return all(call(self._session, queue, task) for call in self._preemptive)
 
     # -- jobs --------------------------------------------------------------------------------------------------------
-
-    def job_valid(self, job: JobInfo) -> Status | None:
-        """Return the first objection to a job being scheduled at all."""
-        return _objection(self._job_valid, self._session, job)
 
     def job_enqueueable(self, job: JobInfo) -> bool:
         """Tell whether pods of a job may be made."""
@@ -244,28 +236,6 @@ class Combination:
         """Tell every plugin that a task lost its room or the promise of it."""
         for call in self._deallocated:
             call(self._session, task)
-
-
-def _predicates(tiers: Tiers) -> _Flat[Status | None]:
-    """Return what each plugin with a predicate asks about one node: its scalar form if it has one."""
-    by_node = {call.plugin: call for call in cast("_Flat[Status | None]", tiers.flat("predicate"))}
-    by_rows = {call.plugin: call for call in cast("_Flat[Rows]", tiers.flat("predicate_nodes"))}
-    in_words = {call.plugin: call for call in cast("_Flat[Status]", tiers.flat("predicate_status"))}
-    return tuple(
-        by_node[plugin] if plugin in by_node else _on_one_row(by_rows[plugin], in_words[plugin])
-        for plugin in tiers.plugins
-        if plugin in by_node or plugin in by_rows
-    )
-
-
-def _on_one_row(codes: Call[Rows], status: Call[Status]) -> Call[Status | None]:
-    """Ask a predicate of many rows about a single node."""
-
-    def predicate(session: Session, task: TaskInfo, node: NodeInfo) -> Status | None:
-        code = int(codes(session, task, np.array([node.row], dtype=np.int64))[0])
-        return status(session, task, code) if code else None
-
-    return Call(codes.plugin, predicate)
 
 
 def _objection(asked: Iterable[Call[Status | None]], *arguments: object) -> Status | None:
