@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -106,6 +107,14 @@ def _original(name: str) -> str:
     return NodeResourcesFit.name if name == MostAllocated.name else name
 
 
+class _Planned(NamedTuple):
+    """The plan for a task at a moment, and whether it is all there is to ask."""
+
+    now: Moment
+    plan: Plan
+    alone: bool
+
+
 class CoreQuestions:
     """What the core's plugins say of tasks, on the nodes as they stand now."""
 
@@ -119,7 +128,7 @@ class CoreQuestions:
         self._random = Seeds(0).generator("nothing is drawn")
         self._signed: dict[str, tuple[PendingPod, Signature]] = {}
         self._surveyed: tuple[Moment, Survey] | None = None
-        self._remembered: tuple[Moment, bool] | None = None
+        self._planned: _Planned | None = None
         self._even: dict[Plan, tuple[int, bool]] = {}
         self._states: dict[str, CycleState] = {}
 
@@ -128,13 +137,12 @@ class CoreQuestions:
         self._signed.clear()
         self._even.clear()
         self._states.clear()
-        self._surveyed = self._remembered = None
+        self._surveyed = self._planned = None
 
     @staticmethod
     def pending(task: TaskInfo) -> PendingPod:
         """Return the pod of a task that is still to be placed."""
-        assert isinstance(task.pod, PendingPod)
-        return task.pod
+        return cast("PendingPod", task.pod)
 
     def profile(self, task: TaskInfo) -> Profile:
         """Return the core profile of a task."""
@@ -150,19 +158,25 @@ class CoreQuestions:
 
     def plan(self, task: TaskInfo) -> Plan:
         """Return what is remembered of tasks like this one, caught up with the nodes."""
-        plan = self._layers[self.pending(task).scheduler_name].plan(self.signature(task), self.pending(task))
-        if plan.top is not None:
-            plan.top.catch_up(plan.state, self.pending(task))
-        return plan
+        return self._now_planned(task).plan
 
     def remembers(self, task: TaskInfo) -> bool:
         """Tell whether memory alone answers for a task, and no node's score depends on which others are candidates."""
-        now = self._now(task)
-        if self._remembered is None or self._remembered[0] != now:
-            self._remembered = (now, self._remembers(task, self.plan(task)))
-        return self._remembered[1]
+        return self._now_planned(task).alone
 
-    def _remembers(self, task: TaskInfo, plan: Plan) -> bool:
+    def _now_planned(self, task: TaskInfo) -> _Planned:
+        """Return the plan of a task as of now: several plugins ask for it in turn."""
+        now = self._now(task)
+        planned = self._planned
+        if planned is None or planned.now != now:
+            pod = self.pending(task)
+            plan = self._layers[pod.scheduler_name].plan(self.signature(task), pod)
+            if plan.top is not None:
+                plan.top.catch_up(plan.state, pod)
+            planned = self._planned = _Planned(now, plan, self._is_alone(task, plan))
+        return planned
+
+    def _is_alone(self, task: TaskInfo, plan: Plan) -> bool:
         if plan.top is None or plan.top.has_faults or plan.top.faulty_scores:
             return False
         return self._is_even(plan) and self._fresh(task, plan).remembered()
@@ -197,9 +211,11 @@ class CoreQuestions:
         return self._fresh(task, self.plan(task))
 
     def state(self, task: TaskInfo) -> CycleState:
-        """Return what the plugins noted of a task when it was last asked about: what Reserve and PreBind go by."""
+        """Return what the plugins noted when they were last asked about a task: what Reserve and PreBind go by."""
         state = self._states.get(task.uid)
-        return CycleState(self.plan(task).state) if state is None else state
+        if state is None:
+            state = self._states[task.uid] = CycleState(self.plan(task).state)
+        return state
 
     def _fresh(self, task: TaskInfo, plan: Plan) -> Survey:
         return Survey(self._cluster, plan, self.pending(task), self._rotation, self._random)

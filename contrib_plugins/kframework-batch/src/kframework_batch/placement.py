@@ -137,15 +137,18 @@ class Placement:
         best = float(totals[totals.argmax()]) if len(totals) else _NOT_HERE
         if best == _NOT_HERE:
             return None
-        ties = np.flatnonzero(totals == best)
-        row = int(ties[self._random.randrange(len(ties))]) if len(ties) > 1 else int(ties[0])
-        feasible = np.flatnonzero(totals > _NOT_HERE)
-        for call in self._best_nodes:
-            chosen = call(self._session, task, feasible, totals[feasible])
-            if chosen is not None:
-                row = chosen
-                break
-        return Choice(row, self._nodes[row].name, idle, best, len(ties), len(feasible))
+        ties = (totals == best).nonzero()[0]
+        row = int(ties[self._random.randrange(len(ties)) if len(ties) > 1 else 0])
+        if self._best_nodes:
+            row = self._chosen_by_plugins(task, totals, row)
+        feasible = int(np.count_nonzero(totals > _NOT_HERE))
+        return Choice(row, self._nodes[row].name, idle, best, len(ties), feasible)
+
+    def _chosen_by_plugins(self, task: TaskInfo, totals: NDArray[np.float64], row: int) -> int:
+        """Return the row that the first plugin chooses that chooses at all, else this one."""
+        candidates = np.flatnonzero(totals > _NOT_HERE)
+        answers = (call(self._session, task, candidates, totals[candidates]) for call in self._best_nodes)
+        return next((answer for answer in answers if answer is not None), row)
 
     # -- what is remembered --------------------------------------------------------------------------------------------
 

@@ -1,0 +1,127 @@
+"""A survey asks about all nodes, draws nothing, and scores what it is told to.
+
+That it says what an inquiry says is tried on random clusters: properties/test_survey.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kframework import Code, Plugin, Status, error, unresolvable, unschedulable
+from kframework.objections import PASS
+from kframework.plugin import Reads
+from kframework.survey import Survey
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import plugin
+from tests.searching import Searching, profile_of
+
+NO = unschedulable("no")
+
+
+class Surveying(Searching):
+    """Surveys in place of searches."""
+
+    def survey(self) -> Survey:
+        pending = self.pending(make_pod())
+        return Survey(self.cluster, self.plan(pending), pending, self.rotation, self.random)
+
+    def rows(self, names: str) -> list[int]:
+        return [row for name in names if (row := self.cluster.nodes.row(name)) is not None]
+
+
+def not_on(letters: str, status: Status = NO, reading: Reads = None, name: str = "F") -> type[Plugin]:
+    made = plugin(name, filter=lambda state, pod, node: status if node.name in letters else None)
+    made.reads = reading
+    return made
+
+
+def surveying(*plugins: type[Plugin], names: str = "abcd") -> Surveying:
+    return Surveying(profile_of(*plugins), [make_node(name) for name in names])
+
+
+@pytest.mark.parametrize("reading", [None, "pods"])
+def test_all_nodes_are_asked_about(reading: Reads) -> None:
+    scene = surveying(not_on("bd", reading=reading))
+    survey, start = scene.survey(), scene.rotation.start
+    survey.look()
+    said = {name: int(survey.by_row[row]) for name, row in zip("abcd", scene.rows("abcd"), strict=True)}
+    assert [name for name, objection in said.items() if objection == PASS] == ["a", "c"]
+    assert survey.words(said["b"]) == NO.by("F")
+    assert (survey.rejected, scene.rotation.start) == (None, start)
+
+
+def test_a_pod_that_can_go_nowhere_is_rejected_on_all_nodes() -> None:
+    scene = surveying(plugin("P", pre_filter=unresolvable("never")))
+    survey = scene.survey()
+    survey.look()
+    assert survey.rejected is not None and survey.rejected.reasons == ("never",)
+    assert {survey.words(int(survey.by_row[row])) for row in scene.rows("abcd")} == {survey.rejected}
+    assert scene.survey().ask(0) == survey.rejected
+
+
+def test_nodes_that_pre_filter_leaves_out_have_that_against_them() -> None:
+    scene = surveying(plugin("P", pre_filter={"a", "c"}), not_on("c"))
+    survey = scene.survey()
+    survey.look()
+    words = {
+        name: None if survey.by_row[row] == PASS else survey.words(int(survey.by_row[row])).message
+        for name, row in zip("abcd", scene.rows("abcd"), strict=True)
+    }
+    left_out = "node(s) didn't satisfy plugin(s) [P]"
+    assert words == {"a": None, "b": left_out, "c": "no", "d": left_out}
+    assert [bool(scene.survey().ask(row)) for row in scene.rows("abcd")] == [False, True, True, True]
+
+
+def test_one_row_is_asked_as_it_stands_now() -> None:
+    letters = {"b"}
+    scene = surveying(plugin("F", filter=lambda state, pod, node: NO if node.name in letters else None))
+    survey = scene.survey()
+    letters.add("a")
+    assert survey.ask(scene.rows("a")[0]) == NO.by("F")
+    assert survey.ask(scene.rows("c")[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("plugins", "remembered"),
+    [
+        ([not_on("b", reading="node")], True),
+        ([not_on("b")], False),
+        ([plugin("S", score=lambda state, pod, node: 1)], False),
+        ([plugin("P", pre_filter={"a"})], False),
+        ([plugin("P", pre_filter=unresolvable("never"))], False),
+        ([not_on("b", reading="node"), plugin("Q", pre_filter=Status(Code.SKIP), filter=NO)], True),
+    ],
+    ids=["signed", "asked afresh", "scored afresh", "narrowed", "rejected", "skipped"],
+)
+def test_memory_answers_alone_where_nobody_is_asked_afresh(plugins: list[type[Plugin]], remembered: bool) -> None:
+    assert surveying(*plugins).survey().remembered() is remembered
+
+
+def test_only_the_rows_that_are_picked_are_scored_against_each_other() -> None:
+    lengths = {"a": 10, "b": 20, "c": 40, "d": 80}
+    scoring = plugin(
+        "S",
+        score=lambda state, pod, node: lengths[node.name],
+        normalize_score=lambda state, pod, scores: scores * 100 // int(scores.max()),
+    )
+    scene = surveying(scoring)
+    survey = scene.survey()
+    survey.look()
+    totals = survey.score(np.array(scene.rows("bc")))
+    assert not isinstance(totals, Status) and totals.tolist() == [50, 100]
+    nothing = survey.score(np.array([], dtype=np.int64))
+    assert not isinstance(nothing, Status) and not len(nothing)
+
+
+def test_what_a_score_plugin_does_wrong_is_its_status() -> None:
+    scene = surveying(plugin("S", score=error("broken")))
+    survey = scene.survey()
+    survey.look()
+    assert isinstance(survey.score(np.array(scene.rows("ab"))), Status)
+
+
+def test_without_nodes_there_is_nothing_to_say() -> None:
+    survey = surveying(not_on("a"), names="").survey()
+    survey.look()
+    assert survey.rejected is None and not len(survey.ring)
