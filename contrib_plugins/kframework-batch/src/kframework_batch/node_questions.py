@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.status import Status
+from kframework.status import Code, Status
 from kframework_batch.hookspecs import Rows
 from kframework_batch.plugin import BatchPlugin
 from kframework_batch.task import TaskInfo
@@ -50,7 +50,7 @@ class NodeQuestions:
             else:
                 code = int(self._predicate_nodes[plugin](session, task, np.array([node.row]))[0])
                 status = self._predicate_status[plugin](session, task, code) if code else None
-            if status is not None:
+            if _objects(status):
                 return status.by(plugin.name)
         return None
 
@@ -64,7 +64,7 @@ class NodeQuestions:
             else:
                 for place in np.flatnonzero(passing).tolist():
                     node = self._nodes[int(rows[place])]
-                    passing[place] = self._predicate[plugin](self._session, task, node) is None
+                    passing[place] = not _objects(self._predicate[plugin](self._session, task, node))
         return passing
 
     def objections(self, task: TaskInfo, rows: Rows) -> list[tuple[Status, NDArray[np.bool_]]]:
@@ -91,7 +91,7 @@ class NodeQuestions:
         said = []
         for place in np.flatnonzero(among).tolist():
             status = self._predicate[plugin](session, task, self._nodes[int(rows[place])])
-            if status is not None:
+            if _objects(status):
                 where = np.zeros(len(rows), dtype=np.bool_)
                 where[place] = True
                 said.append((status, where))
@@ -124,6 +124,10 @@ class NodeQuestions:
 
     def __repr__(self) -> str:
         return f"<NodeQuestions to {', '.join(plugin.name for plugin in self.plugins) or 'nobody'}>"
+
+
+def _objects(status: Status | None) -> TypeGuard[Status]:
+    return status is not None and status.code != Code.SUCCESS
 
 
 def _by_plugin(tiers: Tiers, hook: str) -> Mapping[BatchPlugin, Call[R]]:
