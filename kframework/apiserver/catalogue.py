@@ -6,7 +6,7 @@ from kframework.apiserver.custom import CustomResourceDefinition, defined
 from kframework.apiserver.served import Resource, built_in
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.shelf import Change
-from kframework.objects import all_kinds
+from kframework.objects import KINDS, all_kinds
 from kframework.objects.kinds import foreign_kind
 
 __all__ = ["Catalogue"]
@@ -42,12 +42,14 @@ class Catalogue:
         return tuple(self._resources.values())
 
     def _collected(self) -> dict[tuple[str, str], Resource]:
-        """Collect from all sources; where two serve the same, that counts which reads more of the object."""
-        served = [built_in(kind) for kind in (*all_kinds(), *_INSISTED_ON)]
-        for definition in self._cluster.objects(CustomResourceDefinition):
-            served.extend(defined(definition))
+        """Collect from all sources; where two serve the same, that counts which knows more of it.
+
+        A definition of a kind that a plugin has declared serves that very kind, and adds its short names.
+        """
+        definitions = self._cluster.objects(CustomResourceDefinition)
+        users = [resource for definition in definitions for resource in defined(definition)]
         collected: dict[tuple[str, str], Resource] = {}
-        for resource in served:
+        for resource in (*map(built_in, KINDS), *users, *map(built_in, (*all_kinds(), *_INSISTED_ON))):
             collected.setdefault((resource.kind.api_version, resource.kind.plural), resource)
         return collected
 

@@ -14,9 +14,12 @@ __all__ = ["read_cluster"]
 
 
 def read_cluster(filenames: Sequence[str]) -> Manifest:
-    """Read the objects of cluster files, and say what is passed over."""
+    """Read the objects of cluster files, of all kinds that are installed, and say what is passed over."""
+    from kframework.installed_kinds import declare_installed_kinds
     from kframework.objects.manifest import read
 
+    for problem in declare_installed_kinds():
+        say("warning", str(problem))
     manifest = read(filenames)
     if manifest.passed_over:
         names = ", ".join(f"{kind.count} {kind.kind} ({kind.api_version})" for kind in manifest.passed_over)

@@ -9,6 +9,7 @@ from kframework.clock import VirtualTimeLoop
 from kframework.objects import kind_of
 from kframework.objects.codec import convert
 from tests.apiserver.serving import MERGE, Json, Served
+from tests.declared import Gang, gang
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +101,19 @@ async def test_a_changed_definition_serves_what_it_says_now() -> None:
     assert patched["status"]["conditions"][1]["type"] == "Established"
     assert (await served.ask("GET", "/apis/example.dev/v1/widgets"))["items"] == []
     assert (await served.refused("GET", "/apis/example.dev/v1beta1/widgets"))[0] == 404
+
+
+async def test_a_definition_of_a_declared_kind_says_how_that_is_served() -> None:
+    served = Served(gang())
+    names = {"kind": "Gang", "plural": "gangs", "singular": "gang", "shortNames": ["gg"]}
+    versions = [{"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}}]
+    posted = definition(group="example.com", names=names, versions=versions) | {
+        "metadata": {"name": "gangs.example.com"}
+    }
+    await served.ask("POST", DEFINITIONS, posted)
+    resources = {each["name"]: each for each in (await served.ask("GET", "/apis/example.com/v1"))["resources"]}
+    assert resources["gangs"]["shortNames"] == ["gg"]
+    assert "gangs/status" in resources
+    path = "/apis/example.com/v1/namespaces/default/gangs/crew"
+    await served.ask("PATCH", f"{path}/status", {"status": {"phase": "Running"}}, content_type=MERGE)
+    assert served.cluster.read(Gang, "crew").status.phase == "Running"

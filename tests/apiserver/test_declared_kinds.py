@@ -15,7 +15,7 @@ from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import Request
 from kframework.errors import ClusterError
-from kframework.objects import ObjectMeta
+from kframework.objects import ApiObject, ObjectMeta, kind
 from kframework.state.inbox import Changed, Gone, Message, Synced
 from tests.apiserver.serving import MERGE, Served
 from tests.declared import Gang, GangStatus, Quota, Team, gang, team
@@ -110,3 +110,39 @@ async def test_where_there_is_none_there_is_no_path() -> None:
     path = "/apis/example.com/v1/quotas/all/status"
     assert (await served.refused("GET", path))[:2] == (404, "NotFound")
     assert (await served.refused("PATCH", path, {"status": {}}, content_type=MERGE))[:2] == (404, "NotFound")
+
+
+# -- two of the same name ----------------------------------------------------------------------------------------------
+
+
+@kind("first.example.com/v1", "troops")
+class Troop(ApiObject, frozen=True, kw_only=True):
+    """A kind whose name another group has as well."""
+
+    status: GangStatus = GangStatus()
+
+
+@kind("second.example.com/v1alpha2", "troops", name="Troop")
+class OtherTroop(ApiObject, frozen=True, kw_only=True):
+    """That other kind."""
+
+
+async def test_kinds_of_one_name_in_two_groups_are_kept_apart() -> None:
+    served = Served()
+    first, second = "/apis/first.example.com/v1", "/apis/second.example.com/v1alpha2"
+    for place in (first, second):
+        (resource, *_) = (await served.ask("GET", place))["resources"]
+        assert (resource["name"], resource["kind"]) == ("troops", "Troop")
+        troop = {"kind": "Troop", "metadata": {"name": "t", "labels": {"at": place[6:11]}}}
+        await served.ask("POST", f"{place}/namespaces/default/troops", troop)
+    await served.ask(
+        "PATCH", f"{first}/namespaces/default/troops/t/status", {"status": {"phase": "On"}}, content_type=MERGE
+    )
+    assert served.cluster.read(Troop, "t").status.phase == "On"
+    assert served.cluster.read(OtherTroop, "t").metadata.labels == {"at": "secon"}
+    status, _, message = await served.refused("DELETE", f"{second}/namespaces/default/troops/none")
+    assert (status, message) == (404, 'troops.second.example.com "none" not found')
+    await served.ask("DELETE", f"{second}/namespaces/default/troops/t")
+    assert [each["metadata"]["labels"] for each in (await served.ask("GET", f"{first}/troops"))["items"]] == [
+        {"at": "first"}
+    ]

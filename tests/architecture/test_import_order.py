@@ -20,7 +20,7 @@ FLOORS = {
         1: "objects status cycle_state events",
         2: "state current_attempt",
         3: "hookspecs plugin handle",
-        4: "config registry profile",
+        4: "config registry profile installed_kinds",
         5: """
             objections points outcome profiles effects attempt queue decision layers scoring cycle afresh budgets
             dry_runs dry_run_memory preemption event_handlers pod_engine plugin_handle

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
+from kframework.installed_kinds import GROUP
 from tests.cli.conftest import Command, Install
+from tests.cli.processes import fake_api, server_of
 
 PLUGIN = """
 from kframework import ActionType, ClusterEvent, EventResource, Plugin, Watch, hookimpl, unresolvable
@@ -126,3 +129,63 @@ def test_two_plugins_with_a_struct_each_for_it_are_named(
             "two structs for the kind two.example.com/v1alpha1 Budget: "
             "first_plugins.Budget and second_plugins.Budget; keep one"
         )
+
+
+# -- kinds of no plugin ------------------------------------------------------------------------------------------------
+
+KINDS = """
+from kframework.objects import ApiObject, ApiStruct, kind
+
+
+class PoolStatus(ApiStruct, frozen=True, kw_only=True):
+    phase: str = ""
+
+
+@kind("{group}/v1", "pools")
+class Pool(ApiObject, frozen=True, kw_only=True):
+    status: PoolStatus = PoolStatus()
+"""
+
+POOL = """
+apiVersion: {group}/v1
+kind: Pool
+metadata: {{name: blue}}
+spec: {{anything: that stands here}}
+status: {{phase: Open}}
+"""
+
+
+def test_what_a_distribution_declares_may_stand_in_files(run: Command, install: Install, cluster: Path) -> None:
+    install("pool_kinds", {"pools": "Pool"}, KINDS.format(group="pools.example.com"), group=GROUP)
+    cluster.write_text(POOL.format(group="pools.example.com"))
+    result = run("simulate", "-f", cluster)
+    assert result.code == 0
+    assert not any(line.startswith(("warning", "notice")) for line in result.errors)
+
+
+def test_what_cannot_be_imported_is_a_warning(run: Command, install: Install, cluster: Path) -> None:
+    install("broken_kinds", {"broken": "Pool"}, "1 / 0", group=GROUP)
+    cluster.write_text(POOL.format(group="closed.example.com"))
+    assert run("simulate", "-f", cluster).errors[:2] == [
+        (
+            "warning: the kinds of 'broken_kinds:Pool' (from broken_kinds 1.0) are not all known: "
+            "ZeroDivisionError: division by zero"
+        ),
+        "notice: passed over, as no scheduler reads them: 1 Pool (closed.example.com/v1)",
+    ]
+
+
+def test_the_fake_api_serves_them(
+    install: Install, cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("served_pools", {"pools": "Pool"}, KINDS.format(group="served.example.com"), group=GROUP)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site" / "served_pools"))
+    cluster.write_text(POOL.format(group="served.example.com"))
+    with fake_api("-f", cluster) as (api, kubeconfig):
+        place = f"{server_of(kubeconfig)}/apis/served.example.com/v1"
+        with urlopen(place) as response:
+            assert [each["name"] for each in json.load(response)["resources"]] == ["pools", "pools/status"]
+        with urlopen(f"{place}/pools") as response:
+            (pool,) = json.load(response)["items"]
+        assert (pool["spec"], pool["status"]) == ({"anything": "that stands here"}, {"phase": "Open"})
+        assert api.end() == (0, [], [])
