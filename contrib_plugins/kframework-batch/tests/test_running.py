@@ -1,0 +1,230 @@
+"""What `kframework batch run` runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+import anyio
+import pytest
+from kframework_batch.action import Action
+from kframework_batch.config import parse
+from kframework_batch.program import compile_program
+from kframework_batch.registry import BatchRegistry
+from kframework_batch.reload import ConfigurationFile
+from kframework_batch.running import BatchOnlookers, batch_process, beside, following
+from kframework_batch.session import Session
+from kframework_batch.settings import Settings
+from kframework_batch.task import TaskStatus
+from kframework_batch.testing import make_gang, make_queue
+
+from kframework.apiserver.published import Publication
+from kframework.clock import LoopClock, SystemClock, run_virtual
+from kframework.cluster import Cluster
+from kframework.cluster.memory import MemoryCluster
+from kframework.decision import Binding, Decision
+from kframework.endpoints import Listener
+from kframework.gate import Gate
+from kframework.metrics import TIMED_SHARE
+from kframework.objects import Event, Pod
+from kframework.objects.manifest import Manifest, read
+from kframework.process import Connect
+from kframework.run import EmbeddedServer
+from kframework.testing import make_node
+
+CONFIG = "actions: %s\ntiers: [{plugins: [{name: predicates}, {name: nodeorder}]}]\n"
+
+
+class FirstFit(Action):
+    """Bind every job for which there is room at once."""
+
+    name = "firstfit"
+
+    def run(self, session: Session) -> Iterator[None]:
+        """Take the jobs in the order of their creation."""
+        for job in session.jobs.values():
+            job.phase = job.phase if job.phase not in ("", "Pending") else "Inqueue"
+            with session.statement() as statement:
+                for task in list(job.with_status(TaskStatus.PENDING).values()):
+                    choice = session.placement.choose(task)
+                    if not isinstance(choice, str) and choice.idle:
+                        statement.allocate(task, choice.node)
+                    yield
+                if job.is_ready:
+                    statement.commit()
+
+
+class Wait(Action):
+    """Do nothing."""
+
+    name = "wait"
+
+    def run(self, session: Session) -> Iterator[None]:
+        """End at once."""
+        yield from ()
+
+
+REGISTRY = BatchRegistry.of(FirstFit, Wait)
+
+
+def settings(action: str) -> Settings:
+    return Settings(compile_program(parse(CONFIG % action), REGISTRY))
+
+
+class InMemory:
+    """A server that is a cluster in memory."""
+
+    elect: Connect | None = None
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self.gate = Gate()
+        self._cluster = cluster
+
+    @asynccontextmanager
+    async def schedule(self) -> AsyncIterator[Cluster]:
+        """Yield the cluster."""
+        yield self._cluster
+
+
+class Until:
+    """Does something when so many pods are bound."""
+
+    def __init__(self, pods: int) -> None:
+        self.reached: Callable[[], None] = lambda: None
+        self.bound_pods: list[str] = []
+        self._pods = pods
+
+    def decided(self, decision: Decision) -> None:
+        """Take no notice."""
+
+    def bound(self, binding: Binding) -> None:
+        """Count it."""
+        self.bound_pods.append(binding.pod)
+        if len(self.bound_pods) == self._pods:
+            self.reached()
+
+
+# -- the process ---------------------------------------------------------------------------------------------------
+
+
+def test_jobs_of_an_embedded_server_are_made_into_pods_and_scheduled() -> None:
+    example = Path(__file__).parents[1] / "examples" / "training.yaml"
+    until, of = Until(5), settings("firstfit")
+
+    async def main() -> None:
+        clock = SystemClock()
+        server = EmbeddedServer(Manifest(read([str(example)]).objects), clock, Publication(), lambda path: None)
+        process = batch_process(
+            of,
+            of.configuration,
+            server,
+            clock,
+            BatchOnlookers(of.engine, until),
+            companions=map(beside, of.controllers),
+        )
+        until.reached = process.stop
+        await process.run()
+
+    asyncio.run(main())
+    assert "default/notebook" in until.bound_pods
+    assert sorted(pod for pod in until.bound_pods if "bert" in pod) == [f"default/bert-worker-{n}" for n in range(4)]
+
+
+def test_a_dry_run_writes_nothing_and_reports() -> None:
+    events: list[Event] = []
+    of = settings("firstfit")
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        group, pods = make_gang("gang", 1)
+        cluster = MemoryCluster(clock, [make_node("a"), make_queue("default"), group, *pods])
+        process = batch_process(
+            of, of.configuration, InMemory(cluster), clock, BatchOnlookers(of.engine), report=events.append
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(process.run)
+            await asyncio.sleep(5.0)
+            process.stop()
+        assert cluster.read(Pod, "gang-0", "default").spec.node_name == ""
+
+    run_virtual(main)
+    assert [event.note for event in events] == ["Successfully assigned default/gang-0 to a"]
+
+
+def test_a_changed_configuration_is_in_force_from_the_next_session_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "scheduler.conf"
+    file.write_text(CONFIG % "wait")
+    told: list[str] = []
+
+    async def main() -> None:
+        clock = SystemClock()
+        group, pods = make_gang("gang", 2)
+        cluster = MemoryCluster(clock, [make_node("a"), make_queue("default"), group, *pods])
+        followed = ConfigurationFile(file, REGISTRY)
+        of, until = Settings(followed.load(), period=0.01), Until(2)
+        process = batch_process(
+            of,
+            of.configuration,
+            InMemory(cluster),
+            clock,
+            BatchOnlookers(of.engine, until),
+            companions=[following(followed, told.append)],
+        )
+        until.reached = process.stop
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(process.run)
+            await anyio.sleep(0.1)
+            assert until.bound_pods == []
+            file.write_text(CONFIG % "firstfit" + "nonsense: 1\n")
+
+    asyncio.run(main())
+    assert told == ["the changed configuration is in force"]
+    assert [record.message.rpartition(": ")[2] for record in caplog.records if record.levelname == "WARNING"] == [
+        'unknown field "nonsense" is passed over'
+    ]
+
+
+# -- who looks on --------------------------------------------------------------------------------------------------
+
+
+def test_metrics_are_shown() -> None:
+    of, told = settings("firstfit"), list[str]()
+
+    async def main() -> None:
+        clock = SystemClock()
+        group, pods = make_gang("gang", 2)
+        cluster = MemoryCluster(clock, [make_node("a"), make_queue("default"), group, *pods])
+        bound, until = asyncio.Event(), Until(2)
+        until.reached = bound.set
+        process = batch_process(
+            of,
+            of.configuration,
+            InMemory(cluster),
+            clock,
+            BatchOnlookers(of.engine, until),
+            listener=Listener(port=0),
+            tell=told.append,
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(process.run)
+            await bound.wait()
+            url = told[0].removeprefix("see it work at ").split("/ ")[0]
+            metrics = await asyncio.to_thread(lambda: urlopen(f"{url}/metrics").read().decode())
+            resources = await asyncio.to_thread(lambda: urlopen(f"{url}/metrics/resources").read().decode())
+            process.stop()
+        assert 'scheduler_schedule_attempts_total{result="scheduled",profile="volcano"} 2' in metrics
+        assert 'pod="gang-1"' in resources
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("wanted", "timed"), [(0.0, TIMED_SHARE), (1.0, 1.0)])
+def test_plugins_are_timed_as_often_as_the_most_curious_wants(wanted: float, timed: float) -> None:
+    onlookers = BatchOnlookers(settings("wait").engine, timed_share=wanted)
+    assert onlookers.timed_share == timed
+    assert repr(onlookers) == "<BatchOnlookers Attempts>"

@@ -1,0 +1,79 @@
+"""What a batch scheduler is made of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+from kframework_batch.action import Action
+from kframework_batch.config import parse
+from kframework_batch.controllers.jobs import JobController
+from kframework_batch.controllers.pod_groups import PodGroupController
+from kframework_batch.controllers.queues import QueueController
+from kframework_batch.engine import BatchEngine
+from kframework_batch.objects import Queue
+from kframework_batch.program import compile_program
+from kframework_batch.registry import BatchRegistry
+from kframework_batch.session import Session
+from kframework_batch.settings import Settings
+
+from kframework.clock import LoopClock, run_virtual
+from kframework.cluster.memory import MemoryCluster
+from kframework.scheduler import Scheduler
+
+CONFIG = "actions: wait\ntiers: [{plugins: [{name: predicates}, {name: nodeorder}]}]\n"
+
+
+class Wait(Action):
+    """Do nothing."""
+
+    name = "wait"
+
+    def run(self, session: Session) -> Iterator[None]:
+        """End at once."""
+        yield from ()
+
+
+PROGRAM = compile_program(parse(CONFIG), BatchRegistry.of(Wait))
+
+
+def settings(**changed: Any) -> Settings:
+    return Settings(PROGRAM, **changed)
+
+
+def test_the_core_is_configured_for_every_scheduler_name() -> None:
+    configuration = settings(scheduler_names=("mine", "yours"), seed=7).configuration
+    assert [profile.scheduler_name for profile in configuration.profiles] == ["mine", "yours"]
+    assert configuration.options.seed == 7
+
+
+def test_an_engine_is_made_of_them() -> None:
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        of = settings(scheduler_names=("mine",), default_queue="main", period=5.0)
+        scheduler = Scheduler(of.configuration, MemoryCluster(clock), clock, engine=of.engine, registry=of.registry)
+        assert isinstance(scheduler.engine, BatchEngine)
+        assert list(scheduler.engine.profiles) == ["mine"]
+
+    run_virtual(main)
+
+
+def test_controllers_make_what_volcanos_do() -> None:
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        cluster = MemoryCluster(clock)
+        controllers = [make(cluster, clock) for make in settings(default_queue="main").controllers]
+        assert [type(controller) for controller in controllers] == [
+            JobController,
+            PodGroupController,
+            QueueController,
+        ]
+        tasks = [asyncio.ensure_future(controller.run()) for controller in controllers]
+        await asyncio.sleep(1.0)
+        assert "main" in {queue.metadata.name for queue in cluster.objects(Queue)}
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    run_virtual(main)
