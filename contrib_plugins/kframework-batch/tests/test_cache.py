@@ -1,0 +1,329 @@
+"""What single messages do; whole histories are played in test_cache_machine.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from kframework_batch.cache import KINDS, JobCache
+from kframework_batch.objects import PodGroup, PodGroupSpec, Queue
+from kframework_batch.task import TaskInfo, TaskStatus
+from msgspec.structs import replace
+
+from kframework.objects import ApiObject, Namespace, Node, NodeCondition, ObjectMeta, Pod, PriorityClass
+from kframework.state.cluster import ClusterState
+from kframework.state.waiting import ReservedPod
+from kframework.testing import make_node, make_pod
+
+IN_GROUP = {"scheduling.k8s.io/group-name": "g"}
+NODE = make_node("a")
+GROUP = PodGroup(metadata=ObjectMeta(namespace="default", name="g"), spec=PodGroupSpec(min_member=1))
+PENDING = make_pod("p", annotations=IN_GROUP, scheduler_name="volcano")
+UID = PENDING.metadata.uid
+RUNNING = make_pod("p", annotations=IN_GROUP, scheduler_name="volcano", node_name="a")
+FOREIGN = make_pod("f", annotations=IN_GROUP)
+FOREIGN_RUNNING = make_pod("f", annotations=IN_GROUP, node_name="a")
+
+
+def with_phase(pod: Pod, phase: str) -> Pod:
+    return replace(pod, status=replace(pod.status, phase=phase))
+
+
+def deleted(pod: Pod) -> Pod:
+    return replace(pod, metadata=replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z", resource_version="9"))
+
+
+def in_group(pod: Pod, name: str) -> Pod:
+    annotations = {"scheduling.k8s.io/group-name": name} if name else {}
+    return replace(pod, metadata=replace(pod.metadata, annotations=annotations))
+
+
+BOUND = with_phase(RUNNING, "Pending")
+Gone = tuple[str, ApiObject]
+
+
+class Stage:
+    """A cache over tables of its own."""
+
+    def __init__(self, *history: ApiObject | Gone) -> None:
+        self.cluster = ClusterState()
+        self.cache = JobCache(self.cluster, frozenset({"volcano"}))
+        self.answers = [self.tell(message) for message in history]
+
+    def tell(self, message: ApiObject | Gone) -> bool:
+        return self.cache.gone(message[1]) if isinstance(message, tuple) else self.cache.changed(message)
+
+    @property
+    def task(self) -> TaskInfo:
+        return self.cache.tasks[UID]
+
+    def assume(self, *, waits: bool = False) -> ReservedPod:
+        """Do what a session does that commits the task."""
+        task, pod = self.task, self.cache.pending[UID]
+        self.cluster.assume(pod, "a")
+        task.node_name = "a"
+        task.job.move(task, TaskStatus.BINDING)
+        reserved = ReservedPod(pod, "a", {"P": 1.0} if waits else {}, 0.0)
+        self.cluster.waiting.put(reserved)
+        return reserved
+
+    def fail_binding(self) -> None:
+        """Do what the engine does when a binding has failed."""
+        self.cluster.waiting.remove(UID)
+        self.cluster.forget(UID)
+        self.cache.binding_failed(UID)
+
+
+@pytest.mark.parametrize(
+    ("history", "answer"),
+    [
+        ([NODE], True),
+        ([NODE, replace(NODE, metadata=replace(NODE.metadata, resource_version="7"))], False),
+        ([NODE, make_node("a", unschedulable=True)], True),
+        ([NODE, ("gone", NODE)], True),
+        ([("gone", NODE)], False),
+        # Pods that wait: they count once their group is there.
+        ([PENDING], False),
+        ([GROUP, PENDING], True),
+        ([PENDING, GROUP], True),
+        ([GROUP, PENDING, PENDING], False),
+        ([GROUP, PENDING, replace(PENDING, status=replace(PENDING.status, message="no room"))], False),
+        ([GROUP, PENDING, replace(PENDING, status=replace(PENDING.status, nominated_node_name="a"))], False),
+        ([GROUP, PENDING, make_pod("p", annotations=IN_GROUP, scheduler_name="volcano", gates=["wait"])], True),
+        ([GROUP, PENDING, make_pod("p", annotations={**IN_GROUP, "a": "b"}, scheduler_name="volcano")], True),
+        ([GROUP, in_group(PENDING, "")], False),
+        ([GROUP, in_group(PENDING, ""), PENDING], True),
+        ([GROUP, PENDING, in_group(PENDING, "")], True),
+        ([GROUP, PENDING, ("gone", PENDING)], True),
+        ([PENDING, ("gone", PENDING)], False),
+        ([GROUP, PENDING, deleted(PENDING)], True),
+        ([GROUP, FOREIGN], False),
+        # Pods on nodes: they take room, whosever they are.
+        ([RUNNING], True),
+        ([GROUP, RUNNING, RUNNING], False),
+        ([FOREIGN_RUNNING], True),
+        ([FOREIGN_RUNNING, replace(FOREIGN_RUNNING, status=replace(FOREIGN_RUNNING.status, message="m"))], False),
+        ([FOREIGN_RUNNING, make_pod("f", annotations=IN_GROUP, node_name="a", labels={"a": "b"})], True),
+        ([FOREIGN_RUNNING, deleted(FOREIGN_RUNNING)], True),
+        ([FOREIGN_RUNNING, ("gone", FOREIGN_RUNNING)], True),
+        ([FOREIGN_RUNNING, with_phase(FOREIGN_RUNNING, "Succeeded")], True),
+        ([with_phase(FOREIGN_RUNNING, "Succeeded")], False),
+        ([with_phase(FOREIGN_RUNNING, "Succeeded"), ("gone", FOREIGN_RUNNING)], False),
+        ([GROUP, BOUND, RUNNING], True),
+        ([GROUP, RUNNING, with_phase(RUNNING, "Failed")], True),
+        ([GROUP, with_phase(RUNNING, "Failed"), ("gone", RUNNING)], True),
+        ([with_phase(RUNNING, "Failed"), ("gone", RUNNING)], False),
+        # Groups.
+        ([GROUP, GROUP], False),
+        ([GROUP, replace(GROUP, spec=PodGroupSpec(min_member=2))], True),
+        ([GROUP, ("gone", GROUP)], True),
+    ],
+)
+def test_only_what_a_session_could_see_counts(history: Sequence[ApiObject | Gone], answer: bool) -> None:
+    assert Stage(*history).answers[-1] is answer
+
+
+@pytest.mark.parametrize(
+    ("pod", "status", "taken"),
+    [
+        (PENDING, TaskStatus.PENDING, 0),
+        (BOUND, TaskStatus.BOUND, 100),
+        (RUNNING, TaskStatus.RUNNING, 100),
+        (deleted(RUNNING), TaskStatus.RELEASING, 100),
+        (deleted(PENDING), TaskStatus.RELEASING, 0),
+        (with_phase(RUNNING, "Succeeded"), TaskStatus.SUCCEEDED, 0),
+        (with_phase(RUNNING, "Failed"), TaskStatus.FAILED, 0),
+        (with_phase(PENDING, "Failed"), TaskStatus.FAILED, 0),
+        (with_phase(RUNNING, "Unknown"), TaskStatus.UNKNOWN, 100),
+    ],
+)
+def test_where_a_pod_stands(pod: Pod, status: TaskStatus, taken: int) -> None:
+    stage = Stage(NODE, GROUP, pod)
+    node = stage.cluster.nodes.named("a")
+    assert node is not None
+    assert (stage.task.status, node.requested("cpu")) == (status, taken)
+    assert stage.task.job is stage.cache.jobs["default/g"]
+
+
+def test_pods_of_other_schedulers_are_no_tasks() -> None:
+    stage = Stage(NODE, GROUP, FOREIGN, replace(FOREIGN_RUNNING, metadata=replace(FOREIGN.metadata, uid="u")))
+    assert stage.cache.tasks == {} and stage.cache.pending == {}
+    assert stage.cluster.pods.keys() == {"u"}
+
+
+def test_a_pod_without_a_group_waits_for_one() -> None:
+    stage = Stage(GROUP, in_group(PENDING, ""))
+    assert not stage.cache.tasks
+    assert stage.cache.pending.keys() == {UID}
+
+
+def test_a_pod_may_change_its_group() -> None:
+    stage = Stage(GROUP, in_group(PENDING, "other"))
+    assert stage.cache.jobs.keys() == {"default/g", "default/other"}
+    stage.tell(PENDING)
+    assert stage.cache.jobs.keys() == {"default/g"}
+    assert stage.cache.jobs["default/g"].tasks.keys() == {UID}
+
+
+def test_tasks_stay_when_their_group_is_deleted() -> None:
+    stage = Stage(GROUP, PENDING, ("gone", GROUP))
+    job = stage.cache.jobs["default/g"]
+    assert not job.known
+    assert job.tasks.keys() == {UID}
+    stage.tell(GROUP)
+    assert stage.cache.jobs["default/g"] is job and job.known
+    stage.tell(("gone", GROUP))
+    stage.tell(("gone", PENDING))
+    assert stage.cache.jobs == {}
+
+
+def test_a_pod_waits_for_its_node_to_appear() -> None:
+    stage = Stage(GROUP, RUNNING)
+    assert stage.task.pod.row == -1
+    stage.tell(NODE)
+    node = stage.cluster.nodes.named("a")
+    assert node is not None and list(node.pods) == [stage.task.pod]
+
+
+def test_a_pod_that_went_is_known_by_its_uid_alone() -> None:
+    stage = Stage(NODE, GROUP, RUNNING)
+    assert stage.tell(("gone", Pod(metadata=ObjectMeta(name="p", namespace="default", uid=UID))))
+    assert (stage.cluster.pods, stage.cache.tasks) == ({}, {})
+
+
+# -- bindings ----------------------------------------------------------------------------------------------------------
+
+
+def test_updates_do_not_disturb_a_binding() -> None:
+    stage = Stage(NODE, GROUP, PENDING)
+    stage.assume()
+    labelled = replace(PENDING, metadata=replace(PENDING.metadata, labels={"a": "b"}, resource_version="2"))
+    assert not stage.tell(labelled)
+    assert (stage.task.status, stage.task.node_name) == (TaskStatus.BINDING, "a")
+    assert stage.task.pod is stage.cluster.pods[UID]
+    assert stage.cache.pending[UID].object is labelled
+    assert stage.task.job.allocated == {"cpu": 100, "memory": 128 << 20}
+
+
+def test_a_binding_is_known_before_the_pod_says_so() -> None:
+    stage = Stage(NODE, GROUP, PENDING)
+    stage.assume()
+    stage.cache.bound(UID)
+    assert stage.task.status is TaskStatus.BOUND
+    stage.tell(replace(PENDING, metadata=replace(PENDING.metadata, resource_version="2")))
+    assert stage.task.status is TaskStatus.BOUND, "an update that was made before"
+    assert not stage.tell(BOUND), "the pod only says what is known"
+    assert stage.cluster.assumed == set() and stage.cache.pending == {}
+    assert stage.task.pod is stage.cluster.pods[UID]
+
+
+def test_the_pod_may_say_so_first() -> None:
+    stage = Stage(NODE, GROUP, PENDING)
+    stage.assume()
+    assert stage.tell(RUNNING)
+    stage.cache.bound(UID)
+    assert stage.task.status is TaskStatus.RUNNING
+
+
+def test_after_a_failed_binding_the_task_waits_as_it_is_now() -> None:
+    stage = Stage(NODE, GROUP, PENDING)
+    stage.assume()
+    newer = replace(PENDING, metadata=replace(PENDING.metadata, resource_version="2"))
+    stage.tell(newer)
+    stage.fail_binding()
+    assert (stage.task.status, stage.task.node_name, stage.task.object) == (TaskStatus.PENDING, "", newer)
+    assert stage.task.pod is stage.cache.pending[UID]
+    assert stage.task.job.allocated == {"cpu": 0, "memory": 0}
+
+
+def test_a_pod_bound_by_somebody_else_meanwhile_is_bound() -> None:
+    stage = Stage(NODE, GROUP, PENDING)
+    stage.assume()
+    stage.tell(RUNNING)
+    stage.fail_binding()
+    assert (stage.task.status, stage.task.node_name) == (TaskStatus.RUNNING, "a")
+
+
+@pytest.mark.parametrize("message", [deleted(PENDING), with_phase(PENDING, "Failed"), ("gone", PENDING)])
+def test_a_waiting_pod_that_goes_is_called_back(message: ApiObject | Gone) -> None:
+    stage = Stage(NODE, GROUP, PENDING)
+    reserved = stage.assume(waits=True)
+    stage.tell(message)
+    assert reserved.verdict is not None and reserved.verdict.message == "removed"
+    assert UID in stage.cluster.assumed, "it leaves its node when its binding ends"
+    stage.fail_binding()
+    assert stage.cluster.pods == {}
+    left = {task.status for task in stage.cache.tasks.values()}
+    assert left <= {TaskStatus.RELEASING, TaskStatus.FAILED}
+
+
+@pytest.mark.parametrize("message", [deleted(PENDING), with_phase(PENDING, "Failed"), ("gone", PENDING)])
+def test_a_pod_that_waits_no_more_leaves_its_node_at_once(message: ApiObject | Gone) -> None:
+    stage = Stage(NODE, GROUP, PENDING)
+    stage.assume()
+    assert stage.tell(message)
+    assert (stage.cluster.pods, stage.cluster.assumed) == ({}, set())
+    stage.fail_binding()
+    stage.cache.bound(UID)
+    left = {task.status for task in stage.cache.tasks.values()}
+    assert left <= {TaskStatus.RELEASING, TaskStatus.FAILED}
+
+
+def test_what_is_said_of_pods_that_are_gone_is_passed_over() -> None:
+    stage = Stage()
+    stage.cache.bound("x")
+    stage.cache.binding_failed("x")
+    stage.cache.eviction_failed("x")
+    assert stage.cache.tasks == {}
+
+
+# -- evictions ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_victim_counts_as_going_until_it_is_gone() -> None:
+    stage = Stage(NODE, GROUP, RUNNING)
+    stage.cache.evicting_begins(UID)
+    assert (stage.task.status, stage.cache.evicting) == (TaskStatus.RELEASING, {UID})
+    assert list(stage.cache.leaving()) == [stage.task.pod]
+    assert not stage.tell(replace(RUNNING, metadata=replace(RUNNING.metadata, resource_version="2")))
+    assert stage.task.status is TaskStatus.RELEASING
+    assert stage.tell(deleted(RUNNING)), "it shows on the node"
+    assert (stage.task.status, stage.cache.evicting) == (TaskStatus.RELEASING, set())
+    assert list(stage.cache.leaving()) == [stage.task.pod]
+    stage.tell(("gone", RUNNING))
+    assert list(stage.cache.leaving()) == []
+
+
+def test_a_victim_that_could_not_be_sent_away_stays() -> None:
+    stage = Stage(NODE, GROUP, RUNNING)
+    stage.cache.evicting_begins(UID)
+    stage.cache.eviction_failed(UID)
+    assert (stage.task.status, stage.cache.evicting) == (TaskStatus.RUNNING, set())
+    assert list(stage.cache.leaving()) == []
+
+
+@pytest.mark.parametrize("message", [with_phase(RUNNING, "Failed"), ("gone", RUNNING)])
+def test_nothing_is_left_of_an_eviction_when_the_victim_is_gone(message: ApiObject | Gone) -> None:
+    stage = Stage(NODE, GROUP, RUNNING)
+    stage.cache.evicting_begins(UID)
+    assert stage.tell(message)
+    assert stage.cache.evicting == set()
+    assert list(stage.cache.leaving()) == []
+
+
+def test_pods_of_others_leave_too() -> None:
+    stage = Stage(NODE, deleted(FOREIGN_RUNNING))
+    assert [pod.key for pod in stage.cache.leaving()] == ["default/f"]
+
+
+def test_a_heartbeat_is_none_if_a_condition_turns() -> None:
+    def ready(status: str, time: str) -> Node:
+        condition = NodeCondition(type="Ready", status=status, last_heartbeat_time=time)
+        return replace(NODE, status=replace(NODE.status, conditions=(condition,)))
+
+    stage = Stage(ready("True", "1"), ready("True", "2"), ready("False", "3"))
+    assert stage.answers == [True, False, True]
+
+
+def test_it_names_the_kinds_that_it_follows() -> None:
+    assert {Pod, Node, Namespace, PriorityClass, Queue, PodGroup} <= set(KINDS)

@@ -1,0 +1,230 @@
+"""What a pod group says of its job."""
+
+from __future__ import annotations
+
+import pytest
+from kframework_batch.groups import Priorities, describe, phase_of, said, undescribe
+from kframework_batch.job import JobInfo
+from kframework_batch.membership import GroupObject
+from kframework_batch.objects import (
+    KubeGang,
+    KubePodGroup,
+    KubePodGroupSpec,
+    KubePodGroupStatus,
+    KubeSchedulingConstraints,
+    KubeSchedulingPolicy,
+    KubeTopologyConstraint,
+    NetworkTopology,
+    ObjectCondition,
+    PodGroup,
+    PodGroupSpec,
+    PodGroupStatus,
+    SigsPodGroup,
+    SigsPodGroupSpec,
+    SigsPodGroupStatus,
+    SubGroupPolicy,
+)
+from msgspec.structs import replace
+
+from kframework.objects import ObjectMeta, PriorityClass
+
+PRIORITIES = Priorities(
+    [
+        PriorityClass(metadata=ObjectMeta(name="high"), value=100),
+        PriorityClass(metadata=ObjectMeta(name="usual"), value=5, global_default=True),
+        PriorityClass(metadata=ObjectMeta(name="lowly"), value=3, global_default=True),
+    ]
+)
+
+
+def meta(**annotations: str) -> ObjectMeta:
+    return ObjectMeta(namespace="n", name="g", annotations=annotations)
+
+
+def described(group: GroupObject) -> JobInfo:
+    job = JobInfo("n", "g")
+    describe(job, group, PRIORITIES, "default")
+    return job
+
+
+@pytest.mark.parametrize(("name", "value"), [("high", 100), ("", 3), ("unheard-of", 3)])
+def test_a_class_that_there_is_not_stands_for_the_lowest_default(name: str, value: int) -> None:
+    assert PRIORITIES.value(name) == value
+    assert Priorities().value(name) == 0
+
+
+def test_a_pod_group_of_volcano() -> None:
+    metadata = ObjectMeta(namespace="n", name="g", uid="u", creation_timestamp="t", labels={"l": "1"})
+    spec = PodGroupSpec(
+        min_member=3, min_task_member={"ps": 1}, queue="q", priority_class_name="high", min_resources={"cpu": "1500m"}
+    )
+    job = described(PodGroup(metadata=metadata, spec=spec, status=PodGroupStatus(phase="Inqueue")))
+    assert (job.known, job.group_uid, job.created, job.labels) == (True, "u", "t", {"l": "1"})
+    assert (job.min_available, job.role_minimums, job.queue, job.priority) == (3, {"ps": 1}, "q", 100)
+    assert (job.min_resources, job.refused, job.phase) == ({"cpu": 1500}, "", "Inqueue")
+
+
+def test_a_pod_group_of_kubernetes_sigs() -> None:
+    job = described(SigsPodGroup(metadata=meta(), spec=SigsPodGroupSpec(min_member=2, min_resources={"memory": 5})))
+    assert (job.min_available, job.queue, job.priority, job.min_resources) == (2, "default", 3, {"memory": 5})
+
+
+@pytest.mark.parametrize(
+    ("spec", "minimum", "priority"),
+    [
+        (KubePodGroupSpec(scheduling_policy=KubeSchedulingPolicy(gang=KubeGang(min_count=4))), 4, 3),
+        (KubePodGroupSpec(scheduling_policy=KubeSchedulingPolicy(basic={})), 1, 3),
+        (KubePodGroupSpec(), 1, 3),
+        (KubePodGroupSpec(priority_class_name="high"), 1, 100),
+        (KubePodGroupSpec(priority_class_name="high", priority=0), 1, 0),
+    ],
+)
+def test_a_pod_group_of_kubernetes(spec: KubePodGroupSpec, minimum: int, priority: int) -> None:
+    job = described(KubePodGroup(metadata=meta(), spec=spec))
+    assert (job.min_available, job.queue, job.priority, job.min_resources) == (minimum, "default", priority, None)
+
+
+@pytest.mark.parametrize("kind", [SigsPodGroup, KubePodGroup])
+def test_groups_without_a_field_for_it_name_their_queue_beside(kind: type[SigsPodGroup | KubePodGroup]) -> None:
+    key = "scheduling.volcano.sh/queue-name"
+    assert described(kind(metadata=meta(**{key: "q"}))).queue == "q"
+    assert described(kind(metadata=ObjectMeta(labels={key: "q"}))).queue == "q"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "yes"),
+    [
+        (meta(), False),
+        (meta(**{"volcano.sh/preemptable": "true"}), True),
+        (ObjectMeta(labels={"volcano.sh/preemptable": "true"}), True),
+        (meta(**{"volcano.sh/preemptable": "perhaps"}), False),
+    ],
+)
+def test_a_group_may_not_be_pushed_out_unless_it_says_so(metadata: ObjectMeta, yes: bool) -> None:
+    assert described(PodGroup(metadata=metadata)).preemptable is yes
+
+
+TOPOLOGY = "spec.networkTopology: a hard topology is not supported; leave it out, or set its mode to soft"
+KUBE_TOPOLOGY = KubeSchedulingConstraints(topology=(KubeTopologyConstraint(key="rack"),))
+
+
+@pytest.mark.parametrize(
+    ("group", "refused"),
+    [
+        (PodGroup(), ""),
+        (PodGroup(spec=PodGroupSpec(network_topology=NetworkTopology(mode="hard"))), TOPOLOGY),
+        (PodGroup(spec=PodGroupSpec(network_topology=NetworkTopology())), TOPOLOGY),
+        (PodGroup(spec=PodGroupSpec(network_topology=NetworkTopology(mode="soft"))), ""),
+        (
+            PodGroup(spec=PodGroupSpec(sub_group_policy=(SubGroupPolicy(name="s"),))),
+            "spec.subGroupPolicy is not supported; make a pod group of each subgroup",
+        ),
+        (
+            PodGroup(spec=PodGroupSpec(min_resources={"cpu": "lots"})),
+            "spec.minResources: 'lots' is not a quantity: write a number and a suffix, like 500m, 2 or 1.5Gi",
+        ),
+        (
+            SigsPodGroup(spec=SigsPodGroupSpec(min_resources={"cpu": ""})),
+            "spec.minResources: '' is not a quantity: write a number and a suffix, like 500m, 2 or 1.5Gi",
+        ),
+        (
+            KubePodGroup(spec=KubePodGroupSpec(scheduling_constraints=KUBE_TOPOLOGY)),
+            "spec.schedulingConstraints.topology is not supported",
+        ),
+    ],
+)
+def test_what_is_not_supported_is_refused_in_words(group: GroupObject, refused: str) -> None:
+    assert described(group).refused == refused
+
+
+def test_what_was_refused_once_may_be_mended() -> None:
+    job = described(PodGroup(spec=PodGroupSpec(min_member=2, min_resources={"cpu": "lots"}, min_task_member={"a": 1})))
+    describe(job, PodGroup(spec=PodGroupSpec(min_member=2)), PRIORITIES, "default")
+    assert (job.refused, job.min_resources, job.role_minimums) == ("", None, {})
+
+
+@pytest.mark.parametrize(
+    ("group", "phase"),
+    [
+        (PodGroup(), ""),
+        (PodGroup(status=PodGroupStatus(phase="Unknown")), "Unknown"),
+        (SigsPodGroup(), ""),
+        (SigsPodGroup(status=SigsPodGroupStatus(phase="Pending")), "Pending"),
+        (SigsPodGroup(status=SigsPodGroupStatus(phase="Scheduling")), "Inqueue"),
+        (SigsPodGroup(status=SigsPodGroupStatus(phase="Running")), "Running"),
+        (SigsPodGroup(status=SigsPodGroupStatus(phase="Finished")), "Completed"),
+        (SigsPodGroup(status=SigsPodGroupStatus(phase="Failed")), "Completed"),
+        (KubePodGroup(), ""),
+        (
+            KubePodGroup(
+                status=KubePodGroupStatus(conditions=(ObjectCondition(type="PodGroupScheduled", status="True"),))
+            ),
+            "Running",
+        ),
+        (
+            KubePodGroup(
+                status=KubePodGroupStatus(conditions=(ObjectCondition(type="PodGroupScheduled", status="False"),))
+            ),
+            "",
+        ),
+    ],
+)
+def test_phases_are_read_in_volcanos_words(group: GroupObject, phase: str) -> None:
+    assert phase_of(group) == described(group).phase == phase
+
+
+def test_an_update_that_overtook_our_write_does_not_take_it_back() -> None:
+    group = PodGroup(metadata=meta(), status=PodGroupStatus(phase="Pending"))
+    job = described(group)
+    job.phase, job.status = "Inqueue", PodGroupStatus(phase="Inqueue")
+    describe(job, replace(group, metadata=meta(a="b")), PRIORITIES, "default")
+    assert (job.annotations, job.phase, job.status) == ({"a": "b"}, "Inqueue", PodGroupStatus(phase="Inqueue"))
+
+
+def test_the_echo_of_our_write_changes_nothing() -> None:
+    job = described(KubePodGroup(metadata=meta()))
+    written = KubePodGroupStatus(conditions=(ObjectCondition(type="PodGroupScheduled", status="False"),))
+    job.phase, job.status = "Inqueue", written
+    before = said(job)
+    describe(job, KubePodGroup(metadata=meta(), status=written), PRIORITIES, "default")
+    assert (said(job), job.phase, job.status) == (before, "Inqueue", written)
+
+
+def test_what_others_write_counts() -> None:
+    group = PodGroup(metadata=meta(), status=PodGroupStatus(phase="Pending"))
+    job = described(group)
+    job.phase, job.status = "Inqueue", PodGroupStatus(phase="Inqueue")
+    describe(job, replace(group, status=PodGroupStatus(phase="Running")), PRIORITIES, "default")
+    assert (job.phase, job.status) == ("Running", PodGroupStatus(phase="Running"))
+
+
+def test_a_group_that_comes_back_is_read_anew() -> None:
+    group = PodGroup(metadata=meta(), status=PodGroupStatus(phase="Running"))
+    job = described(group)
+    job.phase = "Unknown"
+    undescribe(job)
+    assert (job.known, job.object, job.status, job.phase) == (False, None, None, "")
+    describe(job, group, PRIORITIES, "default")
+    assert (job.known, job.phase) == (True, "Running")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        PodGroup(metadata=meta(a="b")),
+        PodGroup(metadata=ObjectMeta(labels={"a": "b"})),
+        PodGroup(metadata=ObjectMeta(uid="u")),
+        PodGroup(metadata=ObjectMeta(creation_timestamp="t")),
+        PodGroup(spec=PodGroupSpec(queue="q")),
+        PodGroup(spec=PodGroupSpec(priority_class_name="high")),
+        PodGroup(spec=PodGroupSpec(min_member=1)),
+        PodGroup(spec=PodGroupSpec(min_task_member={"a": 1})),
+        PodGroup(spec=PodGroupSpec(min_resources={"cpu": 1})),
+        PodGroup(spec=PodGroupSpec(min_resources={"cpu": "lots"})),
+        PodGroup(status=PodGroupStatus(phase="Inqueue")),
+    ],
+)
+def test_what_a_session_sees_of_a_group(changed: PodGroup) -> None:
+    plain = said(described(PodGroup()))
+    assert said(described(changed)) != plain
+    assert said(described(PodGroup(status=PodGroupStatus(running=3)))) == plain
