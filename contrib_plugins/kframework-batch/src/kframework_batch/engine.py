@@ -81,6 +81,8 @@ class BatchEngine:
         self.timed_share: float = 0.0
         self.cache: JobCache = JobCache(self.cluster, schedulers, default_queue)
         self.sessions: int = 0
+        #: What ended the last session early; None if nothing did.
+        self.failure: PluginError | None = None
         self._configuration = configuration
         self._program = program
         self._next_program: Program | None = None
@@ -192,7 +194,7 @@ class BatchEngine:
             self._steps = None
         except PluginError as error:
             _log.error("the session ended early: %s", error, exc_info=error.__cause__)
-            self._steps = None
+            self._steps, self.failure, self._dirty = None, error, True
         return True
 
     def catch_up(self) -> None:
@@ -216,7 +218,7 @@ class BatchEngine:
             self._next_program = None
         now = self.clock.now()
         self.sessions += 1
-        self._dirty, self._wanted_at = False, None
+        self._dirty, self._wanted_at, self.failure = False, None, None
         self._not_before = now + self._period
         self._session = Session(
             f"{self.sessions}",

@@ -11,11 +11,13 @@ from collections.abc import Generator, Iterable, Mapping
 from random import Random
 from typing import Protocol
 
+from kframework.errors import PluginError
 from kframework.points import run_unreserve
 from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PodInfo
+from kframework_batch.action import Action
 from kframework_batch.combination import Combination
 from kframework_batch.config import BatchConfiguration
 from kframework_batch.core import CoreQuestions
@@ -113,12 +115,21 @@ class Session:
             self.plugins.open()
             self._consequences.mend(self)
             for action in self._program.actions:
-                yield from action.run(self)
+                yield from self._run(action)
                 yield
             self.plugins.close()
             self._consequences.account(self)
         finally:
             self._close()
+
+    def _run(self, action: Action) -> Generator[None, None, None]:
+        try:
+            yield from action.run(self)
+        except PluginError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise PluginError(reason, plugin=action.name, hook="run") from error
 
     def statement(self) -> JobStatement:
         """Open a statement for a job."""
@@ -142,7 +153,10 @@ class Session:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _close(self) -> None:
-        """Take back what was only supposed."""
+        """Take back what was only supposed, and what was left open by whoever raised."""
+        statements = self.cluster.statements
+        while statements[-1] is not self._statement:
+            statements[-1].rollback()
         for task in self.promised:
             self._statement.remove(task.pod)
             _returns(task)

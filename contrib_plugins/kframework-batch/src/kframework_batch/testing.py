@@ -224,6 +224,8 @@ class Stage:
             self.engine.offer(Changed(self._knock()))
             while self.engine.step():
                 pass
+            if self.engine.failure is not None:
+                raise self.engine.failure
         self.engine.catch_up()
         return self
 
