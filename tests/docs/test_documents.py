@@ -13,7 +13,8 @@ import yaml
 from tests.docs.blocks import Block, agrees, blocks, commands
 from tests.examples.clean_environment import ROOT, CleanEnvironment
 
-WRITTEN = (ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md"))
+PLACES = ("README.md", "docs/**/*.md", "examples/*/README.md", "contrib_plugins/*/README.md")
+WRITTEN = [document for place in PLACES for document in ROOT.glob(place)]
 DOCUMENTS = sorted(document for document in WRITTEN if any(blocks(document.read_text())))
 
 CONFIGURATIONS = ("KubeSchedulerConfiguration", "KFrameworkConfiguration")
@@ -38,7 +39,7 @@ class Reader:
     def __init__(self, environment: CleanEnvironment, folder: Path) -> None:
         self.environment = environment
         self.folder = folder
-        for name in ("Makefile", "examples", "pyproject.toml"):
+        for name in ("Makefile", "contrib_plugins", "examples", "pyproject.toml"):
             (folder / name).symlink_to(ROOT / name)
         # What `make demo` would install is installed already.
         Path(environment.folder, ".demo-installed").touch()
