@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,7 +97,7 @@ def random_gangs(random: Random, nodes: list[Node], affine: bool) -> list[Gang]:
     for number in range(4):
         group, pods = make_gang(f"g{number}", 0)
         for index in range(random.randint(1, 5)):
-            more: dict[str, object] = {"labels": {"app": random.choice("xy")}}
+            more: dict[str, Any] = {"labels": {"app": random.choice("xy")}}
             if random.random() < 0.3:
                 more["node_selector"] = {"zone": random.choice("ab")}
             if random.random() < 0.3:
