@@ -209,7 +209,7 @@ class Scheduler(Generic[E]):
                     await contained(plugin.start())
                 tasks.start_soon(self.outbox.run)
                 tasks.start_soon(self.recorder.run)
-                tasks.start_soon(self.cluster.watch, self.kinds, self.engine.offer)
+                tasks.start_soon(self._follow)
                 async with anyio.create_task_group() as self._cycles:
                     await self._loop()
                     await self._finish()
@@ -221,6 +221,9 @@ class Scheduler(Generic[E]):
                     await self._close()
                 if closing.cancelled_caught:
                     _log.warning("a plugin or an extender was not closed within %g s", CLOSING)
+
+    async def _follow(self) -> None:
+        await self.cluster.watch(self.kinds, self.engine.offer, ended_pods=self.engine.ended_pods)
 
     async def _close(self) -> None:
         """Close the plugins, then the extenders; all of them, even if one raises."""

@@ -94,11 +94,13 @@ class Slow:
     def __getattr__(self, name: str) -> object:
         return getattr(self._stage.cluster, name)
 
-    async def watch(self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None]) -> None:
+    async def watch(
+        self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
+    ) -> None:
         self._stage.watching = True
         self._stage._moved.set()
         await self._stage.allowed.wait()
-        await self._stage.cluster.watch(kinds, offer)
+        await self._stage.cluster.watch(kinds, offer, ended_pods=ended_pods)
 
 
 # -- from start to end ---------------------------------------------------------------------------------------------

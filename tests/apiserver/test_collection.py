@@ -52,7 +52,7 @@ async def test_a_draft_is_shown_as_it_was_written() -> None:
     admitted = memory.admit(lease("a"))
     data = Document.of(admitted).data | {"unknown": 1}
     stored = collected.write(Draft(admitted, data))
-    assert stored.data == {**data, "metadata": {**data["metadata"], "resourceVersion": str(memory.version)}}  # type: ignore[dict-item]
+    assert stored.data == {**data, "metadata": {**data["metadata"], "resourceVersion": str(memory.version)}}  # type: ignore[dict-item]  # plain JSON
     memory.put(lease("a", holder="b"))
     found = collected.find(("default", "a"))
     assert found is not None

@@ -51,7 +51,7 @@ def test_nothing_changed() -> None:
 
 
 def test_a_field_beside_unknown_ones() -> None:
-    assert shown(spec(node_name="n1"))["spec"] == WRITTEN["spec"] | {"nodeName": "n1"}  # type: ignore[operator]
+    assert shown(spec(node_name="n1"))["spec"] == WRITTEN["spec"] | {"nodeName": "n1"}  # type: ignore[operator]  # plain JSON
 
 
 def test_a_status_where_there_was_none() -> None:
@@ -63,7 +63,7 @@ def test_a_status_where_there_was_none() -> None:
 def test_elements_of_lists_go_by_their_names() -> None:
     c, d = SUBJECT.spec.containers
     told = shown(spec(containers=(replace(d, resources=Resources(requests={"cpu": "2"})), Container(name="e"), c)))
-    assert told["spec"]["containers"] == [  # type: ignore[index]
+    assert told["spec"]["containers"] == [  # type: ignore[index]  # plain JSON
         {"name": "d", "resources": {"requests": {"cpu": "2"}, "claims": []}},
         {"name": "e"},
         {"name": "c", "image": "nginx", "command": ["nginx"]},
@@ -72,7 +72,7 @@ def test_elements_of_lists_go_by_their_names() -> None:
 
 def test_mappings_lose_and_gain_keys() -> None:
     told = shown(replace(SUBJECT, metadata=replace(SUBJECT.metadata, labels={"c": "d"})))
-    assert told["metadata"]["labels"] == {"c": "d"}  # type: ignore[index]
+    assert told["metadata"]["labels"] == {"c": "d"}  # type: ignore[index]  # plain JSON
     told = shown(replace(SUBJECT, metadata=replace(SUBJECT.metadata, labels={})))
     assert told["metadata"] == {"name": "web", "namespace": "default", "selfLink": "x"}
 
@@ -144,8 +144,8 @@ def test_unknown_fields_outlive_a_change_elsewhere(pod: Pod) -> None:
 def test_documents() -> None:
     document = Draft(SUBJECT, WRITTEN).then(replace(SUBJECT, metadata=replace(SUBJECT.metadata, resource_version="3")))
     assert document.key == ("default", "web")
-    assert document.data["metadata"]["resourceVersion"] == "3"  # type: ignore[index]
-    assert document.at(9).data["metadata"]["resourceVersion"] == "9"  # type: ignore[index]
+    assert document.data["metadata"]["resourceVersion"] == "3"  # type: ignore[index]  # plain JSON
+    assert document.at(9).data["metadata"]["resourceVersion"] == "9"  # type: ignore[index]  # plain JSON
     assert document.at(9).data["spec"] == WRITTEN["spec"]
     assert document.parts({"kind", "status"}) == {"kind": "Pod"}
     assert repr(document) == "<Document of default/web>"

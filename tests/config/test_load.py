@@ -391,8 +391,8 @@ def test_what_extenders_manage_replaces_the_ignored_resources_of_every_profile()
         "    args: {ignoredResources: [x.y/old]}\n- schedulerName: b\n"
     )
     for profile in effective(configuration)["profiles"]:  # type: ignore[union-attr]  # a list, as below
-        (fit,) = [entry["args"] for entry in profile["pluginConfig"] if entry["name"] == "NodeResourcesFit"]  # type: ignore[index,call-overload,union-attr]
-        assert fit["ignoredResources"] == ["x.y/a"]  # type: ignore[index,call-overload]
+        (fit,) = [entry["args"] for entry in profile["pluginConfig"] if entry["name"] == "NodeResourcesFit"]  # type: ignore[index,call-overload,union-attr]  # plain JSON
+        assert fit["ignoredResources"] == ["x.y/a"]  # type: ignore[index,call-overload]  # plain JSON
 
 
 def test_ignored_resources_need_the_args_they_go_to() -> None:

@@ -284,9 +284,9 @@ def test_independent_statements_are_closed_in_any_order(state: Cluster) -> None:
 Act = Callable[[Statement, Cluster], object]
 
 REMOVE: Act = lambda of, state: of.remove(state.pod("p"))  # noqa: E731  # a table of deeds
-ADD: Act = lambda of, state: of.add(state.pod("p"), "b")  # noqa: E731
-SET: Act = lambda of, state: of.set_node(node("a", {"cpu": "1"}))  # noqa: E731
-WRITE: Act = lambda of, state: of.write(state.nodes.column("own"), 0, 7)  # noqa: E731
+ADD: Act = lambda of, state: of.add(state.pod("p"), "b")  # noqa: E731 -- a table of one-liners
+SET: Act = lambda of, state: of.set_node(node("a", {"cpu": "1"}))  # noqa: E731 -- a table of one-liners
+WRITE: Act = lambda of, state: of.write(state.nodes.column("own"), 0, 7)  # noqa: E731 -- a table of one-liners
 
 DEPENDENT = [(REMOVE, ADD), (SET, WRITE), (WRITE, WRITE), (SET, SET)]
 

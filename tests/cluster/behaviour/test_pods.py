@@ -25,7 +25,7 @@ UNSCHEDULABLE = PodCondition(type="PodScheduled", status="False", reason="Unsche
 
 async def stored(stage: Stage, **spec: object) -> Pod:
     """Make the pod that a test is about, and return it as a client finds it."""
-    stage.store.add(pod(**spec))  # type: ignore[arg-type]
+    stage.store.add(pod(**spec))  # type: ignore[arg-type]  # fields of a pod
     return await stage.client.get(Pod, "web", "default")
 
 
