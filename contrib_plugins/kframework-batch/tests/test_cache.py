@@ -208,8 +208,9 @@ def test_updates_do_not_disturb_a_binding() -> None:
 def test_a_binding_is_known_before_the_pod_says_so() -> None:
     stage = Stage(NODE, GROUP, PENDING)
     stage.assume()
-    stage.cache.bound(UID)
+    assert stage.cache.bound(UID)
     assert stage.task.status is TaskStatus.BOUND
+    assert not stage.cache.bound(UID)
     stage.tell(replace(PENDING, metadata=replace(PENDING.metadata, resource_version="2")))
     assert stage.task.status is TaskStatus.BOUND, "an update that was made before"
     assert not stage.tell(BOUND), "the pod only says what is known"
@@ -221,7 +222,7 @@ def test_the_pod_may_say_so_first() -> None:
     stage = Stage(NODE, GROUP, PENDING)
     stage.assume()
     assert stage.tell(RUNNING)
-    stage.cache.bound(UID)
+    assert not stage.cache.bound(UID)
     assert stage.task.status is TaskStatus.RUNNING
 
 

@@ -187,11 +187,16 @@ class JobCache:
 
     # -- what this scheduler does ------------------------------------------------------------------------------------
 
-    def bound(self, uid: str) -> None:
-        """Take note that the API has bound an assumed pod; the pod itself may say so later."""
-        if uid in self.cluster.assumed:
-            self._bound.add(uid)
-            self._update(uid)
+    def bound(self, uid: str) -> bool:
+        """Take note that the API has bound an assumed pod; tell whether the pod itself has not said so yet.
+
+        If not, it will say nothing new to a session that has accounted for this.
+        """
+        if uid not in self.cluster.assumed or uid in self._bound:
+            return False
+        self._bound.add(uid)
+        self._update(uid)
+        return True
 
     def binding_failed(self, uid: str) -> None:
         """Take note that a pod was not bound, after it was forgotten: its task waits again."""
