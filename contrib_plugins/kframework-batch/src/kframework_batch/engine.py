@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 from kframework.clock import Clock, rfc3339
 from kframework.config import Configuration
@@ -42,7 +43,7 @@ from kframework_batch.queue_status import queue_statuses
 from kframework_batch.session import Session
 from kframework_batch.task import TaskInfo, TaskStatus
 
-__all__ = ["BatchEngine"]
+__all__ = ["BatchEngine", "SessionObserver"]
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +52,14 @@ PERIOD, SCHEDULER = 1.0, "volcano"
 
 #: How long a gang that lost a member while it was bound has to become complete again, in seconds.
 GANG_TIMEOUT = 60.0
+
+
+class SessionObserver(Protocol):
+    """Whoever takes notice of sessions."""
+
+    def closed(self, session: Session) -> None:
+        """Take notice of a session that is over, while its tasks still stand as it left them."""
+        ...
 
 
 class BatchEngine:
@@ -70,6 +79,7 @@ class BatchEngine:
         period: float = PERIOD,
         default_queue: str = DEFAULT_QUEUE,
         gang_timeout: float = GANG_TIMEOUT,
+        observers: Sequence[SessionObserver] = (),
     ) -> None:
         schedulers = frozenset(profile.scheduler_name for profile in configuration.profiles)
         self.cluster: ClusterState = ClusterState()
@@ -89,6 +99,7 @@ class BatchEngine:
         self._period = period
         self._bindings = Bindings(self.cluster, clock, outside, self.seeds)
         self._broken = BrokenGangs(gang_timeout)
+        self._observers = tuple(observers)
         self._errands = Errands(outside, self._report)
         self._reports: deque[Callable[[], None]] = deque()
         self._random = self.seeds.generator("ties")
@@ -110,6 +121,7 @@ class BatchEngine:
         period: float = PERIOD,
         default_queue: str = DEFAULT_QUEUE,
         gang_timeout: float = GANG_TIMEOUT,
+        observers: Sequence[SessionObserver] = (),
     ) -> MakeEngine[BatchEngine]:
         """Return what makes a Scheduler's engine; its configuration comes from `configuration_of`."""
 
@@ -122,6 +134,7 @@ class BatchEngine:
                 period=period,
                 default_queue=default_queue,
                 gang_timeout=gang_timeout,
+                observers=observers,
             )
 
         return make
@@ -334,6 +347,11 @@ class BatchEngine:
             queue.status = status
             self._errands.write(queue.object, patch_of(status), partial(self._not_written, queue.object))
         self._wanted_at = session.plugins.wakes_at()
+        for observer in self._observers:
+            try:
+                observer.closed(session)
+            except Exception:
+                _log.exception("observer %s failed", type(observer).__name__)
 
     def _account_for(self, job: JobInfo, session_uid: str, now: str) -> None:
         status, group = close_job(job, session_uid, now), job.object

@@ -1,0 +1,135 @@
+"""What queues hold, session by session, and a picture of it: the share of the cluster over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from itertools import pairwise
+from typing import TYPE_CHECKING, TextIO
+
+from kframework_batch.resource import Resource, dominant_share
+
+if TYPE_CHECKING:
+    from kframework_batch.session import Session
+
+__all__ = ["Shares", "share_chart"]
+
+_TITLE = "What queues hold of the cluster"
+_STYLE = 'role="img" font-family="sans-serif" font-size="14" fill="#24292f"'
+_LEFT, _TOP, _WIDTH, _HEIGHT, _LEGEND = 60, 50, 620, 260, 180
+#: Told apart by those who see few colours, too (Okabe and Ito).
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d1f", "#555555")
+#: The steps of the time axis, in seconds: the smallest that makes no more than this many marks.
+_STEPS, _MARKS = (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 6 * 3600, 24 * 3600), 8
+
+
+class Shares:
+    """Notes at the end of each session what every queue holds: its dominant share, from 0 to 1.
+
+    `moments` are in seconds since the first session; `held` has a row of shares for every queue that ever held any.
+    """
+
+    def __init__(self) -> None:
+        self.moments: list[float] = []
+        self.held: dict[str, list[float]] = {}
+        self._began: float | None = None
+
+    def closed(self, session: Session) -> None:
+        """Take note of a session that is over."""
+        if self._began is None:
+            self._began = session.now
+        held = {name: Resource() for name in session.queues}
+        for job in session.jobs.values():
+            held[job.queue].add(job.allocated)
+        shares = {name: dominant_share(amounts, session.total) for name, amounts in held.items()}
+        for name, share in shares.items():
+            if share and name not in self.held:
+                self.held[name] = [0.0] * len(self.moments)
+        self.moments.append(session.now - self._began)
+        for name, row in self.held.items():
+            row.append(shares.get(name, 0.0))
+
+    def write(self, file: TextIO) -> None:
+        """Draw what was noted, as SVG."""
+        file.write(share_chart(self.moments, self.held))
+
+    def __repr__(self) -> str:
+        return f"<Shares of {len(self.held)} queues in {len(self.moments)} sessions>"
+
+
+def share_chart(moments: Sequence[float], held: Mapping[str, Sequence[float]]) -> str:
+    """Draw rows of shares (0 to 1) over moments (seconds) as steps: a share holds until the next moment."""
+    bottom = _TOP + _HEIGHT
+    scale = _Scale(moments[-1] if moments else 0.0, max((share for row in held.values() for share in row), default=0.0))
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH + _LEGEND} {bottom + 50}" {_STYLE}>',
+        f"<title>{escape(_TITLE)}</title>",
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        f'<text x="12" y="26" font-weight="bold">{escape(_TITLE)}</text>',
+        *_axes(scale),
+    ]
+    for place, (name, row) in enumerate(sorted(held.items())):
+        colour = _COLOURS[place % len(_COLOURS)]
+        dashes = ' stroke-dasharray="6 3"' if place >= len(_COLOURS) else ""
+        lines.append(
+            f'<path d="{_steps(moments, row, scale)}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>'
+        )
+        lines += _legend(name, colour, dashes, _TOP + 12 + 22 * place)
+    return "\n".join([*lines, "</svg>", ""])
+
+
+class _Scale:
+    """Where moments and shares are in the picture."""
+
+    def __init__(self, end: float, highest: float) -> None:
+        self.end = max(end, 1.0)
+        self.highest = 1.0 if highest > 0.5 else 0.5 if highest > 0.25 else 0.25
+
+    def x(self, moment: float) -> float:
+        return round(_LEFT + _WIDTH * moment / self.end, 1)
+
+    def y(self, share: float) -> float:
+        return round(_TOP + _HEIGHT * (1 - min(share, self.highest) / self.highest), 1)
+
+
+def _axes(scale: _Scale) -> Iterator[str]:
+    bottom, right = _TOP + _HEIGHT, _LEFT + _WIDTH
+    for quarter in range(5):
+        share = scale.highest * quarter / 4
+        y = scale.y(share)
+        yield f'<path d="M{_LEFT} {y}H{right}" stroke="#d0d7de"/>'
+        yield f'<text x="{_LEFT - 8}" y="{y + 5}" text-anchor="end" font-size="12">{100 * share:.4g} %</text>'
+    days = 1 + int(scale.end / _STEPS[-1] / _MARKS)
+    step = next((step for step in _STEPS if scale.end / step <= _MARKS), days * _STEPS[-1])
+    for mark in range(int(scale.end // step) + 1):
+        x = scale.x(mark * step)
+        yield f'<path d="M{x} {bottom}v5" stroke="#24292f"/>'
+        yield f'<text x="{x}" y="{bottom + 20}" text-anchor="middle" font-size="12">{_span(mark * step)}</text>'
+    yield f'<text x="{_LEFT + _WIDTH / 2}" y="{bottom + 42}" text-anchor="middle" font-size="12">time</text>'
+
+
+def _span(seconds: int) -> str:
+    """Write a time as 45s, 5m or 1h30m."""
+    hours, rest = divmod(seconds, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if count]
+    return "".join(parts) or "0"
+
+
+def _steps(moments: Sequence[float], row: Sequence[float], scale: _Scale) -> str:
+    """Return the path of a row: across to the next moment, then up or down."""
+    if not moments:
+        return ""
+    path = [f"M{scale.x(moments[0])} {scale.y(row[0])}"]
+    for (_, before), (moment, share) in pairwise(zip(moments, row, strict=True)):
+        path.append(f"H{scale.x(moment)}")
+        if share != before:
+            path.append(f"V{scale.y(share)}")
+    return "".join(path)
+
+
+def _legend(name: str, colour: str, dashes: str, middle: int) -> Iterator[str]:
+    left = _LEFT + _WIDTH + 20
+    yield f'<path d="M{left} {middle}h24" stroke="{colour}" stroke-width="2"{dashes}/>'
+    shown = name if len(name) <= 16 else f"{name[:15]}…"
+    yield f'<text x="{left + 32}" y="{middle + 5}">{escape(shown)}</text>'
