@@ -1,0 +1,220 @@
+"""capacity: give queues what their owners say they are due, lend the rest, and take it back when it is asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from pydantic import Field, field_validator
+
+from kframework.objects import ObjectMeta
+from kframework_batch.objects import Queue
+from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
+from kframework_batch.queue import ROOT_QUEUE, QueueInfo
+from kframework_batch.queue_account import QueueAccount, unguaranteed
+from kframework_batch.queue_tree import QueueTree
+
+if TYPE_CHECKING:
+    from kframework_batch.job import JobInfo
+    from kframework_batch.resource import Resource
+    from kframework_batch.session import Session
+    from kframework_batch.task import TaskInfo
+
+__all__ = ["Capacity", "CapacityArguments", "QueueKey"]
+
+_log = logging.getLogger(__name__)
+
+#: Whether a queue and those above it have their due, from the top; its priority; their shares, from the top.
+QueueKey: TypeAlias = tuple[tuple[bool, ...], int, tuple[tuple[float, bool], ...]]
+#: The accounts from the root to a queue; of the queue alone where there is no tree.
+_Chain: TypeAlias = tuple[QueueAccount, ...]
+
+
+class CapacityArguments(BatchArguments):
+    """`ancestorReclaimLevel` is how many queues above its own may stand in for one to which less is due.
+
+    Quotas of devices (dynamic resource allocation) are not kept; the arguments for them are known and have no effect.
+    """
+
+    ancestor_reclaim_level: int = Field(0, alias="ancestorReclaimLevel")
+    device_quotas: bool = Field(False, alias="capacity.DynamicResourceAllocationEnable")
+    device_capacity_quotas: bool = Field(False, alias="capacity.DRAConsumableCapacityEnable")
+
+    @field_validator("ancestor_reclaim_level")
+    @classmethod
+    def _not_below_zero(cls, level: int) -> int:
+        return max(level, 0)
+
+
+class Capacity(BatchPlugin):
+    """Keeps queues within their capability, and lets them have back what is due to them.
+
+    With `enableHierarchy` queues form a tree (`spec.parent`): only its leaves have jobs, and what they hold counts for
+    all queues above them too. If queues make no tree nothing is scheduled until they do.
+
+    A queue takes room back only up to its due, only of what others hold beyond theirs (or of what nothing is due to
+    them of), and only from queues that still come after it in the order once the room is free, so that the room goes
+    to it and not back. Queues that lack something of their due therefore go first, whatever their priority; Volcano
+    looks at the priority before, and then the queue that had to give way may be the first to be served again.
+    """
+
+    name: ClassVar[str] = "capacity"
+    Arguments: ClassVar[type[BatchArguments]] = CapacityArguments
+
+    arguments: CapacityArguments
+
+    def __init__(self, arguments: CapacityArguments) -> None:
+        super().__init__(arguments)
+        #: Why nothing can be scheduled; "" if all is well.
+        self.broken: str = ""
+        self._chains: dict[str, _Chain] = {}
+        self._leaves: frozenset[str] = frozenset()
+        for field in ("device_quotas", "device_capacity_quotas"):
+            if getattr(arguments, field):
+                alias = CapacityArguments.model_fields[field].alias
+                _log.warning("capacity: %s has no effect: quotas of devices are not kept", alias)
+
+    @hookimpl
+    def on_session_open(self, session: Session) -> None:
+        if self.hierarchical:
+            self._open_tree(session.queues)
+        else:
+            self._open_alone(session.queues, session.total)
+        for job in session.jobs.values():
+            for account in self._chains.get(job.queue, ()):
+                account.add(job)
+
+    def _open_alone(self, queues: Mapping[str, QueueInfo], total: Resource) -> None:
+        accounts = [QueueAccount(queue) for queue in queues.values()]
+        _limit(accounts, total, 0)
+        _say_what_is_due(zip(accounts, queues.values(), strict=True))
+        self._chains = {account.name: (account,) for account in accounts}
+        self._leaves = frozenset(queues)
+
+    def _open_tree(self, queues: Mapping[str, QueueInfo]) -> None:
+        """Hang up the queues; the root is not limited by what there is, so that clusters can grow with their jobs."""
+        tree = QueueTree(queues)
+        if tree.broken and tree.broken != self.broken:
+            _log.error("capacity: nothing is scheduled: %s", tree.broken)
+        self.broken = tree.broken
+        root = queues.get(ROOT_QUEUE) or QueueInfo(Queue(metadata=ObjectMeta(name=ROOT_QUEUE)))
+        accounts = {name: QueueAccount(queue) for name, queue in {ROOT_QUEUE: root, **queues}.items()}
+        below: dict[str, list[QueueAccount]] = {}
+        for path in sorted(tree.paths.values(), key=len):
+            if len(path) > 1:
+                below.setdefault(path[-2], []).append(accounts[path[-1]])
+        for parent, children in below.items():
+            _limit(children, accounts[parent].capability, inf)
+        _say_what_is_due((accounts[name], queue) for name, queue in queues.items())
+        self._chains = {name: tuple(accounts[step] for step in path) for name, path in tree.paths.items()}
+        self._leaves = frozenset(name for name in tree.paths if tree.is_leaf(name))
+
+    @hookimpl
+    def allocated(self, session: Session, task: TaskInfo) -> None:
+        for account in self._chains.get(task.job.queue, ()):
+            account.allocated.add(task.request)
+
+    @hookimpl
+    def deallocated(self, session: Session, task: TaskInfo) -> None:
+        for account in self._chains.get(task.job.queue, ()):
+            account.allocated.sub(task.request)
+
+    # -- orders ------------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def queue_order(self, session: Session, queue: QueueInfo) -> QueueKey:
+        chain = self._chains.get(queue.name, ())
+        shares = [account.share for account in chain]
+        # A queue to which nothing is due has a share of 1 and goes after those that have just what they are due.
+        lent = [account.deserved.empty for account in chain]
+        return tuple([share >= 1 for share in shares]), -queue.priority, tuple(zip(shares, lent, strict=True))
+
+    @hookimpl
+    def victim_queue_order(self, session: Session, queue: QueueInfo, preemptor: QueueInfo) -> int:
+        """Take from near relatives first: those that share the deepest queue with the one that takes."""
+        mine = self._chains.get(preemptor.name, ())
+        return -sum(account in mine for account in self._chains.get(queue.name, ()))
+
+    # -- victims -----------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def preemptive(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+        return self.allocatable(session, queue, task) and any(
+            account.is_due(task.request) for account in self._in_reach(self._chains[queue.name])
+        )
+
+    @hookimpl
+    def reclaimable(self, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+        victims: list[TaskInfo] = []
+        mine = self._chains.get(reclaimer.job.queue, ())
+        for task in tasks:
+            theirs = self._chains.get(task.job.queue, ())
+            parted = [account for account in self._in_reach(theirs) if account not in mine]
+            if not parted or not all(account.can_spare(task.request, reclaimer.request) for account in parted):
+                continue
+            self.deallocated(session, task)  # so that the next is looked at as if this one had gone
+            if self._goes_before(session, reclaimer, task):
+                victims.append(task)
+            else:
+                self.allocated(session, task)
+        for task in victims:
+            self.allocated(session, task)
+        return victims
+
+    def _in_reach(self, chain: _Chain) -> _Chain:
+        """Return the queue at the end of a chain, and those above it that stand in for it, but for the root."""
+        above = chain[1:-1][::-1][: self.arguments.ancestor_reclaim_level]
+        return (*chain[-1:], *above)
+
+    def _goes_before(self, session: Session, reclaimer: TaskInfo, victim: TaskInfo) -> bool:
+        queues = session.queues
+        mine, theirs = queues[reclaimer.job.queue], queues[victim.job.queue]
+        return self.queue_order(session, mine) < self.queue_order(session, theirs)
+
+    # -- room --------------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def allocatable(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+        return (
+            queue.open
+            and queue.name in self._leaves
+            and all(account.has_room(task.request) for account in self._chains[queue.name])
+        )
+
+    @hookimpl
+    def job_enqueueable(self, session: Session, job: JobInfo) -> Vote:
+        if objection := self._objection(session.queues[job.queue], job):
+            job.message = objection
+            return Vote.REJECT
+        return Vote.PERMIT
+
+    def _objection(self, queue: QueueInfo, job: JobInfo) -> str:
+        if self.broken:
+            return self.broken
+        if not queue.open:
+            return f"queue {queue.name} is not open"
+        if queue.name not in self._leaves:
+            return f"queue {queue.name} has queues below it: only queues without may have jobs"
+        for account in reversed(self._chains[queue.name]):
+            if lacking := account.admits(job):
+                return f"queue {account.name} has no room for it: not enough {lacking}"
+        return ""
+
+    @hookimpl
+    def job_enqueued(self, session: Session, job: JobInfo) -> None:
+        for account in self._chains.get(job.queue, ()):
+            account.enter(job)
+
+
+def _limit(accounts: Sequence[QueueAccount], whole: Resource, otherwise: float) -> None:
+    """Limit queues side by side to what there is for all of them."""
+    rest = unguaranteed(whole, accounts)
+    for account in accounts:
+        account.limit(rest, otherwise)
+
+
+def _say_what_is_due(accounts: Iterable[tuple[QueueAccount, QueueInfo]]) -> None:
+    for account, queue in accounts:
+        account.deserved = queue.deserved.at_most(account.capability).at_least(account.guarantee)

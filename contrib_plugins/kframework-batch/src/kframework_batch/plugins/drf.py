@@ -1,0 +1,115 @@
+"""drf: jobs with the smallest dominant share go first (dominant resource fairness, Ghodsi et al., NSDI 2011)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from kframework_batch.fair_tree import FairKey, FairTree
+from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
+from kframework_batch.resource import Resource, dominant_share
+
+if TYPE_CHECKING:
+    from kframework_batch.job import JobInfo
+    from kframework_batch.queue import QueueInfo
+    from kframework_batch.session import Session
+    from kframework_batch.task import TaskInfo
+
+__all__ = ["Drf"]
+
+#: Shares that differ by less are the same.
+_CLOSE = 1e-6
+
+
+class Drf(BatchPlugin):
+    """Orders jobs by the largest share that they hold of any resource; with `enableHierarchy` queues as well.
+
+    A job that holds room but has fallen below its minimum goes before all that hold none or have enough. Its share
+    alone would put it behind every new job, for ever if they keep coming, while what it holds is of no use to anybody.
+    It cannot starve the others: it is ahead only until it has its minimum, and a job gets room only together with its
+    minimum, so nobody comes to this place but by losing tasks that had their turn before.
+    """
+
+    name: ClassVar[str] = "drf"
+
+    def __init__(self, arguments: BatchArguments) -> None:
+        super().__init__(arguments)
+        self._total = Resource()
+        #: What each job holds or is promised.
+        self._held: dict[str, Resource] = {}
+        self._tree: FairTree | None = None
+
+    @hookimpl
+    def on_session_open(self, session: Session) -> None:
+        self._total = session.total
+        self._held = {uid: Resource(job.allocated) for uid, job in session.jobs.items()}
+        self._tree = None
+        if self.hierarchical:
+            self._tree = FairTree(session.total)
+            for queue in session.queues.values():
+                self._tree.add_queue(queue)
+            for job in session.jobs.values():
+                self._tree.add_job(job, self._held[job.uid])
+
+    @hookimpl
+    def allocated(self, session: Session, task: TaskInfo) -> None:
+        if (held := self._held.get(task.job.uid)) is not None:
+            held.add(task.request)
+            if self._tree is not None:
+                self._tree.note(task.job, task.request, 1)
+
+    @hookimpl
+    def deallocated(self, session: Session, task: TaskInfo) -> None:
+        if (held := self._held.get(task.job.uid)) is not None:
+            held.sub(task.request)
+            if self._tree is not None:
+                self._tree.note(task.job, task.request, -1)
+
+    @hookimpl
+    def job_order(self, session: Session, job: JobInfo) -> tuple[bool, float]:
+        broken = not job.allocated.empty and not job.is_ready
+        return not broken, dominant_share(self._held[job.uid], self._total)
+
+    @hookimpl
+    def queue_order(self, session: Session, queue: QueueInfo) -> FairKey:
+        return () if self._tree is None else self._tree.key(queue)
+
+    @hookimpl
+    def preemptable(self, session: Session, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+        """Name those whose jobs have, without them, no less than the preemptor's has with it."""
+        gained = dominant_share(self._held[preemptor.job.uid].plus(preemptor.request), self._total)
+        left: dict[str, Resource] = {}
+        victims: list[TaskInfo] = []
+        for task in tasks:
+            uid = task.job.uid
+            if uid not in self._held:
+                continue
+            rest = left.get(uid, self._held[uid]).minus(task.request)
+            if gained <= dominant_share(rest, self._total) + _CLOSE:
+                left[uid] = rest
+                victims.append(task)
+        return victims
+
+    @hookimpl
+    def reclaimable(
+        self, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
+    ) -> Sequence[TaskInfo] | None:
+        """Name those whose queues come, without them, still after the reclaimer's with it; abstain without a tree."""
+        if self._tree is None:
+            return None
+        tree, queues = self._tree, session.queues
+        mine = queues[reclaimer.job.queue]
+        victims: list[TaskInfo] = []
+        self.allocated(session, reclaimer)
+        for task in tasks:
+            if task.job.uid not in self._held:
+                continue
+            self.deallocated(session, task)  # so that the next is looked at as if this one had gone
+            if tree.key(mine) < tree.key(queues[task.job.queue]):
+                victims.append(task)
+            else:
+                self.allocated(session, task)
+        for task in victims:
+            self.allocated(session, task)
+        self.deallocated(session, reclaimer)
+        return victims

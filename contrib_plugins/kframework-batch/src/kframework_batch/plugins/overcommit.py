@@ -1,0 +1,66 @@
+"""overcommit: let somewhat more pods be made than there is room for, but not all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field, field_validator
+
+from kframework_batch.job_claims import entering, minimum, still_claimed
+from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
+from kframework_batch.resource import Resource
+
+if TYPE_CHECKING:
+    from kframework_batch.job import JobInfo
+    from kframework_batch.session import Session
+
+__all__ = ["Overcommit", "OvercommitArguments"]
+
+_FACTOR = 1.2
+
+
+class OvercommitArguments(BatchArguments):
+    """How many times the cluster counts; less than 1 stands for the default, as with Volcano."""
+
+    factor: float = Field(_FACTOR, alias="overcommit-factor", allow_inf_nan=False)
+
+    @field_validator("factor")
+    @classmethod
+    def _no_less_than_the_cluster(cls, factor: float) -> float:
+        return factor if factor >= 1 else _FACTOR
+
+
+class Overcommit(BatchPlugin):
+    """Admits jobs as long as their minimums and what pods take are within so many times the cluster.
+
+    Unlike with Volcano, what an admitted job holds already is not counted a second time as part of its minimum.
+    """
+
+    name: ClassVar[str] = "overcommit"
+    Arguments: ClassVar[type[BatchArguments]] = OvercommitArguments
+
+    arguments: OvercommitArguments
+
+    def __init__(self, arguments: OvercommitArguments) -> None:
+        super().__init__(arguments)
+        #: What is left for jobs to enter with.
+        self._room = Resource()
+
+    @hookimpl
+    def on_session_open(self, session: Session) -> None:
+        self._room = session.total.times(self.arguments.factor).minus(session.used)
+        for job in session.jobs.values():
+            self._room.sub(still_claimed(job))
+
+    @hookimpl
+    def job_enqueueable(self, session: Session, job: JobInfo) -> Vote:
+        asked = minimum(job)
+        lacking = [name for name, amount in asked.items() if 0 < amount and amount > self._room.get(name, 0)]
+        if not lacking:
+            return Vote.PERMIT
+        job.message = f"the cluster is overcommitted already: not enough {', '.join(lacking)}"
+        return Vote.REJECT
+
+    @hookimpl
+    def job_enqueued(self, session: Session, job: JobInfo) -> None:
+        self._room.sub(entering(job))

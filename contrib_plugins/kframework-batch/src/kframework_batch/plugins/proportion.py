@@ -1,0 +1,118 @@
+"""proportion: share the cluster among queues by weight, as far as their jobs have a use for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from kframework_batch.job import JobInfo
+from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
+from kframework_batch.queue import QueueInfo
+from kframework_batch.queue_account import QueueAccount, unguaranteed
+from kframework_batch.resource import Resource
+from kframework_batch.water_filling import Claim, fill
+
+if TYPE_CHECKING:
+    from kframework_batch.session import Session
+    from kframework_batch.task import TaskInfo
+
+__all__ = ["Proportion"]
+
+
+class Proportion(BatchPlugin):
+    """Works out what each queue is due, lets it have that, and take it back from others that hold more.
+
+    What is due is shared resource by resource, by weight: no less than the queue's guarantee, no more than its jobs ask
+    for and its capability allows, and in all no more than there is. Volcano's rounds come to the same where guarantees
+    do not get in the way; where they do, theirs can add up to more than there is.
+
+    Nobody is given more than its due, and who is taken from keeps its due of what it is taken for. So what queues hold
+    beyond their due only ever shrinks, and no two of them take the same room from each other in turn.
+    """
+
+    name: ClassVar[str] = "proportion"
+
+    def __init__(self, arguments: BatchArguments) -> None:
+        super().__init__(arguments)
+        self._accounts: dict[str, QueueAccount] = {}
+
+    @hookimpl
+    def on_session_open(self, session: Session) -> None:
+        self._accounts = {name: QueueAccount(queue) for name, queue in session.queues.items()}
+        for job in session.jobs.values():
+            self._accounts[job.queue].add(job)
+        rest = unguaranteed(session.total, self._accounts.values())
+        for account in self._accounts.values():
+            account.limit(rest, 0)
+        _share(session.total, session.queues.values(), self._accounts)
+
+    @hookimpl
+    def allocated(self, session: Session, task: TaskInfo) -> None:
+        if (account := self._accounts.get(task.job.queue)) is not None:
+            account.allocated.add(task.request)
+
+    @hookimpl
+    def deallocated(self, session: Session, task: TaskInfo) -> None:
+        if (account := self._accounts.get(task.job.queue)) is not None:
+            account.allocated.sub(task.request)
+
+    @hookimpl
+    def queue_order(self, session: Session, queue: QueueInfo) -> tuple[int, float]:
+        return -queue.priority, self._accounts[queue.name].share
+
+    @hookimpl
+    def overused(self, session: Session, queue: QueueInfo) -> bool:
+        return self._accounts[queue.name].overused
+
+    @hookimpl
+    def allocatable(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+        return queue.open and (task.best_effort or self._accounts[queue.name].is_due(task.request))
+
+    @hookimpl
+    def preemptive(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+        return queue.open and self._accounts[queue.name].is_due(task.request)
+
+    @hookimpl
+    def reclaimable(self, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+        victims: list[TaskInfo] = []
+        for task in tasks:
+            account = self._accounts.get(task.job.queue)
+            if account is not None and account.can_spare(task.request, reclaimer.request):
+                account.allocated.sub(task.request)  # so that the next is looked at as if this one had gone
+                victims.append(task)
+        for task in victims:
+            self._accounts[task.job.queue].allocated.add(task.request)
+        return victims
+
+    @hookimpl
+    def job_enqueueable(self, session: Session, job: JobInfo) -> Vote:
+        if not session.queues[job.queue].open:
+            job.message = f"queue {job.queue} is not open"
+            return Vote.REJECT
+        if lacking := self._accounts[job.queue].admits(job):
+            job.message = f"queue {job.queue} has no room for it: not enough {lacking}"
+            return Vote.REJECT
+        return Vote.PERMIT
+
+    @hookimpl
+    def job_enqueued(self, session: Session, job: JobInfo) -> None:
+        self._accounts[job.queue].enter(job)
+
+    def deserved(self, queue: str) -> Resource:
+        """Return what a queue is due in this session."""
+        return self._accounts[queue].deserved
+
+
+def _share(total: Resource, queues: Iterable[QueueInfo], accounts: dict[str, QueueAccount]) -> None:
+    """Give every queue its due of every resource that there is, or that anybody asks for."""
+    weights = [queue.weight for queue in queues]
+    names = dict.fromkeys([*total, *[name for account in accounts.values() for name in account.requested]])
+    for name in names:
+        claims = [_claim(account, name, weight) for account, weight in zip(accounts.values(), weights, strict=True)]
+        for account, due in zip(accounts.values(), fill(total.get(name, 0), claims), strict=True):
+            account.deserved[name] = due
+
+
+def _claim(account: QueueAccount, name: str, weight: int) -> Claim:
+    floor = account.guarantee.get(name, 0)
+    return Claim(weight, floor, max(floor, min(account.requested.get(name, 0), account.capability.get(name, 0))))

@@ -1,0 +1,69 @@
+"""Water filling: share an amount by weight among those who want more or less of it, exactly and in whole numbers.
+
+Picture vessels as wide as the weights, joined at the bottom, each with a floor that is filled up first and a brim. Who
+is full leaves the rest to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["Claim", "fill"]
+
+
+class Claim(NamedTuple):
+    """What one of them gets at least and at most, and how much room there is for it in between."""
+
+    weight: int
+    floor: int
+    ceiling: int
+
+
+def fill(amount: int, claims: Sequence[Claim]) -> list[int]:
+    """Return what each gets: level x weight, but no less than its floor and no more than its ceiling.
+
+    The level is the one at which all together get the amount; all their ceilings, if that is less. Floors that are more
+    than there is are cut down in proportion. Weights are positive, and no floor is above its ceiling.
+    """
+    floors = [claim.floor for claim in claims]
+    if sum(floors) >= amount:
+        return _divide(amount, floors)
+    shares, rest, open_claims = floors, amount, dict(enumerate(claims))
+    while open_claims:
+        weights = sum(claim.weight for claim in open_claims.values())
+        # Both in units of 1/weights: what floors take beyond the level, and what ceilings leave below it.
+        lifted = {
+            place: claim.floor * weights - rest * claim.weight
+            for place, claim in open_claims.items()
+            if claim.floor * weights > rest * claim.weight
+        }
+        cut = {
+            place: rest * claim.weight - claim.ceiling * weights
+            for place, claim in open_claims.items()
+            if claim.ceiling * weights < rest * claim.weight
+        }
+        if not lifted and not cut:
+            parts = _divide(rest, [claim.weight for claim in open_claims.values()])
+            for place, part in zip(open_claims, parts, strict=True):
+                shares[place] = part
+            break
+        # The level can but fall for the others when floors take more than ceilings leave, so these floors are final.
+        balance = sum(lifted.values()) - sum(cut.values())
+        for place in (*(lifted if balance >= 0 else ()), *(cut if balance <= 0 else ())):
+            claim = open_claims.pop(place)
+            shares[place] = claim.floor if place in lifted else claim.ceiling
+            rest -= shares[place]
+    return shares
+
+
+def _divide(amount: int, weights: Sequence[int]) -> list[int]:
+    """Divide an amount by weight; units that are left over go to the largest remainders, the first of equals."""
+    whole = sum(weights)
+    if not whole:
+        return [0] * len(weights)
+    parts = [amount * weight // whole for weight in weights]
+    remainders = [amount * weight % whole for weight in weights]
+    for place in sorted(range(len(weights)), key=lambda place: -remainders[place])[: amount - sum(parts)]:
+        parts[place] += 1
+    return parts
