@@ -93,13 +93,15 @@ class Controller(ABC):
         """Reconcile the subject once more after so many seconds, unless it is looked at before that."""
         self._timers[subject] = asyncio.get_running_loop().call_later(seconds, self._enqueue, subject)
 
-    async def create(self, obj: ApiObject) -> None:
-        """Create an object; one that is there already, seen or not yet seen, is left as it is."""
+    async def create(self, obj: ApiObject) -> bool:
+        """Create an object; False if there is one of its name already, seen or not yet seen, which is left as it is."""
         try:
             self._see(await self.cluster.create(obj))
         except ClusterError as error:
             if error.status != 409:
                 raise
+            return False
+        return True
 
     async def patch(self, obj: T, patch: dict[str, object]) -> None:
         """Merge-patch the very object, all but its status; with nothing to change there is no call."""

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from kframework.cluster.transitions import has_ended
 from kframework.objects import ApiObject, Pod
 from kframework_batch.controllers.job_admission import pod_name
 from kframework_batch.objects import Job, JobStatus, TaskSpec
 
-__all__ = ["RESTARTED_BY", "VERSION", "Members", "Tally", "is_outdated"]
+__all__ = ["ENDED", "ENDING", "RESTARTED_BY", "VERSION", "Members", "Tally", "is_outdated"]
 
 #: The annotation with the version of the job that an object was made for; a job gets another one when it is killed.
 VERSION = "volcano.sh/job-version"
 #: The annotation with the restart by which a pod goes, as the job counts them; Volcano only says that it goes.
 RESTARTED_BY = "volcano.sh/controller-out-of-sync"
 
-#: Phases in which a job ends, and those in which it has ended.
+#: Phases in which a job ends, each with the one that follows, and those in which it has ended.
 ENDING = {"Aborting": "Aborted", "Completing": "Completed", "Terminating": "Terminated"}
 ENDED = frozenset({"Aborted", "Completed", "Terminated", "Failed"})
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How many pods of a job stand where; `succeeded_of` counts those that have succeeded by their task."""
+    """How many pods of a job stand where; `succeeded_of` counts those that have succeeded by their task.
+
+    Those that have to go, or are being deleted, are terminating and nothing else.
+    """
 
     pending: int = 0
     running: int = 0
@@ -43,78 +47,63 @@ class Members:
     """
 
     def __init__(self, job: Job, pods: Iterable[Pod]) -> None:
-        wanted = {pod_name(job, task, index): task for task in job.spec.tasks for index in range(task.replicas)}
-        self._task_of: dict[str, str] = {name: task.name for name, task in wanted.items()}
+        phase = job.status.state.phase
+        is_over = phase in ENDING or phase in ENDED
         self._tasks = job.spec.tasks
-        is_over = job.status.state.phase in ENDING or job.status.state.phase in ENDED
-        #: Those that count, by name, and those that have to go.
-        self.kept: dict[str, Pod] = {}
+        self._names = {
+            task.name: [pod_name(job, task, index) for index in range(task.replicas)] for task in self._tasks
+        }
+        task_of = {name: task for task, names in self._names.items() for name in names}
+        #: Those that count, by task; "" for those that the job does not want any more.
+        self.kept: dict[str, list[Pod]] = {task.name: [] for task in self._tasks}
+        #: Those that have to go.
         self.doomed: list[Pod] = []
         for pod in pods:
-            keeps = has_ended(pod) if is_over else pod.metadata.name in wanted and _is_current(pod, job.status)
-            if keeps:
-                self.kept[pod.metadata.name] = pod
-            else:
-                self.doomed.append(pod)
+            task = task_of.get(pod.metadata.name, "")
+            counts = has_ended(pod) if is_over else task != "" and _is_current(pod, job.status)
+            (self.kept.setdefault(task, []) if counts else self.doomed).append(pod)
 
-    def of(self, task: str) -> list[Pod]:
-        """List the pods of a task that count."""
-        return [pod for name, pod in self.kept.items() if self._task_of.get(name) == task]
-
-    def missing(self, job: Job) -> Iterator[tuple[TaskSpec, int]]:
-        """Name the pods that are wanted and not there, by task and index; whose name is still taken has to wait."""
-        taken = self.kept.keys() | {pod.metadata.name for pod in self.doomed}
+    def missing(self) -> Iterator[tuple[TaskSpec, int]]:
+        """Name the pods that are wanted and not there, by task and index; one whose name is still taken has to wait."""
+        taken = {pod.metadata.name for pods in (self.doomed, *self.kept.values()) for pod in pods}
         for task in self._tasks:
-            for index in range(task.replicas):
-                if pod_name(job, task, index) not in taken:
+            for index, name in enumerate(self._names[task.name]):
+                if name not in taken:
                     yield task, index
 
     def short_of(self) -> list[str]:
-        """Name the tasks that have fewer pods than they want, those not counted that are being deleted."""
-        return [task.name for task in self._tasks if sum(map(_stays, self.of(task.name))) < task.replicas]
+        """Name the tasks that have fewer pods than they want, not counting those that are being deleted."""
+        return [task.name for task in self._tasks if sum(map(_stays, self.kept[task.name])) < task.replicas]
 
-    @property
-    def staying(self) -> int:
-        """The number of pods that count and are not being deleted."""
-        return sum(map(_stays, self.kept.values()))
-
+    @cached_property
     def tally(self) -> Tally:
-        """Count them all; what has to go counts as terminating."""
-        counts = dict.fromkeys(("Pending", "Running", "Succeeded", "Failed", "Unknown"), 0)
-        succeeded_of: dict[str, int] = {}
-        for name, pod in self.kept.items():
-            if not _stays(pod):
-                continue
-            phase = pod.status.phase or "Pending"
-            counts[phase if phase in counts else "Unknown"] += 1
-            if phase == "Succeeded" and name in self._task_of:
-                task = self._task_of[name]
-                succeeded_of[task] = succeeded_of.get(task, 0) + 1
-        return Tally(
-            pending=counts["Pending"],
-            running=counts["Running"],
-            succeeded=counts["Succeeded"],
-            failed=counts["Failed"],
-            unknown=counts["Unknown"],
-            terminating=len(self.doomed) + len(self.kept) - self.staying,
-            succeeded_of=succeeded_of,
-        )
+        """How many there are of each sort."""
+        counts = dict.fromkeys(("Pending", "Running", "Succeeded", "Failed", "Unknown", "terminating"), 0)
+        succeeded_of = dict.fromkeys(self.kept, 0)
+        counts["terminating"] = len(self.doomed)
+        for task, pods in self.kept.items():
+            for pod in pods:
+                phase = (pod.status.phase or "Pending") if _stays(pod) else "terminating"
+                counts[phase if phase in counts else "Unknown"] += 1
+                succeeded_of[task] += phase == "Succeeded"
+        return Tally(**{name.lower(): number for name, number in counts.items()}, succeeded_of=succeeded_of)
 
 
 def is_outdated(obj: ApiObject, status: JobStatus) -> bool:
     """Tell whether a pod or pod group was made for the job as it was before it was killed."""
-    return _number(obj, VERSION, 0) < status.version
+    return _number(obj.metadata.annotations.get(VERSION), 0) < status.version
 
 
 def _is_current(pod: Pod, status: JobStatus) -> bool:
-    """Tell whether a pod counts; a restart takes away those that it has marked once the job counts it."""
-    return not is_outdated(pod, status) and _number(pod, RESTARTED_BY, status.retry_count + 1) > status.retry_count
+    """Tell whether a pod counts; those that a restart has marked do until the job counts that restart."""
+    mark = pod.metadata.annotations.get(RESTARTED_BY)
+    restarted = mark is not None and _number(mark, 0) <= status.retry_count
+    return not restarted and not is_outdated(pod, status)
 
 
 def _stays(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is None
 
 
-def _number(obj: ApiObject, key: str, otherwise: int) -> int:
-    text = obj.metadata.annotations.get(key, "")
-    return int(text) if text.isascii() and text.isdecimal() else otherwise
+def _number(text: str | None, otherwise: int) -> int:
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else otherwise

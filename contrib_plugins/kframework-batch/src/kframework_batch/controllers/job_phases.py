@@ -26,18 +26,21 @@ _ENTERED = {
 _OF_WHOLE_JOB = ("RestartJob", "AbortJob", "CompleteJob", "TerminateJob")
 
 
-def after_action(status: JobStatus, action: Action, now: str) -> JobStatus:
-    """Return the status with which an action begins; its pods are counted anew after that.
+def after_action(job: Job, action: Action, now: str) -> JobStatus:
+    """Return the status with which an action begins.
 
-    A job that is killed as a whole gets another version, by which its old pods are told from its new ones.
+    A job that is killed as a whole gets another version, by which its old pods are told from its new ones. With its
+    last restart it has failed instead, so that the pods which have ended stay to be looked at.
     """
-    phase = _ENTERED[action.name]
-    message = f"{action.message}: {action.name}"
+    status, phase, message = job.status, _ENTERED[action.name], f"{action.message}: {action.name}"
+    retry_count = status.retry_count + (phase == "Restarting")
+    if phase == "Restarting" and retry_count >= job.spec.max_retry:
+        phase, message = "Failed", f"{message}, but maxRetry is {job.spec.max_retry}"
     return replace(
         status,
         state=JobState(phase=phase, reason=action.event, message=message, last_transition_time=now),
         version=status.version + (action.name in _OF_WHOLE_JOB),
-        retry_count=status.retry_count + (phase == "Restarting"),
+        retry_count=retry_count,
     )
 
 
@@ -46,17 +49,14 @@ def brought_up_to_date(job: Job, tally: Tally, now: str) -> JobStatus:
     phase = _next_phase(job, tally)
     state = job.status.state
     if phase != state.phase:
-        state = JobState(phase=phase, reason=_reason(state, phase), message=_message(job, phase))
-        state = replace(state, last_transition_time=now)
+        why = state if state.phase in ENDING else JobState()  # why it ends is still known when it has
+        state = replace(why, phase=phase, last_transition_time=now)
     elif state.reason == INVALID:
         state = replace(state, reason="", message="")
-    return counted(replace(job.status, state=state, min_available=job.spec.min_available), tally)
-
-
-def counted(status: JobStatus, tally: Tally) -> JobStatus:
-    """Return the status with these numbers of pods."""
     return replace(
-        status,
+        job.status,
+        state=state,
+        min_available=job.spec.min_available,
         pending=tally.pending,
         running=tally.running,
         succeeded=tally.succeeded,
@@ -81,8 +81,6 @@ def _next_phase(job: Job, tally: Tally) -> str:
     if phase in ENDING:
         return phase if tally.terminating else ENDING[phase]
     if phase == "Restarting":
-        if job.status.retry_count >= spec.max_retry:
-            return "Failed"
         return "Pending" if _replicas(spec) - tally.terminating >= spec.min_available else phase
     if phase == "Running":
         return _after_running(spec, tally)
@@ -105,20 +103,8 @@ def _tasks_succeeded(spec: JobSpec, tally: Tally) -> bool:
     """Tell whether each task has succeeded often enough, which counts where the job is to have all their minimums."""
     if spec.min_available < sum(task.min_available or 0 for task in spec.tasks):
         return True
-    return all(tally.succeeded_of.get(task.name, 0) >= (task.min_available or 0) for task in spec.tasks)
+    return all(tally.succeeded_of[task.name] >= (task.min_available or 0) for task in spec.tasks)
 
 
 def _replicas(spec: JobSpec) -> int:
     return sum(task.replicas for task in spec.tasks)
-
-
-def _reason(state: JobState, phase: str) -> str:
-    """Keep the reason for which a job ends or failed to restart."""
-    return state.reason if state.phase in ENDING or (state.phase, phase) == ("Restarting", "Failed") else ""
-
-
-def _message(job: Job, phase: str) -> str:
-    state = job.status.state
-    if state.phase in ENDING:
-        return state.message
-    return f"restarted {job.status.retry_count} times" if (state.phase, phase) == ("Restarting", "Failed") else ""

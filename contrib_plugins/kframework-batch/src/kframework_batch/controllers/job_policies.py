@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from kframework.objects import Pod
 from kframework_batch.controllers.job_admission import events_of
-from kframework_batch.controllers.job_members import Members
-from kframework_batch.objects import Job, JobPolicy, PodGroup
+from kframework_batch.controllers.job_members import Members, Tally
+from kframework_batch.objects import Job, JobPolicy, JobStatus, PodGroup
 
 __all__ = ["Action", "due", "not_built"]
 
@@ -49,7 +49,7 @@ def due(job: Job, members: Members, group: PodGroup | None) -> Action | None:
         if name in _OF_JOBS:
             return Action(name, happening.event, happening.message)
         if name == "RestartTask" and happening.task:
-            return Action(name, happening.event, happening.message, tuple(members.of(happening.task)))
+            return Action(name, happening.event, happening.message, tuple(members.kept[happening.task]))
         if name == "RestartPod" and happening.task:
             restarted = (happening.pod,) if happening.pod is not None else ()
             return Action(name, happening.event, happening.message, restarted)
@@ -77,20 +77,23 @@ def _passed_over(policy: JobPolicy) -> Iterator[str]:
 
 def _happenings(job: Job, members: Members, group: PodGroup | None) -> Iterator[_Happening]:
     for task in job.spec.tasks:
-        for pod in members.of(task.name):
+        for pod in members.kept[task.name]:
             if pod.status.phase == "Failed":
                 yield _Happening("PodFailed", f"pod {pod.metadata.name} has failed", task.name, pod)
-    status = job.status
-    known = status.pending + status.running + status.succeeded + status.failed + status.unknown
-    if members.staying < min(known, sum(task.replicas for task in job.spec.tasks)):
+    tally = members.tally
+    if _staying(tally) < _staying(job.status):
         for name in members.short_of():
             yield _Happening("PodEvicted", f"a pod of task {name} was evicted", name)
-    succeeded_of = members.tally().succeeded_of
     for task in job.spec.tasks:
-        if 0 < task.replicas <= succeeded_of.get(task.name, 0):
+        if 0 < task.replicas <= tally.succeeded_of[task.name]:
             yield _Happening("TaskCompleted", f"task {task.name} is completed", task.name)
     if group is not None and group.status.phase == "Unknown":
         yield _Happening("Unknown", "some pods run and others find no place")
+
+
+def _staying(counts: Tally | JobStatus) -> int:
+    """Add up the pods that are not being deleted."""
+    return counts.pending + counts.running + counts.succeeded + counts.failed + counts.unknown
 
 
 def _called_for(job: Job, happening: _Happening) -> str:

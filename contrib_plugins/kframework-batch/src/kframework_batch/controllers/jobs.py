@@ -10,8 +10,6 @@ import logging
 from collections.abc import Iterable
 from typing import ClassVar
 
-from msgspec.structs import replace
-
 from kframework.clock import Clock, rfc3339, seconds_of
 from kframework.cluster import Cluster
 from kframework.objects import ApiObject, Pod, PriorityClass
@@ -19,7 +17,7 @@ from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.job_admission import admitted, objection
 from kframework_batch.controllers.job_members import ENDED, RESTARTED_BY, VERSION, Members, is_outdated
 from kframework_batch.controllers.job_objects import made_group, made_pod
-from kframework_batch.controllers.job_phases import ALIVE, after_action, brought_up_to_date, counted, refused
+from kframework_batch.controllers.job_phases import ALIVE, after_action, brought_up_to_date, refused
 from kframework_batch.controllers.job_policies import Action, due, not_built
 from kframework_batch.controllers.merge_patch import merge_patch
 from kframework_batch.objects import Job, JobStatus, PodGroup
@@ -71,15 +69,15 @@ class JobController(Controller):
         if problem:
             await self._write(job, refused(job.status, problem, self._now()))
             return
+        members = self._members(job)
         alive = job.status.state.phase in ALIVE
-        action = due(job, self._members(job), self._group(job)) if alive else None
+        action = due(job, members, self._group(job)) if alive else None
         if action is not None:
             await self._begin(job, action)
             return
-        await self._remove(job)
-        if alive:
-            await self._make(job)
-        await self._write(job, brought_up_to_date(job, self._members(job).tally(), self._now()))
+        if await self._remove(job, members) or (alive and await self._make(job, members)):
+            return  # what was done comes back as a change, and is counted then
+        await self._write(job, brought_up_to_date(job, members.tally, self._now()))
         await self._expire(job)
 
     # -- the steps -------------------------------------------------------------------------------------------------
@@ -104,37 +102,36 @@ class JobController(Controller):
 
     async def _begin(self, job: Job, action: Action) -> None:
         """Begin an action with one write of the status; the pods that a restart takes away are marked before that."""
-        status = after_action(job.status, action, self._now())
+        status = after_action(job, action, self._now())
         for pod in action.restarted:
             if pod.metadata.annotations.get(RESTARTED_BY) != str(status.retry_count):
                 mark = {RESTARTED_BY: str(status.retry_count)}
                 await self.patch(pod, {"metadata": {"annotations": mark}})
-        begun = replace(job, status=status)
-        await self._write(job, counted(status, self._members(begun).tally()))
+        await self._write(job, status)
 
-    async def _remove(self, job: Job) -> None:
-        """Delete the pods that have to go, and the pod group of a job that ended or was killed."""
-        for pod in self._members(job).doomed:
-            if pod.metadata.deletion_timestamp is None:
-                await self.delete(pod)
+    async def _remove(self, job: Job, members: Members) -> bool:
+        """Delete the pods that have to go, and the pod group of a job that ended or was killed; tell if any had to."""
         over = job.status.state.phase not in (*ALIVE, "Restarting")
-        for group in self.mirror.concerning(job.metadata.uid, PodGroup):
-            if over or is_outdated(group, job.status):
-                await self.delete(group)
+        groups = self.mirror.concerning(job.metadata.uid, PodGroup)
+        doomed: list[Pod | PodGroup] = [group for group in groups if over or is_outdated(group, job.status)]
+        doomed += members.doomed
+        leaving = [each for each in doomed if each.metadata.deletion_timestamp is None]
+        for each in leaving:
+            await self.delete(each)
+        return bool(leaving)
 
-    async def _make(self, job: Job) -> None:
-        """Make the pod group or bring it up to date; once it is in the queue, make the pods that are missing."""
+    async def _make(self, job: Job, members: Members) -> bool:
+        """Make the pod group; once it is in the queue, make the pods that are missing; tell if any was made."""
         wanted = made_group(job, self._priority_of)
         group = self._group(job)
         if group is None:
-            await self.create(wanted)
-            return
+            return await self.create(wanted)
         spec = merge_patch(group.spec, wanted.spec)
         await self.patch(group, {"spec": spec} if spec else {})
         if group.status.phase in ("", "Pending"):
-            return
-        for task, index in list(self._members(job).missing(job)):
-            await self.create(made_pod(job, task, index))
+            return False
+        made = [await self.create(made_pod(job, task, index)) for task, index in members.missing()]
+        return any(made)
 
     async def _write(self, job: Job, status: JobStatus) -> None:
         await self.patch_status(job, merge_patch(job.status, status))

@@ -1,0 +1,113 @@
+"""Jobs are filled in and refused as Volcano's admission does it."""
+
+from __future__ import annotations
+
+import pytest
+from kframework_batch.controllers.job_admission import admitted, events_of, objection, pod_name
+from kframework_batch.objects import Job, JobPolicy, JobSpec, PodTemplateSpec, TaskSpec
+from msgspec.structs import replace
+
+from kframework.objects import ObjectMeta
+from kframework.testing import make_pod
+
+
+def task(name: str = "", replicas: int = 1, least: int | None = None, *policies: JobPolicy) -> TaskSpec:
+    return TaskSpec(name=name, replicas=replicas, min_available=least, policies=policies)
+
+
+def job(*tasks: TaskSpec, **spec: object) -> Job:
+    return Job(metadata=ObjectMeta(name="j", namespace="default"), spec=replace(JobSpec(tasks=tasks), **spec))
+
+
+def test_what_is_left_out_is_filled_in() -> None:
+    spec = admitted(job(task(replicas=3), task("b", 2, 1), max_retry=0), "volcano").spec
+    assert [(each.name, each.min_available) for each in spec.tasks] == [("default0", 3), ("b", 1)]
+    assert (spec.min_available, spec.max_retry, spec.queue, spec.scheduler_name) == (4, 3, "default", "volcano")
+
+
+def test_what_is_said_stays() -> None:
+    said = job(task("a", 3, 2), queue="q", min_available=1, max_retry=9, scheduler_name="s")
+    assert admitted(said, "volcano") == said
+
+
+@pytest.mark.parametrize(
+    ("subject", "complaint"),
+    [
+        (job(), "No task specified in job spec"),
+        (job(task("a", -1)), "'replicas' must be >= 0 in task: a"),
+        (job(task("a", 1, -1)), "'minAvailable' must be >= 0 in task: a"),
+        (job(task("a", 1, 2)), "'minAvailable' is greater than 'replicas' in task: a"),
+        (job(task("a"), task("b"), task("a")), "duplicated task name a"),
+        (job(task(), task("default0")), "duplicated task name default0"),
+        (job(task("a", 2), min_available=3), "job 'minAvailable' should not be greater than total replicas in tasks"),
+        (job(task("a"), min_available=-1), "job 'minAvailable' must be >= 0"),
+        (job(task("a"), min_success=0), "job 'minSuccess' must be >= 1"),
+        (job(task("a"), ttl_seconds_after_finished=-5), "job 'ttlSecondsAfterFinished' must be >= 0"),
+        (job(task("a"), max_retry=-1), "job 'maxRetry' must be >= 0"),
+        (job(task("A")), "'j-A-0' is no name for a pod"),
+        (job(task("a" * 60)), "is no name for a pod"),
+        (job(task("a" * 59, 11)), "is no name for a pod"),
+        (job(task("a", 1, None, JobPolicy(action="RestartJob"))), "spec.tasks[a].policies: either event or exitCode"),
+        (
+            job(task("a"), policies=(JobPolicy(event="PodFailed", action="Dance"),)),
+            "spec.policies: invalid policy action 'Dance'",
+        ),
+        (job(task("a"), policies=(JobPolicy(event="Rain", action="AbortJob"),)), "invalid policy event 'Rain'"),
+        (job(task("a"), policies=(JobPolicy(event="PodRunning", action="AbortJob"),)), "invalid policy event"),
+        (
+            job(task("a"), policies=(JobPolicy(event="PodFailed", exit_code=3, action="AbortJob"),)),
+            "must not specify event and exitCode simultaneously",
+        ),
+        (
+            job(
+                task("a"),
+                policies=(
+                    JobPolicy(event="PodFailed", action="AbortJob"),
+                    JobPolicy(events=("Unknown", "PodFailed"), action="RestartJob"),
+                ),
+            ),
+            "duplicate event PodFailed across different policies",
+        ),
+        (
+            job(task("a"), policies=(JobPolicy(events=("*", "PodFailed"), action="AbortJob"),)),
+            "beside the event * there can be no other",
+        ),
+        (
+            job(replace(task("a"), template=PodTemplateSpec(spec=make_pod(memory="lots").spec))),
+            "'lots' is not a quantity",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(subject: Job, complaint: str) -> None:
+    assert complaint in objection(admitted(subject, "volcano"))
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        job(task("a", 0)),
+        job(task("a", 2, 0), task("b")),
+        job(task("a" * 59, 10), task("b", 11)),
+        job(task("a"), policies=(JobPolicy(event="*", action="RestartJob"), JobPolicy(exit_code=3, action="AbortJob"))),
+        job(task("a", 1, None, JobPolicy(event="PodFailed", action="RestartPod")), task("b")),
+    ],
+)
+def test_what_is_right_is_passed(subject: Job) -> None:
+    assert objection(admitted(subject, "volcano")) == ""
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    wrong = objection(admitted(job(task("a", 1, 2), min_available=5), "volcano"))
+    assert wrong == (
+        "'minAvailable' is greater than 'replicas' in task: a; "
+        "job 'minAvailable' should not be greater than total replicas in tasks"
+    )
+
+
+def test_an_event_may_be_named_twice_in_one_policy() -> None:
+    assert events_of(JobPolicy(event="PodFailed", events=("Unknown", "PodFailed"))) == ["Unknown", "PodFailed"]
+    assert events_of(JobPolicy(exit_code=3)) == []
+
+
+def test_pods_are_named_by_job_task_and_index() -> None:
+    assert pod_name(job(), task("worker"), 7) == "j-worker-7"

@@ -1,0 +1,382 @@
+"""Jobs become pod groups and pods, and end as they should; a scheduler of three lines puts everything on one node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from kframework_batch.controllers.jobs import JobController
+from kframework_batch.objects import (
+    Job,
+    JobPolicy,
+    JobSpec,
+    JobState,
+    JobStatus,
+    PodGroup,
+    PodGroupStatus,
+    PodTemplateSpec,
+    TaskSpec,
+)
+from msgspec.structs import replace
+
+from kframework.clock import LoopClock, VirtualTimeLoop
+from kframework.cluster.kubelet import RUN_SECONDS, Kubelet
+from kframework.cluster.memory import MemoryCluster
+from kframework.objects import ApiObject, ObjectMeta, OwnerReference, Pod, PriorityClass
+from kframework.testing import make_pod
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+class World:
+    """A cluster with kubelets and the controller; `schedule` does what a scheduler would."""
+
+    def __init__(self, memory: MemoryCluster, controller: JobController) -> None:
+        self.memory = memory
+        self.controller = controller
+
+    async def settle(self, seconds: float = 0.01) -> None:
+        await asyncio.sleep(seconds)
+        assert self.controller.idle
+
+    async def schedule(self) -> None:
+        """Put all pod groups into the queue, then all pods on a node."""
+        for group in self.memory.objects(PodGroup):
+            if group.status.phase in ("", "Pending"):
+                self.memory.merge(PodGroup, group.metadata.name, {"status": {"phase": "Inqueue"}}, "default")
+        await self.settle()
+        for pod in self.memory.objects(Pod):
+            if not pod.spec.node_name:
+                self.memory.assign("default", pod.metadata.name, pod.metadata.uid, "node")
+        await self.settle()
+
+    @property
+    def status(self) -> JobStatus:
+        return self.memory.read(Job, "j", "default").status
+
+    @property
+    def phase(self) -> str:
+        return self.status.state.phase
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        status = self.status
+        return status.pending, status.running, status.succeeded, status.failed, status.terminating
+
+    @property
+    def pods(self) -> dict[str, str]:
+        return {pod.metadata.name: pod.status.phase for pod in self.memory.objects(Pod)}
+
+    @property
+    def group(self) -> PodGroup | None:
+        found = self.memory.objects(PodGroup)
+        assert len(found) < 2
+        return found[0] if found else None
+
+    async def fail(self, name: str) -> None:
+        pod = self.memory.read(Pod, name)
+        self.memory.set_status(pod, replace(pod.status, phase="Failed"))
+        await self.settle()
+
+
+@asynccontextmanager
+async def running(*objects: ApiObject) -> AsyncIterator[World]:
+    clock = LoopClock(asyncio.get_running_loop())
+    memory = MemoryCluster(clock, objects)
+    controller = JobController(memory, clock, "volcano")
+    tasks = [asyncio.ensure_future(each.run()) for each in (controller, Kubelet(memory, clock))]
+    world = World(memory, controller)
+    await world.settle()
+    yield world
+    for task in tasks:
+        assert not task.done(), task.exception()
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def template(seconds: int | None = None) -> PodTemplateSpec:
+    annotations = {} if seconds is None else {RUN_SECONDS: str(seconds)}
+    spec = replace(make_pod(scheduler_name="", memory=None).spec, termination_grace_period_seconds=5)
+    return PodTemplateSpec(metadata=ObjectMeta(annotations=annotations), spec=spec)
+
+
+def task(name: str, replicas: int, seconds: int | None = None, *policies: JobPolicy) -> TaskSpec:
+    return TaskSpec(name=name, replicas=replicas, template=template(seconds), policies=policies)
+
+
+def job(*tasks: TaskSpec, **spec: object) -> Job:
+    return Job(metadata=ObjectMeta(name="j", namespace="default"), spec=replace(JobSpec(tasks=tasks), **spec))
+
+
+def on(event: str, action: str) -> tuple[JobPolicy, ...]:
+    return (JobPolicy(event=event, action=action),)
+
+
+async def test_pods_are_made_once_the_pod_group_is_in_the_queue() -> None:
+    async with running(job(task("a", 1), task("b", 2))) as world:
+        assert (world.phase, world.pods) == ("Pending", {})
+        assert world.group is not None and world.group.spec.min_member == 3
+        world.memory.merge(PodGroup, world.group.metadata.name, {"status": {"phase": "Pending"}}, "default")
+        await world.settle()
+        assert world.pods == {}
+        world.memory.merge(PodGroup, world.group.metadata.name, {"status": {"phase": "Inqueue"}}, "default")
+        await world.settle()
+        assert world.pods == {"j-a-0": "Pending", "j-b-0": "Pending", "j-b-1": "Pending"}
+        assert (world.phase, world.counts, world.status.min_available) == ("Pending", (3, 0, 0, 0, 0), 3)
+
+
+async def test_a_job_runs_and_completes_and_its_pod_group_goes() -> None:
+    async with running(job(task("a", 2, 10))) as world:
+        await world.schedule()
+        assert (world.phase, world.counts) == ("Running", (0, 2, 0, 0, 0))
+        await world.settle(11)
+        assert (world.phase, world.counts) == ("Completed", (0, 0, 2, 0, 0))
+        assert world.pods == {"j-a-0": "Succeeded", "j-a-1": "Succeeded"}
+        assert world.group is None
+
+
+async def test_a_job_without_policies_fails_when_all_pods_have_ended() -> None:
+    async with running(job(task("a", 2, 10))) as world:
+        await world.schedule()
+        await world.fail("j-a-0")
+        assert (world.phase, world.counts) == ("Running", (0, 1, 0, 1, 0))
+        await world.settle(11)
+        assert (world.phase, world.counts) == ("Failed", (0, 0, 1, 1, 0))
+
+
+async def test_a_restart_makes_all_pods_anew_through_a_new_pod_group() -> None:
+    async with running(job(task("a", 2), policies=on("PodFailed", "RestartJob"))) as world:
+        await world.schedule()
+        before = world.group
+        await world.fail("j-a-0")
+        # The one that runs has its grace, the other is gone at once; both must be gone for both to be needed.
+        assert (world.phase, world.counts, world.group) == ("Restarting", (0, 0, 0, 0, 1), None)
+        await world.settle(6)
+        assert (world.phase, world.pods) == ("Pending", {})
+        assert world.group is not None and before is not None
+        assert (world.group.metadata.name, world.group.status.phase) == (before.metadata.name, "")
+        await world.schedule()
+        assert (world.phase, world.counts) == ("Running", (0, 2, 0, 0, 0))
+        assert (world.status.version, world.status.retry_count) == (1, 1)
+        annotations = world.memory.read(Pod, "j-a-0").metadata.annotations
+        assert (annotations["volcano.sh/job-version"], annotations["volcano.sh/job-retry-count"]) == ("1", "1")
+
+
+async def test_a_job_is_restarted_so_often_and_then_has_failed() -> None:
+    async with running(job(task("a", 2), policies=on("PodFailed", "RestartJob"), max_retry=2)) as world:
+        await world.schedule()
+        await world.fail("j-a-0")
+        await world.settle(6)
+        await world.schedule()
+        await world.fail("j-a-1")
+        assert world.phase == "Failed"
+        assert world.status.state.reason == "PodFailed"
+        assert world.status.state.message == "pod j-a-1 has failed: RestartJob, but maxRetry is 2"
+        await world.settle(6)
+        assert world.pods == {"j-a-1": "Failed"}  # kept to be looked at
+        assert (world.counts, world.group) == ((0, 0, 0, 1, 0), None)
+
+
+@pytest.mark.parametrize(
+    ("action", "meanwhile", "end"),
+    [
+        ("AbortJob", "Aborting", "Aborted"),
+        ("CompleteJob", "Completing", "Completed"),
+        ("TerminateJob", "Terminating", "Terminated"),
+    ],
+)
+async def test_a_job_is_ended_by_a_policy(action: str, meanwhile: str, end: str) -> None:
+    async with running(job(task("a", 2, 10), task("b", 1), policies=on("TaskCompleted", action))) as world:
+        await world.schedule()
+        await world.settle(11)
+        assert (world.phase, world.counts) == (meanwhile, (0, 0, 2, 0, 1))
+        await world.settle(6)
+        assert (world.phase, world.counts) == (end, (0, 0, 2, 0, 0))
+        assert world.status.state.message == f"task a is completed: {action}"
+        assert (world.pods, world.group) == ({"j-a-0": "Succeeded", "j-a-1": "Succeeded"}, None)
+        await world.settle(100)
+        assert world.phase == end
+
+
+async def test_a_task_is_restarted_without_the_others() -> None:
+    failing = task("a", 2, None, *on("PodFailed", "RestartTask"))
+    async with running(job(failing, task("b", 1))) as world:
+        await world.schedule()
+        uids = {pod.metadata.name: pod.metadata.uid for pod in world.memory.objects(Pod)}
+        group = world.group
+        await world.fail("j-a-1")
+        await world.settle(6)
+        await world.schedule()
+        assert (world.phase, world.counts, world.status.retry_count) == ("Running", (0, 3, 0, 0, 0), 1)
+        now = {pod.metadata.name: pod.metadata.uid for pod in world.memory.objects(Pod)}
+        assert {name for name, uid in now.items() if uid == uids[name]} == {"j-b-0"}
+        assert group is not None and world.group is not None and world.group.metadata.uid == group.metadata.uid
+
+
+async def test_a_pod_is_restarted_alone() -> None:
+    async with running(job(task("a", 3), policies=on("PodFailed", "RestartPod"))) as world:
+        await world.schedule()
+        uids = {pod.metadata.name: pod.metadata.uid for pod in world.memory.objects(Pod)}
+        await world.fail("j-a-1")
+        await world.schedule()
+        now = {pod.metadata.name: pod.metadata.uid for pod in world.memory.objects(Pod)}
+        assert {name for name, uid in now.items() if uid != uids[name]} == {"j-a-1"}
+        assert (world.phase, world.counts) == ("Running", (0, 3, 0, 0, 0))
+
+
+async def test_an_evicted_pod_is_made_again_unless_a_policy_says_otherwise() -> None:
+    async with running(job(task("a", 2))) as world:
+        await world.schedule()
+        world.memory.remove(Pod, "j-a-0")
+        await world.settle()
+        assert world.counts == (0, 1, 0, 0, 1)
+        await world.settle(6)
+        assert world.counts == (1, 1, 0, 0, 0)
+        assert world.status.retry_count == 0
+    async with running(job(task("a", 2), policies=on("PodEvicted", "TerminateJob"))) as world:
+        await world.schedule()
+        world.memory.remove(Pod, "j-a-0", grace=0)
+        await world.settle(6)
+        assert (world.phase, world.pods) == ("Terminated", {})
+
+
+async def test_a_broken_gang_is_restarted_if_a_policy_says_so() -> None:
+    async with running(job(task("a", 2), policies=on("Unknown", "RestartJob"))) as world:
+        await world.schedule()
+        assert world.group is not None
+        world.memory.merge(PodGroup, world.group.metadata.name, {"status": {"phase": "Unknown"}}, "default")
+        await world.settle(6)
+        await world.schedule()
+        assert (world.phase, world.status.retry_count, world.counts) == ("Running", 1, (0, 2, 0, 0, 0))
+
+
+async def test_a_pod_group_that_takes_its_time_to_go_does_not_count_any_more() -> None:
+    restarted = job(task("a", 1), policies=on("Unknown", "RestartJob"))
+    status = JobStatus(state=JobState(phase="Restarting"), version=1, retry_count=1)
+    restarted = replace(restarted, metadata=replace(restarted.metadata, uid="u"), status=status)
+    owner = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name="j", uid="u", controller=True)
+    metadata = ObjectMeta(
+        name="j-u",
+        namespace="default",
+        annotations={"volcano.sh/job-version": "0"},
+        owner_references=(owner,),
+        finalizers=("somebody.com/waits",),
+        deletion_timestamp="2026-01-01T00:00:00Z",
+    )
+    async with running(restarted, PodGroup(metadata=metadata, status=PodGroupStatus(phase="Unknown"))) as world:
+        assert (world.phase, world.status.retry_count, world.pods) == ("Pending", 1, {})
+        world.memory.remove(PodGroup, "j-u", "default")
+        await world.settle()
+        assert world.group is not None and world.group.metadata.annotations == {"volcano.sh/job-version": "1"}
+
+
+async def test_a_job_grows_and_shrinks() -> None:
+    async with running(job(task("a", 2), min_available=1)) as world:
+        await world.schedule()
+
+        def resized(replicas: int) -> Job:
+            old = world.memory.read(Job, "j", "default")
+            tasks = (replace(old.spec.tasks[0], replicas=replicas, min_available=0),)
+            return replace(old, spec=replace(old.spec, tasks=tasks))
+
+        world.memory.replace(resized(4))
+        await world.settle()
+        assert world.counts == (2, 2, 0, 0, 0)
+        await world.schedule()
+        world.memory.replace(resized(1))
+        await world.settle()
+        assert world.counts == (0, 1, 0, 0, 3)
+        await world.settle(6)
+        assert (world.phase, world.counts, [*world.pods]) == ("Running", (0, 1, 0, 0, 0), ["j-a-0"])
+        assert world.group is not None
+        assert world.group.spec.min_task_member == {"a": 0}
+        world.memory.replace(resized(0))
+        await world.settle(6)
+        assert world.status.state.reason == "InvalidJob"  # it needs one to run
+        assert [*world.pods] == ["j-a-0"]
+
+
+async def test_a_pod_group_follows_its_job_and_is_made_again_when_somebody_deletes_it() -> None:
+    async with running(job(task("a", 2))) as world:
+        world.memory.merge(Job, "j", {"spec": {"minAvailable": 1}}, "default")
+        await world.settle()
+        assert world.group is not None
+        assert (world.group.spec.min_member, world.group.spec.min_resources) == (1, {"cpu": "100m"})
+        world.memory.remove(PodGroup, world.group.metadata.name, "default")
+        await world.settle()
+        assert world.group is not None
+
+
+async def test_what_a_deleted_job_owned_is_deleted() -> None:
+    async with running(job(task("a", 2))) as world:
+        await world.schedule()
+        world.memory.remove(Job, "j", "default")
+        await world.settle()
+        assert world.group is None
+        await world.settle(6)
+        assert world.pods == {}
+
+
+async def test_pods_of_a_job_that_never_was_there_are_left_alone() -> None:
+    owner = OwnerReference(
+        api_version="batch.volcano.sh/v1alpha1", kind="Job", name="j", uid="somewhere", controller=True
+    )
+    async with running(make_pod("mine", owner=owner)) as world:
+        await world.settle(100)
+        assert [*world.pods] == ["mine"]
+
+
+async def test_a_finished_job_goes_when_its_time_is_up() -> None:
+    async with running(job(task("a", 1, 10), ttl_seconds_after_finished=60)) as world:
+        await world.schedule()
+        await world.settle(65)
+        assert world.phase == "Completed"
+        await world.settle(10)
+        assert (world.memory.objects(Job), world.pods) == ([], {})
+
+
+async def test_an_aborted_job_is_not_finished() -> None:
+    policies = on("TaskCompleted", "AbortJob")
+    async with running(job(task("a", 1, 10), policies=policies, ttl_seconds_after_finished=60)) as world:
+        await world.schedule()
+        await world.settle(500)
+        assert world.phase == "Aborted"
+
+
+async def test_a_job_that_makes_no_sense_has_failed_and_the_others_go_on() -> None:
+    other = replace(job(task("a", 1)), metadata=ObjectMeta(name="other", namespace="default"))
+    async with running(job(task("a", 1), min_available=7), other) as world:
+        assert (world.phase, world.status.state.reason) == ("Failed", "InvalidJob")
+        assert "minAvailable" in world.status.state.message
+        assert world.group is not None and world.group.metadata.name.startswith("other-")
+
+
+async def test_what_is_not_built_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with running(job(task("a", 1), policies=on("PodPending", "AbortJob"))) as world:
+        await world.schedule()
+        assert world.phase == "Running"
+    assert caplog.text.count("job default/j: spec.policies: event PodPending is passed over") == 1
+
+
+async def test_the_most_important_tasks_are_counted_first() -> None:
+    important = replace(task("b", 1), template=replace(template(), spec=make_pod(cpu=3, scheduler_name="").spec))
+    important = replace(
+        important,
+        template=replace(important.template, spec=replace(important.template.spec, priority_class_name="high")),
+    )
+    high = PriorityClass(metadata=ObjectMeta(name="high"), value=7)
+    async with running(job(task("a", 5), important, min_available=2), high) as world:
+        assert world.group is not None and world.group.spec.min_resources is not None
+        assert world.group.spec.min_resources["cpu"] == "3100m"
+
+
+async def test_a_pod_of_somebody_else_that_has_the_name_is_left_alone() -> None:
+    async with running(job(task("a", 2)), make_pod("j-a-0", labels={"mine": "yes"})) as world:
+        await world.schedule()
+        assert world.memory.read(Pod, "j-a-0").metadata.labels == {"mine": "yes"}
+        assert (world.phase, world.counts) == ("Pending", (0, 1, 0, 0, 0))

@@ -1,0 +1,128 @@
+"""Queues that must exist do, and each is Open, Closing or Closed as it should be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from kframework_batch.controllers.queues import CLOSED_BY_PARENT, QueueController, next_state
+from kframework_batch.objects import PodGroup, PodGroupSpec, Queue, QueueSpec, QueueStatus
+
+from kframework.clock import LoopClock, VirtualTimeLoop
+from kframework.cluster.memory import MemoryCluster
+from kframework.objects import ApiObject, ObjectMeta
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+@asynccontextmanager
+async def running(*objects: ApiObject) -> AsyncIterator[MemoryCluster]:
+    clock = LoopClock(asyncio.get_running_loop())
+    memory = MemoryCluster(clock, objects)
+    controller = QueueController(memory, clock)
+    task = asyncio.ensure_future(controller.run())
+    await asyncio.sleep(0.01)
+    assert controller.idle
+    yield memory
+    assert controller.idle
+    assert not task.done(), task.exception()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def queue(name: str, state: str = "", parent: str = "") -> Queue:
+    return Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(parent=parent), status=QueueStatus(state=state))
+
+
+def group(name: str, of: str = "") -> PodGroup:
+    return PodGroup(metadata=ObjectMeta(name=name, namespace="default"), spec=PodGroupSpec(queue=of))
+
+
+async def states(memory: MemoryCluster) -> dict[str, str]:
+    await asyncio.sleep(0.01)
+    return {each.metadata.name: each.status.state for each in memory.objects(Queue)}
+
+
+def operate(memory: MemoryCluster, name: str, state: str) -> None:
+    memory.merge(Queue, name, {"status": {"state": state}})
+
+
+@pytest.mark.parametrize(
+    ("state", "in_use", "expected"),
+    [
+        ("", True, "Open"),
+        ("Open", False, "Open"),
+        ("Closed", False, "Closed"),
+        ("Closed", True, "Closing"),
+        ("Closing", True, "Closing"),
+        ("Closing", False, "Closed"),
+        ("Ajar", False, "Unknown"),
+        ("Unknown", True, "Unknown"),
+    ],
+)
+def test_the_state_that_follows(state: str, in_use: bool, expected: str) -> None:
+    assert next_state(state, in_use=in_use) == expected
+
+
+async def test_root_and_default_are_made_and_made_again() -> None:
+    async with running() as memory:
+        made = {each.metadata.name: each for each in memory.objects(Queue)}
+        assert [*made] == ["root", "default"]
+        assert (made["root"].spec.weight, made["root"].spec.reclaimable) == (1, False)
+        assert (made["default"].spec.weight, made["default"].spec.reclaimable) == (1, True)
+        memory.remove(Queue, "default")
+        assert await states(memory) == {"root": "Open", "default": "Open"}
+
+
+async def test_those_that_are_there_stay_as_they_are() -> None:
+    mine = Queue(metadata=ObjectMeta(name="default"), spec=QueueSpec(weight=7))
+    async with running(mine) as memory:
+        assert memory.read(Queue, "default").spec.weight == 7
+        assert await states(memory) == {"default": "Open", "root": "Open"}
+
+
+async def test_what_the_scheduler_writes_stays() -> None:
+    status = QueueStatus(running=3, allocated={"cpu": "2"})
+    async with running(Queue(metadata=ObjectMeta(name="q"), status=status)) as memory:
+        found = memory.read(Queue, "q").status
+        assert (found.state, found.running, found.allocated) == ("Open", 3, {"cpu": "2"})
+
+
+async def test_a_queue_is_closing_while_pod_groups_are_in_it() -> None:
+    async with running(queue("q"), group("g", "q"), group("h")) as memory:
+        operate(memory, "q", "Closed")
+        operate(memory, "default", "Closing")
+        assert await states(memory) == {"q": "Closing", "root": "Open", "default": "Closing"}
+        memory.remove(PodGroup, "g", "default")
+        memory.merge(PodGroup, "h", {"spec": {"queue": "q"}}, "default")
+        assert await states(memory) == {"q": "Closing", "root": "Open", "default": "Closed"}
+        memory.remove(PodGroup, "h", "default")
+        assert (await states(memory))["q"] == "Closed"
+        operate(memory, "q", "Open")
+        assert (await states(memory))["q"] == "Open"
+
+
+async def test_queues_close_and_open_with_their_parents_unless_they_were_closed_before() -> None:
+    family = (queue("a"), queue("b", parent="a"), queue("c", parent="b"), queue("d", "Closed", parent="a"))
+    async with running(*family, group("g", "c")) as memory:
+        operate(memory, "a", "Closed")
+        closed = {"a": "Closed", "b": "Closed", "c": "Closing", "d": "Closed", "root": "Open", "default": "Open"}
+        assert await states(memory) == closed
+        assert memory.read(Queue, "c").metadata.annotations == {CLOSED_BY_PARENT: "true"}
+        operate(memory, "b", "Open")  # not while its parent is closed
+        assert await states(memory) == closed
+        operate(memory, "a", "Open")
+        assert await states(memory) == dict.fromkeys(closed, "Open") | {"d": "Closed"}
+        assert memory.read(Queue, "c").metadata.annotations == {CLOSED_BY_PARENT: "false"}
+
+
+async def test_the_root_cannot_be_closed_nor_a_queue_be_its_own_parent() -> None:
+    async with running(queue("q", parent="q")) as memory:
+        operate(memory, "root", "Closed")
+        operate(memory, "q", "Closed")
+        assert await states(memory) == {"q": "Closed", "root": "Open", "default": "Open"}
