@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
@@ -159,7 +159,7 @@ _STRAY = {"2>&1": False}
 class VolcanoFlagsCommand(GoFlagsCommand):
     """A command that understands the command line of Volcano's scheduler."""
 
-    without_meaning = flags(_WITH_VALUE, _SWITCHES) | _STRAY
+    without_meaning: ClassVar[Mapping[str, bool]] = flags(_WITH_VALUE, _SWITCHES) | _STRAY
 
 
 ResourceNamespace = Annotated[
