@@ -219,7 +219,9 @@ async def test_writes_are_to_the_very_object() -> None:
         with pytest.raises(ClusterError) as caught:
             await controller.patch_status(old, {"phase": "Failed"})
         assert caught.value.status == 409
-        await controller.delete(old)
+        with pytest.raises(ClusterError) as caught:
+            await controller.delete(old)
+        assert caught.value.status == 409
         assert memory.read(Pod, "a").metadata.labels == {"l": "2"}
         assert not await controller.create(make_pod("a", labels={"l": "4"}))
         assert await controller.create(make_pod("b", labels={"l": "4"}))

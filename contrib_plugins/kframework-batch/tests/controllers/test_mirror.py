@@ -60,10 +60,22 @@ def test_what_is_dropped_is_returned_as_it_was_known_and_does_not_come_back() ->
     mirror = Mirror(by_node)
     mirror.put(at("9"))
     assert mirror.drop(at("", node="")) == at("9")
-    late = at("10")
+    late = at("9")
     assert mirror.put(late) is late
     assert mirror.find(Pod, "a", "default") is None
     assert mirror.concerning("n", Pod) == []
+    mirror.put(at("11"))  # made again, out of the same file
+    assert mirror.put(at("10")) == at("10")
+    assert mirror.find(Pod, "a", "default") == at("11")
+
+
+def test_what_has_gone_does_not_take_the_place_of_its_successor() -> None:
+    mirror = Mirror(by_node)
+    mirror.put(at("9"))
+    mirror.drop(at("9"))
+    mirror.put(at("11", uid="v"))
+    mirror.put(at("8"))
+    assert mirror.find(Pod, "a", "default") == at("11", uid="v")
 
 
 def test_the_order_is_that_in_which_objects_came() -> None:

@@ -1,4 +1,4 @@
-"""A job controller that is broken off after any of its calls, and started again, comes to the same end."""
+"""A controller that is broken off before or after any of its calls, and started again, comes to the same end."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ from typing import NamedTuple, TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.controllers.jobs import JobController
-from kframework_batch.objects import Job, JobPolicy, JobSpec, JobStatus, PodGroup, PodTemplateSpec, TaskSpec
+from kframework_batch.controllers import Controller, JobController, PodGroupController, QueueController
+from kframework_batch.objects import (
+    Job,
+    JobPolicy,
+    JobSpec,
+    JobStatus,
+    PodGroup,
+    PodTemplateSpec,
+    Queue,
+    QueueSpec,
+    TaskSpec,
+)
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
+from kframework.cluster import Cluster
 from kframework.cluster.kubelet import RUN_SECONDS, Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.errors import ClusterError
@@ -107,7 +118,7 @@ def told(story: Story, breaks_at: int = 0, *, after: bool = True) -> Course:
         memory = MemoryCluster(clock, [story.job])
         line = Line(memory, breaks_at, after=after)
         kubelet = asyncio.ensure_future(Kubelet(memory, clock).run())
-        controller = asyncio.ensure_future(kept_running(line, clock))
+        controller = asyncio.ensure_future(kept_running(line, lambda line: JobController(line, clock, "volcano")))
         states: list[Seen] = []
         for second in range(40):
             await asyncio.sleep(0.25)
@@ -127,10 +138,10 @@ def told(story: Story, breaks_at: int = 0, *, after: bool = True) -> Course:
     return run_virtual(tell)
 
 
-async def kept_running(line: Line, clock: LoopClock) -> None:
+async def kept_running(line: Line, make: Callable[[Cluster], Controller]) -> None:
     while True:
         try:
-            await JobController(line, clock, "volcano").run()  # type: ignore[arg-type]  # as much of a cluster as it uses
+            await make(line).run()  # type: ignore[arg-type]  # as much of a cluster as it uses
         except* BrokenOff:
             pass
 
@@ -240,6 +251,59 @@ def test_broken_off_at_each_call_of_a_restart_it_comes_to_the_same(after: bool) 
         assert told(story, number, after=after).states == course.states, f"call {number}"
 
 
+def kept(breaks_at: int, *, after: bool) -> tuple[object, int]:
+    """Have pods come and go, and queues close and open, each with what the controllers make of it."""
+
+    async def keep() -> tuple[object, int]:
+        clock = LoopClock(asyncio.get_running_loop())
+        memory = MemoryCluster(clock, [queue("a"), queue("b", "a"), queue("c", "b")])
+        line = Line(memory, breaks_at, after=after)
+
+        def groups(line: Cluster) -> Controller:
+            return PodGroupController(line, clock, frozenset({"volcano"}))
+
+        tasks = [
+            asyncio.ensure_future(kept_running(line, make))
+            for make in (groups, lambda line: QueueController(line, clock))
+        ]
+        seen: list[object] = []
+        for step in (
+            lambda: memory.load([make_pod("x", scheduler_name="volcano"), make_pod("y", scheduler_name="volcano")]),
+            lambda: memory.merge(Queue, "a", {"status": {"state": "Closed"}}),
+            lambda: memory.remove(Pod, "x"),
+            lambda: memory.merge(Queue, "a", {"status": {"state": "Open"}}),
+            lambda: memory.remove(Queue, "default"),
+        ):
+            step()
+            await asyncio.sleep(1)
+            seen.append([(each.metadata.name, each.spec) for each in memory.objects(PodGroup)])
+            seen.append([(each.metadata.name, each.metadata.annotations) for each in memory.objects(Pod)])
+            seen.append(
+                sorted(
+                    (each.metadata.name, each.status.state, str(each.metadata.annotations))
+                    for each in memory.objects(Queue)
+                )
+            )
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return seen, line.calls
+
+    return run_virtual(keep)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_pod_groups_and_queues_come_to_the_same_too(after: bool) -> None:
+    seen, calls = kept(0, after=after)
+    assert calls > 20
+    for number in range(1, calls + 1):
+        assert kept(number, after=after)[0] == seen, f"call {number}"
+
+
+def queue(name: str, parent: str = "") -> Queue:
+    return Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(parent=parent))
+
+
 def test_a_call_that_fails_although_it_was_done_does_no_harm() -> None:
     job = Job(
         metadata=ObjectMeta(name="j", namespace="default"),
@@ -263,7 +327,13 @@ def test_a_call_that_fails_although_it_was_done_does_no_harm() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         memory = MemoryCluster(clock, [story.job])
         line = Lossy(memory, 0, after=True)
-        tasks = [asyncio.ensure_future(each) for each in (Kubelet(memory, clock).run(), kept_running(line, clock))]
+        tasks = [
+            asyncio.ensure_future(each)
+            for each in (
+                Kubelet(memory, clock).run(),
+                kept_running(line, lambda line: JobController(line, clock, "volcano")),
+            )
+        ]
         for second in range(60):
             schedule(memory)
             for blow in story.blows:

@@ -98,7 +98,7 @@ class Controller(ABC):
         try:
             self._see(await self.cluster.create(obj))
         except ClusterError as error:
-            if error.status != 409:
+            if error.reason != "AlreadyExists":
                 raise
             return False
         return True
@@ -123,7 +123,7 @@ class Controller(ABC):
         try:
             await self.cluster.delete(type(obj), obj.metadata.name, obj.metadata.namespace, uid=obj.metadata.uid)
         except ClusterError as error:
-            if error.status not in (404, 409):
+            if error.status != 404:
                 raise
 
     # -- the loop --------------------------------------------------------------------------------------------------

@@ -21,15 +21,15 @@ _REMEMBERED = 10_000
 class Mirror:
     """The objects that a controller watches, each as it was seen last.
 
-    What the controller wrote itself may be put in as well: whichever version is the latest stays, and what has gone
-    does not come back.
+    What the controller wrote itself may be put in as well: whichever version is the latest stays, and of what has gone
+    no version comes back that was there before.
     """
 
     def __init__(self, subjects: Callable[[ApiObject], Iterable[str]]) -> None:
         self._subjects = subjects
         self._objects: dict[_Place, ApiObject] = {}
         self._concerning: dict[str, dict[_Place, None]] = {}
-        self._gone: dict[str, None] = {}  # uids
+        self._gone: dict[str, ApiObject] = {}  # by uid, as it was seen last
 
     def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         """Return an object, or None."""
@@ -47,8 +47,10 @@ class Mirror:
         """
         place = _place(obj)
         old = self._objects.get(place)
-        if obj.metadata.uid in self._gone or (old is not None and not _is_newer(obj, old)):
+        last = self._gone.get(obj.metadata.uid, old)
+        if last is not None and not _is_newer(obj, last):
             return obj
+        self._gone.pop(obj.metadata.uid, None)
         self._objects[place] = obj
         before, now = set(self._subjects(old)) if old is not None else set(), dict.fromkeys(self._subjects(obj))
         for subject in before - now.keys():
@@ -62,17 +64,17 @@ class Mirror:
 
         Name and uid of what is passed are enough.
         """
-        self._gone[obj.metadata.uid] = None
+        place = _place(obj)
+        known = self._objects.get(place, obj)
+        last = known if known.metadata.uid == obj.metadata.uid else obj
+        self._gone[last.metadata.uid] = last
         if len(self._gone) > _REMEMBERED:
             del self._gone[next(iter(self._gone))]
-        place = _place(obj)
-        known = self._objects.get(place)
-        if known is None or known.metadata.uid != obj.metadata.uid:
-            return obj
-        del self._objects[place]
-        for subject in set(self._subjects(known)):
-            self._unlink(subject, place)
-        return known
+        if self._objects.get(place) is last:
+            del self._objects[place]
+            for subject in set(self._subjects(last)):
+                self._unlink(subject, place)
+        return last
 
     def _unlink(self, subject: str, place: _Place) -> None:
         places = self._concerning[subject]

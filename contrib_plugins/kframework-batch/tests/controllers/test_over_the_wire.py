@@ -1,0 +1,127 @@
+"""The controllers do the same through the API as in memory, and in the end also where much of it gets lost."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+from kframework_batch.controllers import Controller, JobController, PodGroupController, QueueController
+from kframework_batch.objects import Job, JobPolicy, JobSpec, PodGroup, PodTemplateSpec, Queue, TaskSpec
+from msgspec.structs import replace
+
+from kframework.apiserver.in_process import InProcess
+from kframework.apiserver.server import ApiServer
+from kframework.clock import LoopClock, run_virtual
+from kframework.cluster.faults import FaultyTransport, Rates
+from kframework.cluster.kube_cluster import KubeCluster
+from kframework.cluster.kubelet import RUN_SECONDS, Kubelet
+from kframework.cluster.memory import MemoryCluster
+from kframework.objects import ObjectMeta, Pod
+from kframework.testing import make_pod
+
+#: Nobody is evicted, so this must not happen.
+EVICTED = JobPolicy(event="PodEvicted", action="TerminateJob")
+CALM = Rates()
+LOSSY = Rates(
+    conflict=0.1,
+    too_many_requests=0.05,
+    internal_error=0.1,
+    unavailable=0.05,
+    lost=0.05,
+    unanswered=0.1,
+    late=0.05,
+    doubtful=0.05,
+    dropped=0.05,
+    forgotten=0.05,
+    repeated=0.1,
+    slow=0.05,
+)
+
+
+def job(name: str, *policies: JobPolicy, seconds: int | None = None) -> Job:
+    annotations = {} if seconds is None else {RUN_SECONDS: str(seconds)}
+    template = PodTemplateSpec(metadata=ObjectMeta(annotations=annotations), spec=make_pod(scheduler_name="").spec)
+    return Job(
+        metadata=ObjectMeta(name=name, namespace="default"),
+        spec=JobSpec(tasks=(TaskSpec(name="a", replicas=3, template=template),), policies=(*policies, EVICTED)),
+    )
+
+
+def told(rates: Rates, seed: int) -> dict[str, object]:
+    """Let a job complete, have another restarted, delete a third; return what there is when all is quiet."""
+
+    async def tell() -> dict[str, object]:
+        clock = LoopClock(asyncio.get_running_loop())
+        store = MemoryCluster(
+            clock,
+            [
+                job("done", seconds=30),
+                job("again", JobPolicy(event="PodFailed", action="RestartJob")),
+                job("gone"),
+                make_pod("alone", scheduler_name="volcano"),
+                make_pod("leaves", scheduler_name="volcano"),
+            ],
+        )
+        faulty = FaultyTransport(InProcess(ApiServer(store, clock)), Random(seed), rates, clock, clock.now() + 600)
+        client = KubeCluster(faulty, clock, random=Random(seed))
+        controllers: list[Controller] = [
+            JobController(client, clock, "volcano"),
+            PodGroupController(client, clock, frozenset({"volcano"})),
+            QueueController(client, clock),
+        ]
+        runs = (*(each.run() for each in controllers), Kubelet(store, clock).run())
+        tasks = [asyncio.ensure_future(run) for run in runs]
+        for second in range(0, 2000, 10):
+            await asyncio.sleep(10)
+            for group in store.objects(PodGroup):
+                if group.status.phase == "":
+                    store.merge(PodGroup, group.metadata.name, {"status": {"phase": "Inqueue"}}, "default")
+            for pod in store.objects(Pod):
+                if not pod.spec.node_name:
+                    store.assign("default", pod.metadata.name, pod.metadata.uid, "node")
+            if second == 300:
+                store.remove(Job, "gone", "default")
+                store.remove(Pod, "leaves", "default")
+                pod = store.read(Pod, "again-a-1")
+                store.set_status(pod, replace(pod.status, phase="Failed"))
+        assert all(each.idle for each in controllers)
+        assert not any(task.done() for task in tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return {
+            "jobs": {each.metadata.name: _without_times(each) for each in store.objects(Job)},
+            "groups": sorted((each.metadata.name, str(each.spec)) for each in store.objects(PodGroup)),
+            "pods": sorted(
+                (each.metadata.name, each.status.phase, str(each.metadata.annotations)) for each in store.objects(Pod)
+            ),
+            "queues": sorted((each.metadata.name, each.status.state) for each in store.objects(Queue)),
+        }
+
+    return run_virtual(tell)
+
+
+def _without_times(subject: Job) -> object:
+    return replace(subject.status, state=replace(subject.status.state, last_transition_time=None))
+
+
+def test_through_the_api_all_is_as_in_memory() -> None:
+    seen = told(CALM, 0)
+    assert [name for name, *_ in seen["pods"]] == [  # type: ignore[attr-defined]  # a list of tuples
+        "again-a-0",
+        "again-a-1",
+        "again-a-2",
+        "alone",
+        "done-a-0",
+        "done-a-1",
+        "done-a-2",
+    ]
+    phases = {name: (status.state.phase, status.retry_count) for name, status in seen["jobs"].items()}  # type: ignore[attr-defined]  # by name
+    assert phases == {"done": ("Completed", 0), "again": ("Running", 1)}
+    assert seen["queues"] == [("default", "Open"), ("root", "Open")]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_much_gets_lost_it_comes_to_the_same(seed: int) -> None:
+    assert told(LOSSY, seed) == told(CALM, 0)
