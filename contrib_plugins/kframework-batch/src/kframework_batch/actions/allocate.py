@@ -1,0 +1,163 @@
+"""allocate: give pending tasks room, queue by queue and gang by gang."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from kframework.status import Status
+from kframework_batch.action import Action
+from kframework_batch.actions.arguments import SearchArguments
+from kframework_batch.actions.candidates import candidates, is_pending, pending_tasks
+from kframework_batch.actions.turns import Turns
+from kframework_batch.job import INQUEUE, JobInfo
+from kframework_batch.placement import Choice
+from kframework_batch.plugin import BatchArguments
+from kframework_batch.queue import QueueInfo
+from kframework_batch.statement import JobStatement
+from kframework_batch.task import ALLOCATED, TaskInfo, TaskStatus
+
+if TYPE_CHECKING:
+    from kframework_batch.session import Session
+
+__all__ = ["Allocate"]
+
+#: The tasks that count for the minimum of a role.
+_COUNTED = (*sorted(ALLOCATED, key=lambda status: status.value), TaskStatus.SUCCEEDED, TaskStatus.PIPELINED)
+
+
+class Allocate(Action):
+    """Gives the first job of the first queue what it needs to be ready, and turns to the first queue again.
+
+    So a gang gets its minimum in one turn, or nothing; tasks beyond the minimum come in later turns, one at a time. A
+    queue that is overused gets no more turns.
+    """
+
+    name: ClassVar[str] = "allocate"
+    Arguments: ClassVar[type[BatchArguments]] = SearchArguments
+
+    def run(self, session: Session) -> Iterator[None]:
+        """Allocate; yields after each task."""
+        if "enqueue" not in session.configuration.actions:
+            _let_all_in(session)
+        plugins = session.plugins
+        hopes: dict[str, _Hope] = {}
+        jobs: dict[str, Turns[JobInfo]] = {}
+        for job in candidates(session):
+            if any(_may_have_room(task) for task in job.with_status(TaskStatus.PENDING).values()):
+                hopes[job.uid] = _Hope(session, job)
+                jobs.setdefault(job.queue, Turns(plugins.job_key)).put(job)
+            yield
+        queues = Turns(plugins.queue_key, (session.queues[name] for name in jobs))
+        while queues:
+            queue = queues.take()
+            if plugins.overused(queue):
+                _pass_over(jobs[queue.name], queue)
+                continue
+            job = jobs[queue.name].take()
+            if (yield from hopes[job.uid].take_turn(queue)):
+                jobs[queue.name].put(job)
+            if jobs[queue.name]:
+                queues.put(queue)
+
+
+def _let_all_in(session: Session) -> None:
+    for job in session.jobs.values():
+        if is_pending(job):
+            job.phase = INQUEUE
+
+
+def _pass_over(jobs: Turns[JobInfo], queue: QueueInfo) -> None:
+    """Let jobs know why they got nothing."""
+    while jobs:
+        job = jobs.take()
+        if not job.is_ready:
+            job.message = f"queue {queue.name} has its due already"
+
+
+def _may_have_room(task: TaskInfo) -> bool:
+    return not task.gated and not task.best_effort
+
+
+class _Hope:
+    """A job that may get more, with its tasks that were not tried yet."""
+
+    def __init__(self, session: Session, job: JobInfo) -> None:
+        self._session = session
+        self._job = job
+        self._tasks: deque[TaskInfo] | None = None
+        #: The roles of which a task has found no node.
+        self._failed: set[str] = set()
+
+    def take_turn(self, queue: QueueInfo) -> Generator[None, None, bool]:
+        """Try tasks until the job is ready; return whether it is to have another turn."""
+        job, plugins = self._job, self._session.plugins
+        if self._tasks is None:
+            self._tasks = deque(task for task in pending_tasks(self._session, job) if _may_have_room(task))
+        with self._session.statement() as statement:
+            while self._tasks:
+                task = self._tasks.popleft()
+                error = self._place(statement, queue, task)
+                yield
+                if error is None:
+                    if plugins.job_ready(job):
+                        break
+                else:
+                    job.fit_errors[task.uid] = error
+                    if not self._may_still_be_ready():
+                        break
+            if plugins.job_ready(job):
+                statement.commit()
+                return bool(self._tasks)
+            if plugins.job_pipelined(job):
+                statement.keep()
+        return False
+
+    def _place(self, statement: JobStatement, queue: QueueInfo, task: TaskInfo) -> str | None:
+        """Give a task room, or promise it some; return why that cannot be."""
+        session = self._session
+        if not session.plugins.allocatable(queue, task):
+            return f"queue {queue.name} is not due room for it"
+        if task.role and task.role in self._failed:
+            return f"another task of role {task.role} found no node"
+        choice = _nominated(session, task) or session.placement.choose(task)
+        if isinstance(choice, str):
+            self._failed.add(task.role)
+            return choice
+        refused = _put(statement, task, choice)
+        return None if refused is None else refused.message
+
+    def _may_still_be_ready(self) -> bool:
+        """Tell whether the job can have its minimum without the tasks that found no node.
+
+        Where the minimum is the sum of those of roles, the roles that failed must have theirs already; where the roles
+        ask for more than the job does, enough tasks of other roles must be left.
+        """
+        job, failed, minimums = self._job, self._failed, self._job.role_minimums
+        if not failed:
+            return True
+        if job.min_available == len(job.tasks):
+            return False
+        if not minimums:
+            return True
+        if job.min_available < sum(minimums.values()):
+            left = sum(task.role not in failed for task in job.with_status(TaskStatus.PENDING).values())
+            return job.ready_num + job.waiting_num + left >= job.min_available
+        have = job.roles(*_COUNTED)
+        return all(have.get(role, 0) >= minimums.get(role, 0) for role in failed)
+
+
+def _nominated(session: Session, task: TaskInfo) -> Choice | None:
+    """Return the node that was freed for a task, if it still has room for it."""
+    name = task.object.status.nominated_node_name
+    row = session.nodes.row(name) if name else None
+    if row is None or not session.room.fits_future(task, row) or session.plugins.pre_predicate(task) is not None:
+        return None
+    if session.placement.objection(task, row) is not None:
+        return None
+    return Choice(row, name, session.room.fits_idle(task, row), score=0.0, ties=1, feasible=1)
+
+
+def _put(statement: JobStatement, task: TaskInfo, choice: Choice) -> Status | None:
+    return statement.allocate(task, choice.node) if choice.idle else statement.pipeline(task, choice.node)

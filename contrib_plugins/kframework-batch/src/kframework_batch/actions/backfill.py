@@ -1,0 +1,61 @@
+"""backfill: give room to best effort tasks, which ask for nothing but a place among the pods of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from kframework_batch.action import Action
+from kframework_batch.actions.arguments import SearchArguments
+from kframework_batch.actions.candidates import candidates, pending_tasks
+from kframework_batch.job import JobInfo
+from kframework_batch.plugin import BatchArguments
+
+if TYPE_CHECKING:
+    from kframework_batch.session import Session
+    from kframework_batch.task import TaskInfo
+
+__all__ = ["Backfill"]
+
+
+class Backfill(Action):
+    """Places the best effort tasks of all queues, job by job; a job's are bound if it is ready then.
+
+    Volcano takes promises of this session back from best effort tasks, to place them now. Here they keep them: what is
+    promised to a preemptor would go to nobody else, and the next session binds it.
+    """
+
+    name: ClassVar[str] = "backfill"
+    Arguments: ClassVar[type[BatchArguments]] = SearchArguments
+
+    def run(self, session: Session) -> Iterator[None]:
+        """Place them; yields after each task."""
+        plugins = session.plugins
+        found: dict[str, list[tuple[JobInfo, list[TaskInfo]]]] = {}
+        for job in candidates(session):
+            tasks = (
+                [task for task in pending_tasks(session, job) if task.best_effort] if job.best_effort_pending else []
+            )
+            if tasks:
+                found.setdefault(job.queue, []).append((job, tasks))
+            yield
+        for queue in sorted((session.queues[name] for name in found), key=plugins.queue_key):
+            for job, tasks in sorted(found[queue.name], key=lambda pair: plugins.job_key(pair[0])):
+                yield from _place(session, job, tasks)
+
+
+def _place(session: Session, job: JobInfo, tasks: list[TaskInfo]) -> Iterator[None]:
+    """Place the tasks of one job."""
+    with session.statement() as statement:
+        for task in tasks:
+            choice = session.placement.choose(task)
+            if isinstance(choice, str):
+                job.fit_errors[task.uid] = choice
+            else:
+                put = statement.allocate if choice.idle else statement.pipeline
+                refused = put(task, choice.node)
+                if refused is not None:
+                    job.fit_errors[task.uid] = refused.message
+            yield
+        if session.plugins.job_ready(job):
+            statement.commit()

@@ -1,0 +1,49 @@
+"""The jobs that actions work on, and their tasks in order."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
+
+from kframework_batch.job import JobInfo
+from kframework_batch.task import TaskInfo, TaskStatus
+
+if TYPE_CHECKING:
+    from kframework_batch.session import Session
+
+__all__ = ["candidates", "is_pending", "pending_tasks", "starving"]
+
+_PENDING = frozenset({"", "Pending"})
+
+
+def is_pending(job: JobInfo) -> bool:
+    """Tell whether a job has not been let in yet: see the action `enqueue`."""
+    return job.phase in _PENDING
+
+
+def candidates(session: Session) -> Iterator[JobInfo]:
+    """Yield the jobs whose tasks may have room: those that were let in, and are valid."""
+    for job in session.jobs.values():
+        if is_pending(job):
+            continue
+        objection = session.plugins.job_valid(job)
+        if objection is None:
+            yield job
+        else:
+            job.message = objection.message
+
+
+def starving(session: Session) -> Generator[None, None, dict[str, list[JobInfo]]]:
+    """Return the candidates that may push others out, by the name of their queue."""
+    found: dict[str, list[JobInfo]] = {}
+    for job in candidates(session):
+        if session.plugins.job_starving(job):
+            found.setdefault(job.queue, []).append(job)
+        yield
+    return found
+
+
+def pending_tasks(session: Session, job: JobInfo) -> list[TaskInfo]:
+    """List the pending tasks of a job in order; those with scheduling gates are not among them."""
+    tasks = (task for task in job.with_status(TaskStatus.PENDING).values() if not task.gated)
+    return sorted(tasks, key=session.plugins.task_key)

@@ -1,0 +1,113 @@
+"""Room made by sending others away: what `preempt` and `reclaim` have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kframework_batch.actions.residents import Residents
+from kframework_batch.actions.victims import fewest, in_victim_order
+from kframework_batch.queue import QueueInfo
+from kframework_batch.resource import Resource
+from kframework_batch.statement import JobStatement
+from kframework_batch.task import TaskInfo
+
+if TYPE_CHECKING:
+    from kframework_batch.session import Session
+
+__all__ = ["Clearance", "Clearing", "MayGo", "may_push_out"]
+
+#: Whether a task may have room at the expense of another one.
+MayGo = Callable[[TaskInfo, TaskInfo], bool]
+
+
+class Clearance(NamedTuple):
+    """Whom it takes that a task fits a node; `victims` in the order in which they go."""
+
+    row: int
+    victims: list[TaskInfo]
+
+
+class Clearing:
+    """Makes room for the tasks of one queue.
+
+    `named` are those whom the plugins name among tasks that may go; `due` tells whether the plugins let a task have
+    room as the tables stand; `reason` is what victims are told.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        queue: QueueInfo,
+        residents: Residents,
+        reason: str,
+        named: Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]],
+        due: Callable[[QueueInfo, TaskInfo], bool],
+    ) -> None:
+        self._session = session
+        self._queue = queue
+        self._residents = residents
+        self._reason = reason
+        self._named = named
+        self._due = due
+
+    def find_free(self, statement: JobStatement, task: TaskInfo) -> bool:
+        """Promise a task room for which nobody has to go; tell whether there is any."""
+        if not self._due(self._queue, task):
+            return False
+        choice = self._session.placement.choose(task)
+        return not isinstance(choice, str) and statement.pipeline(task, choice.node) is None
+
+    def clearances(
+        self, statement: JobStatement, task: TaskInfo, rows: Iterable[int], may_go: MayGo
+    ) -> Iterator[Clearance | None]:
+        """Look at one node after the other; None stands for one where it is no use."""
+        for row in rows:
+            victims = self._victims(statement, task, row, may_go)
+            yield None if victims is None else Clearance(row, victims)
+
+    def clear(self, statement: JobStatement, task: TaskInfo, clearance: Clearance) -> bool:
+        """Evict the victims and promise the task their room; tell whether the plugins agree."""
+        with statement.statement() as on_node:
+            for victim in clearance.victims:
+                on_node.evict(victim, self._reason)
+            if on_node.pipeline(task, self._session.nodes[clearance.row].name) is not None:
+                return False
+            on_node.commit()
+        return True
+
+    def _victims(self, statement: JobStatement, task: TaskInfo, row: int, may_go: MayGo) -> list[TaskInfo] | None:
+        """Return whom it takes on a node, None if that is no use.
+
+        Those who are the first to go are the first that plugins hear of: what gangs can spare is given away in this
+        order.
+        """
+        session = self._session
+        residents = (other for other in self._residents.on(session.nodes[row].name) if may_go(task, other))
+        named = self._named(task, in_victim_order(session, residents, self._queue))
+        if not named or not self._could_suffice(task, row, named):
+            return None
+
+        def fits() -> bool:
+            return (
+                session.room.fits_future(task, row)
+                and self._due(self._queue, task)
+                and session.placement.objection(task, row) is None
+            )
+
+        return fewest(statement, named, fits, self._reason)
+
+    def _could_suffice(self, task: TaskInfo, row: int, victims: Sequence[TaskInfo]) -> bool:
+        """Tell whether a task would fit by amounts if they all went: most nodes are out of the question at once."""
+        room: Resource = self._session.room.future_idle(row)
+        for victim in victims:
+            room.add(victim.request)
+        return task.request.fits(room)
+
+    def __repr__(self) -> str:
+        return f"<Clearing for queue {self._queue.name}: {self._reason}>"
+
+
+def may_push_out(task: TaskInfo) -> bool:
+    """Tell whether a task's policy lets it push others out."""
+    return task.object.spec.preemption_policy != "Never"

@@ -1,0 +1,46 @@
+"""enqueue: let jobs in for whose minimum there is room; pods of a VolcanoJob are made only then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from kframework_batch.action import Action
+from kframework_batch.actions.candidates import is_pending
+from kframework_batch.actions.turns import Turns
+from kframework_batch.job import INQUEUE, JobInfo
+
+if TYPE_CHECKING:
+    from kframework_batch.session import Session
+
+__all__ = ["Enqueue"]
+
+
+class Enqueue(Action):
+    """Goes through the pending jobs, the first of the first queue at a time.
+
+    A job whose group says nothing of its minimum comes in unasked. One that may not does not hold up those behind it,
+    and is asked again in the next session.
+    """
+
+    name: ClassVar[str] = "enqueue"
+
+    def run(self, session: Session) -> Iterator[None]:
+        """Turn the phase of jobs that are let in to Inqueue; yields after each job."""
+        plugins = session.plugins
+        waiting: dict[str, Turns[JobInfo]] = {}
+        for job in session.jobs.values():
+            if is_pending(job):
+                waiting.setdefault(job.queue, Turns(plugins.job_key)).put(job)
+                yield
+        queues = Turns(plugins.queue_key, (session.queues[name] for name in waiting))
+        while queues:
+            queue = queues.take()
+            jobs = waiting[queue.name]
+            job = jobs.take()
+            if job.min_resources is None or plugins.job_enqueueable(job):
+                plugins.job_enqueued(job)
+                job.phase = INQUEUE
+            if jobs:
+                queues.put(queue)
+            yield

@@ -1,0 +1,184 @@
+"""preempt: push tasks out for more important ones of the same queue."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field
+
+from kframework.clock import seconds_of
+from kframework.status import Code
+from kframework_batch.action import Action
+from kframework_batch.actions.arguments import SearchArguments
+from kframework_batch.actions.candidates import pending_tasks, starving
+from kframework_batch.actions.clearing import Clearance, Clearing, MayGo, may_push_out
+from kframework_batch.actions.residents import Residents
+from kframework_batch.actions.turns import Turns
+from kframework_batch.job import JobInfo
+from kframework_batch.plugin import BatchArguments
+from kframework_batch.statement import JobStatement
+from kframework_batch.task import TaskInfo
+
+if TYPE_CHECKING:
+    from kframework.state.pods import PodTemplate
+    from kframework_batch.session import Session
+
+__all__ = ["Preempt", "PreemptArguments", "cost"]
+
+#: Less than this no priority can be, with the sign the other way round.
+_LOWEST = 2**31
+
+
+class PreemptArguments(SearchArguments):
+    """How many nodes are compared; `topologyAwarePreemptWorkerNum` is accepted, but there are no workers."""
+
+    topology_aware: bool = Field(False, alias="enableTopologyAwarePreemption")
+    workers: int = Field(16, alias="topologyAwarePreemptWorkerNum")
+    percentage: int = Field(10, alias="minCandidateNodesPercentage", ge=0, le=100)
+    at_least: int = Field(1, alias="minCandidateNodesAbsolute", ge=0)
+    at_most: int = Field(100, alias="maxCandidateNodesAbsolute", ge=1)
+
+    def wanted(self, nodes: int) -> int:
+        """Return how many nodes are compared of so many that there are."""
+        return min(max(nodes * self.percentage // 100, self.at_least, 1), self.at_most, nodes)
+
+
+class Preempt(Action):
+    """Helps the starving jobs of each queue, first at the expense of other jobs of the queue, then of their own tasks.
+
+    A job gets the room that it needs to be ready or nothing. Room for which nobody has to go is counted on; a job that
+    needs no victim at all is left to `allocate`.
+    """
+
+    name: ClassVar[str] = "preempt"
+    Arguments: ClassVar[type[BatchArguments]] = PreemptArguments
+
+    arguments: PreemptArguments
+
+    def run(self, session: Session) -> Iterator[None]:
+        """Preempt; yields after each task, and each node that was looked at."""
+        jobs = yield from starving(session)
+        if not jobs:
+            return
+        residents = yield from Residents.of(session)
+        plugins = session.plugins
+        queues = Turns(plugins.queue_key, (session.queues[name] for name in jobs))
+        while queues:
+            queue = queues.take()
+            clearing = Clearing(session, queue, residents, self.name, plugins.preemptable, plugins.allocatable)
+            for job in sorted(jobs[queue.name], key=plugins.job_key):
+                yield from self._among_jobs(session, clearing, job)
+            for job in jobs[queue.name]:
+                yield from self._within_job(session, clearing, job)
+
+    def _among_jobs(self, session: Session, clearing: Clearing, job: JobInfo) -> Iterator[None]:
+        """Help a job at the expense of others."""
+        hopeless: set[PodTemplate] = set()
+        with session.statement() as statement:
+            for task in pending_tasks(session, job):
+                if not session.plugins.job_starving(job):
+                    break
+                # Where one task found no victims, another of its kind does not either.
+                if task.pod.template in hopeless:
+                    continue
+                if not (yield from self._help(session, clearing, statement, task, _of_other_job)):
+                    hopeless.add(task.pod.template)
+            if statement.evicted and session.plugins.job_pipelined(job):
+                statement.commit()
+
+    def _within_job(self, session: Session, clearing: Clearing, job: JobInfo) -> Iterator[None]:
+        """Help the tasks of a job at the expense of its less important ones, until one cannot be helped."""
+        for task in pending_tasks(session, job):
+            if not session.plugins.job_starving(job):
+                return
+            with session.statement() as statement:
+                if not (yield from self._help(session, clearing, statement, task, _of_same_job)):
+                    return
+                if statement.evicted:
+                    statement.commit()
+
+    def _help(
+        self, session: Session, clearing: Clearing, statement: JobStatement, task: TaskInfo, may_go: MayGo
+    ) -> Generator[None, None, bool]:
+        """Promise a task room, that of others if need be; return whether there was a way."""
+        if not may_push_out(task) or _waits_for_victims(session, task):
+            return False
+        yield
+        if clearing.find_free(statement, task):
+            return True
+        rows = session.placement.ranked(task)
+        if self.arguments.topology_aware:
+            anywhere = _from_anywhere(session, rows)
+            found = clearing.clearances(statement, task, anywhere, may_go)
+            clearances = yield from _cheapest_first(session, found, self.arguments.wanted(len(rows)))
+        else:
+            clearances = clearing.clearances(statement, task, rows, may_go)
+        for clearance in clearances:
+            if clearance is not None and clearing.clear(statement, task, clearance):
+                return True
+            yield
+        return False
+
+
+def _of_other_job(task: TaskInfo, other: TaskInfo) -> bool:
+    job = other.job
+    return job is not task.job and job.queue == task.job.queue and _is_worth_it(task, other)
+
+
+def _of_same_job(task: TaskInfo, other: TaskInfo) -> bool:
+    return other.job is task.job and _is_worth_it(task, other)
+
+
+def _is_worth_it(task: TaskInfo, other: TaskInfo) -> bool:
+    """Refuse to let a task go that asks for something, for one that asks for nothing."""
+    return other.best_effort or not task.best_effort
+
+
+def _waits_for_victims(session: Session, task: TaskInfo) -> bool:
+    """Tell whether victims of lower priority are still going from the node where a task is to follow them."""
+    name = task.object.status.nominated_node_name
+    node = session.nodes.named(name) if name else None
+    if node is None:
+        return False
+    objection = session.placement.objection(task, node.row)
+    if objection is not None and objection.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        return False
+    return any(pod.terminating and pod.disrupted and pod.priority < task.pod.priority for pod in node.pods)
+
+
+# -- the cheapest of several nodes -----------------------------------------------------------------------------------
+
+
+def _from_anywhere(session: Session, rows: list[int]) -> list[int]:
+    """Turn the rows such that they begin somewhere, so that not all preemptors compare the same nodes."""
+    start = session.random.randrange(len(rows)) if rows else 0
+    return rows[start:] + rows[:start]
+
+
+def _cheapest_first(
+    session: Session, clearances: Iterator[Clearance | None], wanted: int
+) -> Generator[None, None, Iterator[Clearance | None]]:
+    """Return the first so many nodes that are of use, the cheapest first."""
+    found: list[Clearance] = []
+    for clearance in clearances:
+        if clearance is not None:
+            found.append(clearance)
+            if len(found) == wanted:
+                break
+        yield
+    return iter(sorted(found, key=lambda clearance: cost(clearance.victims, session.now)))
+
+
+def cost(victims: Sequence[TaskInfo], now: float) -> tuple[int, int, int, float]:
+    """Return what victims are worth, as kube-scheduler weighs them; `now` is when a victim started that does not say.
+
+    The highest of their priorities counts first, then the sum, then their number; then the one of highest priority
+    that runs longest: better one that has started late.
+    """
+    highest = max(victim.pod.priority for victim in victims)
+    most_important = (victim.pod for victim in victims if victim.pod.priority == highest)
+    started = min(now if pod.start_time is None else seconds_of(pod.start_time) for pod in most_important)
+    # Shifted to zero and above, so that a victim more never makes the sum less.
+    total = sum(victim.pod.priority + _LOWEST for victim in victims)
+    return highest, total, len(victims), -started

@@ -1,0 +1,29 @@
+"""shuffle: send running tasks away that plugins want elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from kframework_batch.action import Action
+from kframework_batch.task import TaskStatus
+
+if TYPE_CHECKING:
+    from kframework_batch.session import Session
+
+__all__ = ["Shuffle"]
+
+
+class Shuffle(Action):
+    """Evicts whom the plugins name with `victim_tasks`; none of the stock plugins does."""
+
+    name: ClassVar[str] = "shuffle"
+
+    def run(self, session: Session) -> Iterator[None]:
+        """Send each of them away for itself; yields after each."""
+        running = [task for job in session.jobs.values() for task in job.with_status(TaskStatus.RUNNING).values()]
+        for task in session.plugins.victim_tasks(running):
+            with session.statement() as statement:
+                statement.evict(task, self.name)
+                statement.commit()
+            yield

@@ -1,0 +1,76 @@
+"""Victims: who goes first, and how few of them are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kframework_batch.combination import Descending
+from kframework_batch.hookspecs import Key
+from kframework_batch.queue import QueueInfo
+from kframework_batch.statement import JobStatement
+from kframework_batch.task import TaskInfo
+
+if TYPE_CHECKING:
+    from kframework_batch.session import Session
+
+__all__ = ["fewest", "in_victim_order"]
+
+
+def in_victim_order(session: Session, tasks: Iterable[TaskInfo], preemptor_queue: QueueInfo) -> list[TaskInfo]:
+    """Sort tasks such that the first is the first to go.
+
+    First counts the queue, as `victim_queue_order` says and else the last to be served; then the job, the last in the
+    order of its queue; then the task, the last in the order of its job.
+    """
+    plugins = session.plugins
+    of_job: dict[str, tuple[Key, ...]] = {}
+
+    def key(task: TaskInfo) -> tuple[Key, ...]:
+        job = task.job
+        if job.uid not in of_job:
+            queue = plugins.victim_queue_key(session.queues[job.queue], preemptor_queue)
+            of_job[job.uid] = (queue, Descending(plugins.job_key(job)))
+        return (*of_job[job.uid], Descending(plugins.task_key(task)))
+
+    return sorted(tasks, key=key)
+
+
+def fewest(
+    statement: JobStatement, candidates: Sequence[TaskInfo], enough: Callable[[], bool], reason: str
+) -> list[TaskInfo] | None:
+    """Return whom of the candidates it takes, the first to go first; None if all of them are not enough.
+
+    They are taken off one after the other until it is `enough`, as the tables then stand. Then each of them is kept
+    that turns out not to be needed, those first that would be the last to go: the last one taken may free what makes
+    those before it superfluous.
+    """
+    chosen = _first_enough(statement, candidates, enough, reason)
+    if chosen is None:
+        return None
+    # Without the last of them it was not enough.
+    for victim in chosen[-2::-1]:
+        others = [other for other in chosen if other is not victim]
+        if _are_enough(statement, others, enough, reason):
+            chosen = others
+    return chosen
+
+
+def _first_enough(
+    statement: JobStatement, candidates: Sequence[TaskInfo], enough: Callable[[], bool], reason: str
+) -> list[TaskInfo] | None:
+    with statement.statement() as trial:
+        if enough():
+            return []
+        for count, victim in enumerate(candidates, start=1):
+            trial.evict(victim, reason)
+            if enough():
+                return list(candidates[:count])
+    return None
+
+
+def _are_enough(statement: JobStatement, victims: Sequence[TaskInfo], enough: Callable[[], bool], reason: str) -> bool:
+    with statement.statement() as trial:
+        for victim in victims:
+            trial.evict(victim, reason)
+        return enough()

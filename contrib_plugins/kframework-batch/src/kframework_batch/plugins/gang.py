@@ -1,0 +1,114 @@
+"""gang: a job runs with its minimum of tasks or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from kframework.status import Status, unschedulable
+from kframework_batch.hookspecs import Key
+from kframework_batch.plugin import BatchPlugin, Vote, hookimpl
+from kframework_batch.task import ALLOCATED, TaskStatus
+
+if TYPE_CHECKING:
+    from kframework_batch.job import JobInfo
+    from kframework_batch.session import Session
+    from kframework_batch.task import TaskInfo
+
+__all__ = ["Gang"]
+
+_READY = (*sorted(ALLOCATED, key=lambda status: status.value), TaskStatus.SUCCEEDED)
+_VALID = (*_READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
+
+
+class Gang(BatchPlugin):
+    """Lets a job be bound once its minimum has room, and protects the minimum of jobs that run.
+
+    Beside the minimum of the job those of roles count, where it is at least their sum. Unlike in Volcano they protect
+    a running job too: its only master is not what it can spare.
+    """
+
+    name: ClassVar[str] = "gang"
+
+    @hookimpl
+    def job_valid(self, session: Session, job: JobInfo) -> Status | None:
+        """Refuse a job that has not enough tasks to be ready ever."""
+        if job.minds_roles and not _has_roles(job):
+            return unschedulable("Not enough valid pods of each task for gang-scheduling")
+        if job.valid_num < job.min_available:
+            counts = f"valid: {job.valid_num}, min: {job.min_available}"
+            return unschedulable(f"Not enough valid tasks for gang-scheduling, {counts}")
+        return None
+
+    @hookimpl
+    def job_order(self, session: Session, job: JobInfo) -> Key:
+        """Put jobs that are not ready first."""
+        return job.is_ready
+
+    @hookimpl
+    def job_ready(self, session: Session, job: JobInfo) -> bool:
+        """Tell whether the minimum has room."""
+        return job.is_ready
+
+    @hookimpl
+    def job_pipelined(self, session: Session, job: JobInfo) -> Vote:
+        """Permit what gives the minimum room or a promise of it."""
+        return Vote.PERMIT if job.is_pipelined else Vote.REJECT
+
+    @hookimpl
+    def job_starving(self, session: Session, job: JobInfo) -> bool:
+        """Let a job starve below its minimum."""
+        return job.is_starving
+
+    @hookimpl
+    def preemptable(
+        self, session: Session, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
+    ) -> Sequence[TaskInfo] | None:
+        """Name what jobs can spare, the first of the tasks first."""
+        return _spared(tasks)
+
+    @hookimpl
+    def reclaimable(
+        self, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
+    ) -> Sequence[TaskInfo] | None:
+        """Name what jobs can spare, the first of the tasks first."""
+        return _spared(tasks)
+
+
+class _Surplus:
+    """What a job can spare: tasks, and tasks of the roles that have a minimum."""
+
+    def __init__(self, job: JobInfo) -> None:
+        self._tasks = job.ready_num - job.min_available
+        self._roles: dict[str, int] = {}
+        if job.minds_roles:
+            ready = job.roles(*_READY)
+            self._roles = {role: ready.get(role, 0) - minimum for role, minimum in job.role_minimums.items()}
+
+    def take(self, task: TaskInfo) -> bool:
+        """Take a task if it can be spared."""
+        left = self._roles.get(task.role)
+        if self._tasks <= 0 or (left is not None and left <= 0):
+            return False
+        self._tasks -= 1
+        if left is not None:
+            self._roles[task.role] = left - 1
+        return True
+
+
+def _spared(tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+    surpluses: dict[str, _Surplus] = {}
+    spared: list[TaskInfo] = []
+    for task in tasks:
+        surplus = surpluses.get(task.job.uid)
+        if surplus is None:
+            surplus = surpluses[task.job.uid] = _Surplus(task.job)
+        if surplus.take(task):
+            spared.append(task)
+    return spared
+
+
+def _has_roles(job: JobInfo) -> bool:
+    """Tell whether there are enough tasks of each role."""
+    there = job.roles(*_VALID)
+    return all(there.get(role, 0) >= minimum for role, minimum in job.role_minimums.items())

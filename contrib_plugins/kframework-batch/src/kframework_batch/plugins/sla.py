@@ -1,0 +1,81 @@
+"""sla: a job that has waited for so long comes next."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field
+
+from kframework.clock import seconds_of
+from kframework.config.duration import Duration
+from kframework_batch.hookspecs import Key
+from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
+
+if TYPE_CHECKING:
+    from kframework_batch.job import JobInfo
+    from kframework_batch.session import Session
+
+__all__ = ["Sla", "SlaArguments"]
+
+#: The annotations of a pod group that say how long it may wait; the first that is there counts.
+_ANNOTATIONS = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
+
+
+class SlaArguments(BatchArguments):
+    """How long jobs may wait that do not say themselves, as Go writes it (`1h30m`); 0 for as long as it takes."""
+
+    waiting_time: Duration = Field(Duration(0), alias="sla-waiting-time")
+
+
+class Sla(BatchPlugin):
+    """Gives a job a deadline: it was created, and may wait for so long.
+
+    The earliest deadline goes first. Once it has passed the job is let in, and what was found for it in a session is
+    kept free for it although that is not enough, where no plugin before or beside this one objects.
+    """
+
+    name: ClassVar[str] = "sla"
+    Arguments: ClassVar[type[BatchArguments]] = SlaArguments
+
+    arguments: SlaArguments
+
+    @hookimpl
+    def job_order(self, session: Session, job: JobInfo) -> Key:
+        """Put the earliest deadline first; jobs without one come last."""
+        return self._deadline(job)
+
+    @hookimpl
+    def job_enqueueable(self, session: Session, job: JobInfo) -> Vote:
+        """Permit what is overdue."""
+        return self._vote(session, job)
+
+    @hookimpl
+    def job_pipelined(self, session: Session, job: JobInfo) -> Vote:
+        """Permit what is overdue."""
+        return self._vote(session, job)
+
+    @hookimpl
+    def wakes_at(self, session: Session) -> float | None:
+        """Want a session at the next deadline of a job that waits."""
+        waiting = (job for job in session.jobs.values() if not job.is_ready or job.phase in ("", "Pending"))
+        deadlines = map(self._deadline, waiting)
+        return min((deadline for deadline in deadlines if session.now < deadline < inf), default=None)
+
+    def _vote(self, session: Session, job: JobInfo) -> Vote:
+        return Vote.PERMIT if self._deadline(job) <= session.now else Vote.ABSTAIN
+
+    def _deadline(self, job: JobInfo) -> float:
+        """Return when a job must not wait any longer, in seconds since 1970; infinity for never."""
+        wait = self._waiting_time(job)
+        return seconds_of(job.created) + wait if wait > 0 and job.created else inf
+
+    def _waiting_time(self, job: JobInfo) -> float:
+        """Return how long a job may wait; what its group says and cannot be read counts as nothing said."""
+        said = next((job.annotations[key] for key in _ANNOTATIONS if key in job.annotations), None)
+        if said is None:
+            return self.arguments.waiting_time
+        try:
+            return Duration.parse(said)
+        except ValueError:
+            return self.arguments.waiting_time
