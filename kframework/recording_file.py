@@ -13,7 +13,7 @@ import logging
 import os
 import zlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from threading import Event, Thread
@@ -45,7 +45,8 @@ class RecordingFile:
     """Takes entries at once, and writes them later.
 
     What goes wrong with the disk is logged once; from then on nothing is written. What stands in the file already
-    becomes FILE.1. OSError if the file cannot be opened.
+    becomes FILE.1 when the recording begins: a start that is refused before costs nobody a recording. OSError if the
+    file cannot be opened.
     """
 
     def __init__(self, file: Path, limit: int = LIMIT) -> None:
@@ -57,7 +58,7 @@ class RecordingFile:
         self._begun = self._over = self._turning = self._closing = False
         self._wake = Event()
         self._rotates = file.is_file() or not file.exists()
-        self._open()
+        os.close(self._create(0))
         self._thread = Thread(target=self._run, name=f"recording to {file}", daemon=True)
         self._thread.start()
 
@@ -109,8 +110,9 @@ class RecordingFile:
                 self._wake.wait(_PAUSE)
                 self._wake.clear()
                 self._write_waiting()
-                self._packed.flush(zlib.Z_SYNC_FLUSH)
-                self._over = self._is_full()
+                if self._begun:
+                    self._packed.flush(zlib.Z_SYNC_FLUSH)
+                    self._over = self._is_full()
         except OSError as error:
             self._give_up(error.strerror or error)
         except Exception as error:  # what cannot be put into words, such as text that is no Unicode
@@ -135,15 +137,16 @@ class RecordingFile:
                 lines = []
         self._pack(lines)
 
-    def _pack(self, lines: Iterable[bytes]) -> None:
-        self._packed.write(b"".join(lines))
+    def _pack(self, lines: Sequence[bytes]) -> None:
+        if lines:
+            self._packed.write(b"".join(lines))
 
     def _turn_over(self, opening: Opening) -> None:
-        """Begin a new part; the first one is open already."""
+        """Begin a new part."""
         if self._begun:
             self._packed.close()
             self._raw.close()
-            self._open()
+        self._open()
         self._begun = True
         lines = self._scribe.opening(opening)
         while some := list(islice(lines, _PACK)):
@@ -159,14 +162,19 @@ class RecordingFile:
     def _open(self) -> None:
         if self._rotates:
             self._make_way()
-        # Others have no business with a cluster's objects.
-        self._raw = open(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+        self._raw = open(self._create(os.O_TRUNC), "wb")
         # No name and no time go into it: the name of the file is its owner's, the times are the run's.
         self._packed = gzip.GzipFile(filename="", mode="wb", fileobj=self._raw, compresslevel=1, mtime=0)
         self._opened_with = 0
 
+    def _create(self, more: int) -> int:
+        """Open the file as it is, made if there is none; others have no business with a cluster's objects."""
+        return os.open(self._file, os.O_WRONLY | os.O_CREAT | more, 0o600)
+
     def _make_way(self) -> None:
-        """Give every part that is there the next number, and the last one up."""
+        """Give every part that is there the next number, and the last one up; an empty file makes way for nothing."""
+        if not self._file.stat().st_size:
+            return
         for number in range(PARTS - 1, 0, -1):
             part = self._part(number - 1)
             if part.exists():
@@ -176,6 +184,8 @@ class RecordingFile:
         return self._file.with_name(f"{self._file.name}.{number}") if number else self._file
 
     def _shut(self) -> None:
+        if not self._begun:
+            return
         for file in (self._packed, self._raw):
             try:
                 file.close()

@@ -90,6 +90,14 @@ def test_what_stood_there_is_kept(file: Path) -> None:
     assert [read(part) for part in parts(file)] == [[b'{"part":%d}\n' % number] for number in (3, 2, 1)]
 
 
+def test_what_never_begins_costs_nobody_a_recording(file: Path) -> None:
+    opened(file, 1).close()
+    for _ in range(2 * PARTS):
+        RecordingFile(file).close()
+    opened(file, 2).close()
+    assert [read(part) for part in parts(file)] == [[b'{"part":%d}\n' % number] for number in (2, 1)]
+
+
 def parts(file: Path) -> list[Path]:
     found = [file, *(file.with_name(f"{file.name}.{number}") for number in range(1, PARTS + 1))]
     return [part for part in found if part.exists()]

@@ -33,8 +33,6 @@ from kframework_batch.cache import KINDS, JobCache
 from kframework_batch.core import CoreQuestions, core_configuration, core_registry
 from kframework_batch.errands import Errands
 from kframework_batch.job import JobInfo
-from kframework_batch.membership import GroupObject
-from kframework_batch.objects import Queue
 from kframework_batch.phases import close_job, patch_of, why_pending
 from kframework_batch.placement import Outlooks
 from kframework_batch.program import Program
@@ -299,7 +297,7 @@ class BatchEngine:
             return
         reservation, failure = ended
         if failure is None:
-            self.cache.bound(message.uid)
+            self._dirty |= self.cache.bound(message.uid)
             return
         self.cache.binding_failed(message.uid)
         self._dirty = True
@@ -345,7 +343,7 @@ class BatchEngine:
         for name, status in queue_statuses(self.cache.queues, self.cache.jobs.values()).items():
             queue = self.cache.queues[name]
             queue.status = status
-            self._errands.write(queue.object, patch_of(status), partial(self._not_written, queue.object))
+            self._errands.write(queue.object, patch_of(status), partial(self.cache.write_failed, queue.object))
         self._wanted_at = session.plugins.wakes_at()
         for observer in self._observers:
             try:
@@ -356,7 +354,7 @@ class BatchEngine:
     def _account_for(self, job: JobInfo, session_uid: str, now: str) -> None:
         status, group = close_job(job, session_uid, now), job.object
         if status is not None and group is not None:
-            self._errands.write(group, patch_of(status), partial(self._not_written, group))
+            self._errands.write(group, patch_of(status), partial(self.cache.write_failed, group))
         for state in (TaskStatus.PENDING, TaskStatus.PIPELINED):
             for task in job.with_status(state).values():
                 if not task.gated:
@@ -383,10 +381,6 @@ class BatchEngine:
         self.effects.record(
             pod.scheduler_name, pod, reason="FailedScheduling", action="Scheduling", note=message, warning=True
         )
-
-    def _not_written(self, obj: GroupObject | Queue) -> None:
-        self.cache.write_failed(obj)
-        self._dirty = True
 
     def __repr__(self) -> str:
         return f"<BatchEngine {self.sessions} sessions, {len(self.cache.jobs)} jobs, {self._bindings!r}>"

@@ -85,7 +85,8 @@ class Session:
         self.cluster: ClusterState = cluster
         self.nodes: NodeTable = cluster.nodes
         self.queues: Mapping[str, QueueInfo] = queues
-        able = (job for job in jobs if job.known and not job.refused and job.queue in queues)
+        self._all = [job for job in jobs if job.known]
+        able = (job for job in self._all if not job.refused and job.queue in queues)
         self.jobs: Mapping[str, JobInfo] = {
             job.uid: job for job in sorted(able, key=lambda job: (job.created, job.uid))
         }
@@ -107,10 +108,10 @@ class Session:
     def run(self) -> Generator[None, None, None]:
         """Run all actions; yields wherever others may look on, but nothing may change. Closing it early is no harm."""
         try:
-            for job in self.jobs.values():
+            for job in self._all:
                 job.fit_errors.clear()
                 job.places.clear()
-                job.message = ""
+                job.message = "" if job.queue in self.queues else f"there is no queue {job.queue!r}"
             self.core.begin()
             self.plugins.open()
             self._consequences.mend(self)
