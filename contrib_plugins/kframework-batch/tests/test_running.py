@@ -122,7 +122,7 @@ def test_jobs_of_an_embedded_server_are_made_into_pods_and_scheduled() -> None:
             of.configuration,
             server,
             clock,
-            BatchOnlookers(of.engine, until),
+            BatchOnlookers(of.engine(), until),
             companions=map(beside, of.controllers),
         )
         until.reached = process.stop
@@ -142,7 +142,7 @@ def test_a_dry_run_writes_nothing_and_reports() -> None:
         group, pods = make_gang("gang", 1)
         cluster = MemoryCluster(clock, [make_node("a"), make_queue("default"), group, *pods])
         process = batch_process(
-            of, of.configuration, InMemory(cluster), clock, BatchOnlookers(of.engine), report=events.append
+            of, of.configuration, InMemory(cluster), clock, BatchOnlookers(of.engine()), report=events.append
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(process.run)
@@ -172,7 +172,7 @@ def test_a_changed_configuration_is_in_force_from_the_next_session_on(
             of.configuration,
             InMemory(cluster),
             clock,
-            BatchOnlookers(of.engine, until),
+            BatchOnlookers(of.engine(), until),
             companions=[following(followed, told.append)],
         )
         until.reached = process.stop
@@ -206,7 +206,7 @@ def test_metrics_are_shown() -> None:
             of.configuration,
             InMemory(cluster),
             clock,
-            BatchOnlookers(of.engine, until),
+            BatchOnlookers(of.engine(), until),
             listener=Listener(port=0),
             tell=told.append,
         )
@@ -225,6 +225,6 @@ def test_metrics_are_shown() -> None:
 
 @pytest.mark.parametrize(("wanted", "timed"), [(0.0, TIMED_SHARE), (1.0, 1.0)])
 def test_plugins_are_timed_as_often_as_the_most_curious_wants(wanted: float, timed: float) -> None:
-    onlookers = BatchOnlookers(settings("wait").engine, timed_share=wanted)
+    onlookers = BatchOnlookers(settings("wait").engine(), timed_share=wanted)
     assert onlookers.timed_share == timed
     assert repr(onlookers) == "<BatchOnlookers Attempts>"

@@ -52,7 +52,7 @@ def test_an_engine_is_made_of_them() -> None:
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         of = settings(scheduler_names=("mine",), default_queue="main", period=5.0)
-        scheduler = Scheduler(of.configuration, MemoryCluster(clock), clock, engine=of.engine, registry=of.registry)
+        scheduler = Scheduler(of.configuration, MemoryCluster(clock), clock, engine=of.engine(), registry=of.registry)
         assert isinstance(scheduler.engine, BatchEngine)
         assert list(scheduler.engine.profiles) == ["mine"]
 

@@ -99,6 +99,9 @@ def simulate(
     output: OutputOption = None,
     seed: Seed = None,
     trace: Trace = None,
+    shares: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw here what each queue held over time, as SVG.")
+    ] = None,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
@@ -109,11 +112,12 @@ def simulate(
     """
     from kframework.journal import Journal
     from kframework_batch.reload import ConfigurationFile
+    from kframework_batch.shares import Shares
     from kframework_batch.simulation import simulate_batch
 
     refuse_reading_stdin_twice(filenames, config)
     read = [*filenames, *([] if config is None else [config])]
-    refuse_overwriting(read, trace=None if trace == CONSOLE else trace)
+    refuse_overwriting(read, trace=None if trace == CONSOLE else trace, shares=shares)
     program = _default() if config is None else ConfigurationFile(config).load()
     settings = _settings(program, scheduler_names, default_queue, period, seed or 0)
     objects = read_cluster(filenames).objects
@@ -122,11 +126,16 @@ def simulate(
         observers: list[Observer] = [] if tracing is None else [tracing]
         if verbosity:
             observers.append(Journal() if tracing is None else Journal(tracing.trace_id))
+        held = Shares()
+        if shares is not None:
+            # Opened at once, so that a simulation is not in vain that could not be drawn.
+            closing.callback(held.write, closing.enter_context(open(shares, "w", encoding="utf-8")))
         simulation = simulate_batch(
             objects,
             settings,
             duration=duration,
             observers=observers,
+            session_observers=[held] if shares is not None else [],
             on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity)),
             timed_share=tracing.share if tracing is not None else 0.0,
         )
@@ -233,7 +242,7 @@ def run(
     )
     say_passed_over(context.obj, "Volcano's scheduler")
     clock = SystemClock()
-    onlookers = BatchOnlookers(settings.engine, Journal())
+    onlookers = BatchOnlookers(settings.engine(), Journal())
     server = (
         shared.embedded_server(filenames, clock, port, write_kubeconfig)
         if embedded

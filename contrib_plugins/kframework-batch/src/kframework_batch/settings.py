@@ -16,7 +16,7 @@ from kframework_batch.controllers.jobs import JobController
 from kframework_batch.controllers.pod_groups import PodGroupController
 from kframework_batch.controllers.queues import QueueController
 from kframework_batch.core import core_configuration, core_registry
-from kframework_batch.engine import PERIOD, SCHEDULER, BatchEngine
+from kframework_batch.engine import PERIOD, SCHEDULER, BatchEngine, SessionObserver
 from kframework_batch.program import Program
 from kframework_batch.queue import DEFAULT_QUEUE
 
@@ -50,10 +50,11 @@ class Settings:
         """How the core is configured."""
         return core_configuration(self.program, self.scheduler_names, seed=self.seed)
 
-    @property
-    def engine(self) -> MakeEngine[BatchEngine]:
-        """Make the engine."""
-        return BatchEngine.maker(self.program, period=self.period, default_queue=self.default_queue)
+    def engine(self, *observers: SessionObserver) -> MakeEngine[BatchEngine]:
+        """Return what makes the engine, whose sessions are observed."""
+        return BatchEngine.maker(
+            self.program, period=self.period, default_queue=self.default_queue, observers=observers
+        )
 
     @property
     def controllers(self) -> tuple[MakeController, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from kframework.objects import ApiObject
 from kframework.scheduler import Observer, Scheduler
 from kframework.simulate import Progress, Simulation, simulate
-from kframework_batch.engine import BatchEngine
+from kframework_batch.engine import BatchEngine, SessionObserver
 from kframework_batch.settings import Settings
 
 __all__ = ["simulate_batch"]
@@ -19,6 +19,7 @@ def simulate_batch(
     *,
     duration: float | None = None,
     observers: Iterable[Observer] = (),
+    session_observers: Iterable[SessionObserver] = (),
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_end: Callable[[Scheduler[BatchEngine]], None] = lambda scheduler: None,
     timed_share: float = 0.0,
@@ -35,7 +36,7 @@ def simulate_batch(
         observers=observers,
         on_progress=on_progress,
         on_end=on_end,
-        engine=settings.engine,
+        engine=settings.engine(*session_observers),
         timed_share=timed_share,
         controllers=settings.controllers,
     )
