@@ -1,0 +1,226 @@
+"""`kframework batch`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from urllib.request import urlopen
+
+import pytest
+import yaml
+
+from kframework.cli import main
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "training.yaml"
+MAIN = "from kframework.cli import main; main()"
+
+#: What Volcano's chart writes into its manifest.
+STOCK = """
+    --logtostderr --scheduler-conf={config} --enable-healthz=true --enable-metrics=true --leader-elect=false
+    --kube-api-qps=2000 --kube-api-burst=2000 --schedule-period=1s --node-worker-threads=20 -v=3 2>&1
+"""
+
+CONFIG = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
+
+
+class Run(NamedTuple):
+    """What a command came to."""
+
+    code: object
+    out: str
+    err: list[str]
+
+
+Command = Callable[..., Run]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a command line in this process."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*arguments: object) -> Run:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit:
+            main(["batch", *map(str, arguments)])
+        out, err = capsys.readouterr()
+        return Run(exit.value.code, out, err.splitlines())
+
+    return run
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "scheduler.conf"
+    file.write_text(CONFIG)
+    return file
+
+
+# -- what is imported ----------------------------------------------------------------------------------------------
+
+
+def test_its_help_imports_nothing_heavy() -> None:
+    code = (
+        f"import sys; sys.argv = ['kframework', 'batch', '--help']\ntry:\n    exec({MAIN!r})\nexcept SystemExit: pass\n"
+    )
+    code += "print('imported:', *sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = set(done.stderr.rpartition("imported: ")[2].split())
+    assert "kframework_batch.cli" in imported
+    assert not imported & {"kubernetes_asyncio", "numpy", "opentelemetry.sdk", "prometheus_client"}
+
+
+# -- simulate ------------------------------------------------------------------------------------------------------
+
+
+def test_a_simulation_is_printed_as_kframeworks_own(run: Command) -> None:
+    code, out, err = run("simulate", "-f", EXAMPLE)
+    header, *rows = out.splitlines()
+    assert (code, header.split()) == (0, ["NAMESPACE", "POD", "NODE", "STATUS", "ATTEMPTS", "MESSAGE"])
+    assert len(rows) == 13
+    assert err[-1].startswith("13 of 13 pods bound, 0 pending; ")
+
+
+def test_wide_json_yaml_and_names(run: Command) -> None:
+    items = json.loads(run("simulate", "-f", EXAMPLE, "-o", "json").out)
+    assert {"pod", "node", "message", "attempts"} == items[0].keys()
+    assert yaml.safe_load(run("simulate", "-f", EXAMPLE, "-o", "yaml").out) == items
+    names = run("simulate", "-f", EXAMPLE, "-o", "name").out.splitlines()
+    assert names == [f"pod/{item['pod'].partition('/')[2]}" for item in items]
+    header = run("simulate", "-f", EXAMPLE, "-o", "wide").out.splitlines()[0]
+    assert header.split()[4:] == "ATTEMPTS SCORE FEASIBLE EVALUATED PROFILE REJECTED BY MESSAGE".split()
+
+
+def test_while_one_gang_runs_the_other_waits_as_a_whole(run: Command) -> None:
+    items = json.loads(run("simulate", "-f", EXAMPLE, "--duration", "1m", "-o", "json").out)
+    waiting = {item["pod"].partition("/")[2].split("-")[0] for item in items if item["node"] is None}
+    assert waiting == {"resnet"}
+
+
+def test_a_configuration_of_volcano_is_used(run: Command, config: Path, tmp_path: Path) -> None:
+    assert run("simulate", "-f", EXAMPLE, "--scheduler-conf", config).err[-1].startswith("13 of 13 pods bound")
+    config.write_text(CONFIG.replace("allocate", "alocate"))
+    code, out, err = run("simulate", "-f", EXAMPLE, "--config", config)
+    assert (code, out) == (1, "")
+    assert err[0].startswith(f"error: {config}:2: actions: unknown action 'alocate'")
+
+
+def test_traces_and_seeds(run: Command, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    first = run("simulate", "-f", EXAMPLE, "--seed", 3, "--trace", trace)
+    assert '"scheduling_cycle"' in trace.read_text()
+    assert run("simulate", "-f", EXAMPLE, "--seed", 3).out == first.out
+
+
+def test_what_queues_held_is_drawn(run: Command, tmp_path: Path) -> None:
+    picture = tmp_path / "shares.svg"
+    assert run("simulate", "-f", EXAMPLE, "--shares", picture).code == 0
+    assert re.findall(r">(language|vision)<", picture.read_text()) == ["language", "vision"]
+    assert run("simulate", "-f", EXAMPLE, "--shares", EXAMPLE).err[0].endswith("is read; name another file")
+
+
+def test_pods_of_others_are_named(run: Command) -> None:
+    *_, last, _ = run("simulate", "-f", EXAMPLE, "--scheduler-name", "mine").err
+    names = "default/notebook, default/resnet-master-0"
+    assert last.startswith(f"notice: no profile has the schedulerName 'volcano', so nobody schedules {names}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-f", "-", "--config", "-"], "Invalid value for '--config': stdin is read already, by -f -"),
+        (
+            ["-f", "-", "--period", "0s"],
+            "Invalid value for '--schedule-period' / '--period': must be greater than zero",
+        ),
+        ([], "Missing option '-f' / '--filename'."),
+    ],
+)
+def test_wrong_usage_is_one_line(run: Command, arguments: list[str], message: str) -> None:
+    code, out, err = run("simulate", *arguments)
+    assert (code, out, err[0]) == (2, "", f"error: {message}")
+    assert err[1] == "See 'kframework batch simulate --help' for usage."
+
+
+# -- run -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """Start a command, and kill it in the end if it still runs."""
+    command = [sys.executable, "-c", MAIN, "batch", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def until_bound(process: subprocess.Popen[str], name: str) -> str:
+    """Watch a pod of the API that a command brings along until it is bound; return its node."""
+    assert process.stdout is not None
+    _, assignment = shlex.split(process.stdout.readline())
+    kubeconfig = yaml.safe_load(Path(assignment.partition("=")[2]).read_text())
+    server = kubeconfig["clusters"][0]["cluster"]["server"]
+    url = f"{server}/api/v1/namespaces/default/pods?watch=true&fieldSelector=metadata.name={name}"
+    with urlopen(url, timeout=30) as lines:
+        nodes = (json.loads(line)["object"]["spec"].get("nodeName") for line in lines)
+        return str(next(node for node in nodes if node))
+
+
+def test_embedded_it_makes_pods_of_jobs_and_schedules_them(config: Path) -> None:
+    stock = STOCK.format(config=config).split()
+    with started("run", "--embedded", "-f", EXAMPLE, "--secure-port", 0, *stock) as process:
+        assert until_bound(process, "bert-worker-0").startswith("gpu-")
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    names = "--logtostderr, --enable-healthz, --enable-metrics, --node-worker-threads, 2>&1"
+    assert err.splitlines()[0] == f"notice: flags of Volcano's scheduler that mean nothing here: {names}"
+
+
+def test_without_controllers_jobs_are_left_to_others() -> None:
+    with started("run", "--embedded", "-f", EXAMPLE, "--no-controllers", "--secure-port", 0) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "notice: in step with the cluster (nodes: 4, pods: 1)\n"
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "notice: Requested to terminate, exiting\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (
+            ["-f", "x"],
+            2,
+            "error: Invalid value for '--filename', '--port', '--write-kubeconfig': go with --embedded only",
+        ),
+        (["--kubeconfig", "none-such"], 1, "error: none-such: there is no such file; name a kubeconfig"),
+        (["--scheduler-conf", "none-such"], 1, "error: none-such: cannot be read: No such file or directory"),
+        (["stray"], 2, "error: Got unexpected extra argument(s) (stray)"),
+    ],
+)
+def test_what_cannot_run_is_one_line(run: Command, arguments: list[str], code: int, line: str) -> None:
+    result = run("run", *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert result.err[0].startswith(line)
