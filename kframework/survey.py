@@ -1,4 +1,4 @@
-"""The search of a caller that chooses for itself: every node is asked about, and what it scores is left to the caller."""
+"""The search of a caller that chooses for itself: it asks about every node, and leaves to the caller what to score."""
 
 from __future__ import annotations
 

@@ -142,8 +142,9 @@ class NodeTable:
         self.node_log: Log = Log(capacity)
         #: Rows whose Node object or pods changed.
         self.pod_log: Log = Log(capacity)
-        #: Counts the changes of the set of nodes.
+        #: Counts the changes of the set of nodes, and of the pods on them that hold inter-pod terms.
         self.generation: int = 0
+        self.terms_moved: int = 0
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -327,6 +328,7 @@ class NodeTable:
         for count in alike.counts or ():
             count.add(row, sign)
         if pod.template.has_terms:
+            self.terms_moved += 1
             for held in self.counters.held(pod):
                 held.add(row, sign)
         self.pod_log.append(row)

@@ -22,7 +22,7 @@ from kframework.profiles import Profiles
 from kframework.registry import Registry
 from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import PendingPod
+from kframework.state.pods import LabelClass, PendingPod
 from kframework.survey import Survey
 from kframework_batch.plugins.nodeorder import NodeOrder
 from kframework_batch.plugins.predicates import Predicates
@@ -130,12 +130,14 @@ class CoreQuestions:
         self._surveyed: tuple[Moment, Survey] | None = None
         self._planned: _Planned | None = None
         self._even: dict[Plan, tuple[int, bool]] = {}
+        self._unasked: dict[tuple[Plan, LabelClass], tuple[int, bool]] = {}
         self._states: dict[str, CycleState] = {}
 
     def begin(self) -> None:
         """Forget what was said of single tasks; what is remembered of nodes stays."""
         self._signed.clear()
         self._even.clear()
+        self._unasked.clear()
         self._states.clear()
         self._surveyed = self._planned = None
 
@@ -179,7 +181,15 @@ class CoreQuestions:
     def _is_alone(self, task: TaskInfo, plan: Plan) -> bool:
         if plan.top is None or plan.top.has_faults or plan.top.faulty_scores:
             return False
-        return self._is_even(plan) and self._fresh(task, plan).remembered()
+        return self._is_even(plan) and self._needs_nobody(task, plan)
+
+    def _needs_nobody(self, task: TaskInfo, plan: Plan) -> bool:
+        """Tell whether no plugin must be asked afresh; within a session only other pods' terms can change that."""
+        alike, moved = (plan, task.pod.label_class), self._cluster.nodes.terms_moved
+        known = self._unasked.get(alike)
+        if known is None or known[0] != moved:
+            known = self._unasked[alike] = (moved, self._fresh(task, plan).remembered())
+        return known[1]
 
     def _now(self, task: TaskInfo) -> Moment:
         nodes = self._cluster.nodes

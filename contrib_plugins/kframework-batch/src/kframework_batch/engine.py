@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -335,11 +335,12 @@ class BatchEngine:
         """Send gangs away that lost a member while they were bound and were not completed in time."""
         self._broken.mend(session)
 
-    def account(self, session: Session) -> None:
-        """Write the status of groups and queues, and on the pods that wait why they do."""
+    def account(self, session: Session) -> Iterator[None]:
+        """Write the status of groups and queues, and on the pods that wait why they do; yields after each job."""
         now = rfc3339(session.now)
         for job in self.cache.jobs.values():
             self._account_for(job, session.uid, now)
+            yield
         for name, status in queue_statuses(self.cache.queues, self.cache.jobs.values()).items():
             queue = self.cache.queues[name]
             queue.status = status

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kframework_batch.membership import GroupObject, GroupStatus
 from kframework_batch.resource import Resource
-from kframework_batch.task import ALLOCATED, TaskInfo, TaskStatus
+from kframework_batch.task import ALLOCATED, COMPLETED, TaskInfo, TaskStatus
 
 __all__ = ["INQUEUE", "JobInfo", "Phase", "Place"]
 
@@ -16,6 +16,9 @@ Phase = str
 INQUEUE = "Inqueue"
 
 _NONE: dict[str, TaskInfo] = {}
+
+#: Those that have not ended.
+_REQUESTING = frozenset(TaskStatus) - COMPLETED
 
 
 class Place(NamedTuple):
@@ -79,35 +82,44 @@ class JobInfo:
     def add(self, task: TaskInfo) -> None:
         """Take in a task."""
         self.tasks[task.uid] = task
-        self._count(task, 1)
+        self._enter(task)
+        self._sum(task, None, task.status)
 
     def remove(self, uid: str) -> TaskInfo | None:
         """Take a task out; None if there is none of this uid."""
         task = self.tasks.pop(uid, None)
         if task is not None:
-            self._count(task, -1)
+            self._leave(task)
+            self._sum(task, task.status, None)
         return task
 
     def move(self, task: TaskInfo, status: TaskStatus) -> None:
         """Give a task another status."""
-        self._count(task, -1)
-        task.status = status
-        self._count(task, 1)
+        self._leave(task)
+        before, task.status = task.status, status
+        self._enter(task)
+        self._sum(task, before, status)
 
-    def _count(self, task: TaskInfo, sign: int) -> None:
-        status = task.status
-        alike = self._by_status.setdefault(status, {})
-        if sign > 0:
-            alike[task.uid] = task
-        else:
-            del alike[task.uid]
-        change = self.allocated.add if sign > 0 else self.allocated.sub
-        if status in ALLOCATED:
-            change(task.request)
-        if status not in (TaskStatus.SUCCEEDED, TaskStatus.FAILED):
-            (self.requested.add if sign > 0 else self.requested.sub)(task.request)
-        if status is TaskStatus.PENDING and task.best_effort:
-            self._best_effort_pending += sign
+    def _enter(self, task: TaskInfo) -> None:
+        self._by_status.setdefault(task.status, {})[task.uid] = task
+        if task.status is TaskStatus.PENDING and task.best_effort:
+            self._best_effort_pending += 1
+
+    def _leave(self, task: TaskInfo) -> None:
+        del self._by_status[task.status][task.uid]
+        if task.status is TaskStatus.PENDING and task.best_effort:
+            self._best_effort_pending -= 1
+
+    def _sum(self, task: TaskInfo, before: TaskStatus | None, after: TaskStatus | None) -> None:
+        """Keep the sums, of which most moves change none."""
+        for total, before_in, after_in in (
+            (self.allocated, before in ALLOCATED, after in ALLOCATED),
+            (self.requested, before in _REQUESTING, after in _REQUESTING),
+        ):
+            if after_in and not before_in:
+                total.add(task.request)
+            elif before_in and not after_in:
+                total.sub(task.request)
 
     # -- the arithmetic of gangs (Volcano's job_info.go) --------------------------------------------------------------
 

@@ -7,7 +7,7 @@ stay assumed. So a session costs no copy of the cluster, and nothing that comes 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from random import Random
 from typing import Protocol
 
@@ -52,8 +52,8 @@ class Consequences(Protocol):
         """See to what went wrong with what earlier sessions had done, before the first action."""
         ...
 
-    def account(self, session: Session) -> None:
-        """Say what came of the session, while its tasks still stand as it left them."""
+    def account(self, session: Session) -> Iterator[None]:
+        """Say what came of the session, while its tasks still stand as it left them; yields now and then."""
         ...
 
 
@@ -119,7 +119,7 @@ class Session:
                 yield from self._run(action)
                 yield
             self.plugins.close()
-            self._consequences.account(self)
+            yield from self._consequences.account(self)
         finally:
             self._close()
 
