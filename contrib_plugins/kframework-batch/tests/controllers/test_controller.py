@@ -23,8 +23,8 @@ def anyio_backend() -> object:
     return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
-class Labeller(Controller):
-    """Gives every pod a label; remembers when it looked at which."""
+class Annotator(Controller):
+    """Annotates all pods without labels; remembers when it looked at which."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod,)
 
@@ -49,7 +49,7 @@ class Labeller(Controller):
             if pod.metadata.name == "odd":
                 raise ValueError("odd")
             if not pod.metadata.labels:
-                await self.patch(pod, {"metadata": {"labels": {"seen": "yes"}}})
+                await self.annotate(pod, "seen", "yes")
 
     def _seconds(self) -> float:
         return round(self.clock.now() - VIRTUAL_EPOCH, 3)
@@ -59,8 +59,8 @@ class Labeller(Controller):
 
 
 @asynccontextmanager
-async def running(memory: MemoryCluster) -> AsyncIterator[Labeller]:
-    controller = Labeller(memory, LoopClock(asyncio.get_running_loop()))
+async def running(memory: MemoryCluster) -> AsyncIterator[Annotator]:
+    controller = Annotator(memory, LoopClock(asyncio.get_running_loop()))
     assert not controller.idle  # before it has seen anything
     task = asyncio.ensure_future(controller.run())
     await asyncio.sleep(0.01)
@@ -87,7 +87,7 @@ def failing(name: str, status: int, times: int) -> object:
 
 
 def is_seen(memory: MemoryCluster, name: str) -> bool:
-    return memory.read(Pod, name).metadata.labels == {"seen": "yes"}
+    return memory.read(Pod, name).metadata.annotations == {"seen": "yes"}
 
 
 async def test_what_is_there_is_looked_at_and_then_it_is_idle() -> None:
@@ -174,7 +174,7 @@ async def test_a_bug_leaves_one_subject_alone(caplog: pytest.LogCaptureFixture) 
         assert is_seen(memory, "zebra")
         assert controller.idle
         assert len(controller.of("odd")) == 1
-    assert "Labeller Pod default/odd is left as it is until it changes" in caplog.text
+    assert "Annotator Pod default/odd is left as it is until it changes" in caplog.text
 
 
 async def test_what_changes_while_it_waits_is_looked_at_at_once_and_waits_no_more() -> None:
@@ -194,9 +194,10 @@ async def test_after_a_success_patience_is_as_it_was() -> None:
     async with running(memory) as controller:
         await asyncio.sleep(9.99)
         memory.faults[:] = [failing("a", 500, 1)]  # type: ignore[list-item]  # a function it is
+        memory.merge(Pod, "a", {"metadata": {"annotations": None, "labels": {"l": "1"}}})
         memory.merge(Pod, "a", {"metadata": {"labels": None}})
         await asyncio.sleep(1)
-        assert controller.of("a")[-3:-1] == [10, 10.1]
+        assert controller.of("a")[-2:] == [10, 10.1]
 
 
 async def test_a_timer_looks_again() -> None:
@@ -215,7 +216,9 @@ async def test_writes_are_to_the_very_object() -> None:
         memory.remove(Pod, "a")
         await controller.cluster.create(make_pod("a", labels={"l": "2"}))
         with pytest.raises(ClusterError, match="immutable"):
-            await controller.patch(old, {"metadata": {"labels": {"l": "3"}}})
+            await controller.annotate(old, "l", "3")
+        with pytest.raises(ClusterError, match="immutable"):
+            await controller.patch_spec(old, {"priority": 3})
         with pytest.raises(ClusterError) as caught:
             await controller.patch_status(old, {"phase": "Failed"})
         assert caught.value.status == 409
@@ -228,9 +231,10 @@ async def test_writes_are_to_the_very_object() -> None:
 
 
 async def test_nothing_to_change_is_no_call() -> None:
-    memory = in_memory(make_pod("a", labels={"l": "1"}))
+    memory = in_memory(make_pod("a", labels={"l": "1"}, annotations={"a": "1"}))
     async with running(memory) as controller:
         memory.faults.append(lambda *call: Fault(error=ClusterError("no", status=500)))
         pod = memory.read(Pod, "a")
-        await controller.patch(pod, {})
+        await controller.patch_spec(pod, {})
+        await controller.annotate(pod, "a", "1")
         await controller.patch_status(pod, {})

@@ -25,6 +25,11 @@ def test_what_is_left_out_is_filled_in() -> None:
     assert (spec.min_available, spec.max_retry, spec.queue, spec.scheduler_name) == (4, 3, "default", "volcano")
 
 
+def test_another_queue_may_be_the_default() -> None:
+    assert admitted(job(task()), "volcano", "q").spec.queue == "q"
+    assert admitted(job(task(), queue="r"), "volcano", "q").spec.queue == "r"
+
+
 def test_what_is_said_stays() -> None:
     said = job(task("a", 3, 2), queue="q", min_available=1, max_retry=9, scheduler_name="s")
     assert admitted(said, "volcano") == said

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import ClassVar, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
 
 import anyio
 
@@ -22,8 +22,6 @@ from kframework.state.inbox import Changed, Gone, Message, Synced
 from kframework_batch.controllers.mirror import Mirror
 
 __all__ = ["Controller"]
-
-T = TypeVar("T", bound=ApiObject)
 
 _log = logging.getLogger(__name__)
 
@@ -103,16 +101,19 @@ class Controller(ABC):
             return False
         return True
 
-    async def patch(self, obj: T, patch: dict[str, object]) -> None:
-        """Merge-patch the very object, all but its status; with nothing to change there is no call."""
-        if patch:
-            metadata = patch.get("metadata")
-            identity = {"uid": obj.metadata.uid} | (metadata if isinstance(metadata, dict) else {})
-            whole = patch | {"metadata": identity}
-            name, namespace = obj.metadata.name, obj.metadata.namespace
-            self._see(await self.cluster.patch(type(obj), name, whole, namespace))
+    async def annotate(self, obj: ApiObject, key: str, text: str) -> None:
+        """Give the very object an annotation; with nothing to change there is no call."""
+        if obj.metadata.annotations.get(key) != text:
+            patch = {"metadata": {"uid": obj.metadata.uid, "annotations": {key: text}}}
+            self._see(await self.cluster.patch(type(obj), obj.metadata.name, patch, obj.metadata.namespace))
 
-    async def patch_status(self, obj: T, patch: dict[str, object]) -> None:
+    async def patch_spec(self, obj: ApiObject, patch: Mapping[str, object]) -> None:
+        """Merge-patch the spec of the very object; with nothing to change there is no call."""
+        if patch:
+            whole = {"metadata": {"uid": obj.metadata.uid}, "spec": patch}
+            self._see(await self.cluster.patch(type(obj), obj.metadata.name, whole, obj.metadata.namespace))
+
+    async def patch_status(self, obj: ApiObject, patch: Mapping[str, object]) -> None:
         """Merge-patch the status of the very object; with nothing to change there is no call."""
         if patch:
             name, namespace, uid = obj.metadata.name, obj.metadata.namespace, obj.metadata.uid
@@ -200,4 +201,5 @@ class Controller(ABC):
         if not objects:
             return subject
         first = objects[0]
-        return f"{kind_of(first).name} {first.metadata.namespace}/{first.metadata.name}"
+        place = f"{first.metadata.namespace}/" if first.metadata.namespace else ""
+        return f"{kind_of(first).name} {place}{first.metadata.name}"

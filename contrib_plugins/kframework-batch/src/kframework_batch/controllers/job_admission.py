@@ -36,14 +36,14 @@ _ACTIONS = frozenset(
 _POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-def admitted(job: Job, scheduler_name: str) -> Job:
-    """Fill in what a job leaves out."""
+def admitted(job: Job, scheduler_name: str, queue: str = DEFAULT_QUEUE) -> Job:
+    """Fill in what a job leaves out, its scheduler and its queue among that."""
     tasks = tuple(_named(task, index) for index, task in enumerate(job.spec.tasks))
     spec = replace(
         job.spec,
         tasks=tasks,
         scheduler_name=job.spec.scheduler_name or scheduler_name,
-        queue=job.spec.queue or DEFAULT_QUEUE,
+        queue=job.spec.queue or queue,
         max_retry=job.spec.max_retry or _MAX_RETRY,
         min_available=job.spec.min_available or sum(task.min_available or 0 for task in tasks),
     )

@@ -91,13 +91,13 @@ class Members:
 
 def is_outdated(obj: ApiObject, status: JobStatus) -> bool:
     """Tell whether a pod or pod group was made for the job as it was before it was killed."""
-    return _number(obj.metadata.annotations.get(VERSION), 0) < status.version
+    return _number(obj.metadata.annotations.get(VERSION)) < status.version
 
 
 def _is_current(pod: Pod, status: JobStatus) -> bool:
     """Tell whether a pod counts; those that a restart has marked do until the job counts that restart."""
     mark = pod.metadata.annotations.get(RESTARTED_BY)
-    restarted = mark is not None and _number(mark, 0) <= status.retry_count
+    restarted = mark is not None and _number(mark) <= status.retry_count
     return not restarted and not is_outdated(pod, status)
 
 
@@ -105,5 +105,5 @@ def _stays(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is None
 
 
-def _number(text: str | None, otherwise: int) -> int:
-    return int(text) if text is not None and text.isascii() and text.isdecimal() else otherwise
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else 0

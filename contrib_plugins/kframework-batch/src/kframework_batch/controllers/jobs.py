@@ -21,6 +21,7 @@ from kframework_batch.controllers.job_phases import ALIVE, after_action, brought
 from kframework_batch.controllers.job_policies import Action, due, not_built
 from kframework_batch.controllers.merge_patch import merge_patch
 from kframework_batch.objects import Job, JobStatus, PodGroup
+from kframework_batch.queue import DEFAULT_QUEUE
 
 __all__ = ["JobController"]
 
@@ -36,9 +37,10 @@ class JobController(Controller):
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (PriorityClass, Job, PodGroup, Pod)
 
-    def __init__(self, cluster: Cluster, clock: Clock, scheduler_name: str) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, scheduler_name: str, default_queue: str = DEFAULT_QUEUE) -> None:
         super().__init__(cluster, clock)
         self._scheduler_name = scheduler_name
+        self._default_queue = default_queue
         self._met: set[str] = set()  # uids of the jobs that were seen, until all that they owned is gone
 
     def subjects(self, obj: ApiObject) -> Iterable[str]:
@@ -63,8 +65,8 @@ class JobController(Controller):
             return
         if job.metadata.deletion_timestamp is not None:
             return
+        job = admitted(job, self._scheduler_name, self._default_queue)
         self._meet(job)
-        job = admitted(job, self._scheduler_name)
         problem = objection(job)
         if problem:
             await self._write(job, refused(job.status, problem, self._now()))
@@ -87,7 +89,7 @@ class JobController(Controller):
         if uid in self._met:
             return
         self._met.add(uid)
-        for what in not_built(admitted(job, self._scheduler_name)):
+        for what in not_built(job):
             _log.warning("job %s/%s: %s is passed over", job.metadata.namespace, job.metadata.name, what)
 
     async def _clean_up(self, uid: str) -> None:
@@ -104,9 +106,7 @@ class JobController(Controller):
         """Begin an action with one write of the status; the pods that a restart takes away are marked before that."""
         status = after_action(job, action, self._now())
         for pod in action.restarted:
-            if pod.metadata.annotations.get(RESTARTED_BY) != str(status.retry_count):
-                mark = {RESTARTED_BY: str(status.retry_count)}
-                await self.patch(pod, {"metadata": {"annotations": mark}})
+            await self.annotate(pod, RESTARTED_BY, str(status.retry_count))
         await self._write(job, status)
 
     async def _remove(self, job: Job, members: Members) -> bool:
@@ -126,8 +126,7 @@ class JobController(Controller):
         group = self._group(job)
         if group is None:
             return await self.create(wanted)
-        spec = merge_patch(group.spec, wanted.spec)
-        await self.patch(group, {"spec": spec} if spec else {})
+        await self.patch_spec(group, merge_patch(group.spec, wanted.spec))
         if group.status.phase in ("", "Pending"):
             return False
         made = [await self.create(made_pod(job, task, index)) for task, index in members.missing()]

@@ -100,11 +100,9 @@ class PodGroupController(Controller):
             await self.create(self._made(name, alive[0], owners))
         elif owners:
             wanted = self._made(name, alive[0], owners)
-            spec = merge_patch(group.spec, wanted.spec)
-            await self.patch(group, {"spec": spec} if spec else {})
+            await self.patch_spec(group, merge_patch(group.spec, wanted.spec))
         for pod in alive:
-            if GROUP_NAME not in pod.metadata.annotations:
-                await self.patch(pod, {"metadata": {"annotations": {GROUP_NAME: name}}})
+            await self.annotate(pod, GROUP_NAME, name)
 
     def _made(self, name: str, pod: Pod, owners: Iterable[_Owner]) -> PodGroup:
         """Make the group of a pod and those like it, as Volcano's controller makes it."""

@@ -69,19 +69,15 @@ class QueueController(Controller):
         by_parent = child.metadata.annotations.get(CLOSED_BY_PARENT) == "true"
         shut = child.status.state in _SHUT
         if state in _SHUT and not shut:
-            await self._mark(child, "true")
+            await self.annotate(child, CLOSED_BY_PARENT, "true")
             await self._set(child, "Closing")
         elif state == "Open" and by_parent:
             await self._set(child, "Open")
-            await self._mark(child, "false")
+            await self.annotate(child, CLOSED_BY_PARENT, "false")
 
     async def _set(self, queue: Queue, state: str) -> None:
         if queue.status.state != state:
             await self.patch_status(queue, {"state": state})
-
-    async def _mark(self, queue: Queue, closed_by_parent: str) -> None:
-        if queue.metadata.annotations.get(CLOSED_BY_PARENT) != closed_by_parent:
-            await self.patch(queue, {"metadata": {"annotations": {CLOSED_BY_PARENT: closed_by_parent}}})
 
 
 def next_state(state: str, *, in_use: bool) -> str:
