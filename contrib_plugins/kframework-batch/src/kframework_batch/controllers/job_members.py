@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,8 +19,8 @@ VERSION = "volcano.sh/job-version"
 RESTARTED_BY = "volcano.sh/controller-out-of-sync"
 
 #: Phases in which a job ends, each with the one that follows, and those in which it has ended.
-ENDING = {"Aborting": "Aborted", "Completing": "Completed", "Terminating": "Terminated"}
-ENDED = frozenset({"Aborted", "Completed", "Terminated", "Failed"})
+ENDING: Mapping[str, str] = {"Aborting": "Aborted", "Completing": "Completed", "Terminating": "Terminated"}
+ENDED: frozenset[str] = frozenset({"Aborted", "Completed", "Terminated", "Failed"})
 
 
 @dataclass(frozen=True)

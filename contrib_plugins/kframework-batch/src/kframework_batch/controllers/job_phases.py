@@ -11,7 +11,7 @@ from kframework_batch.objects import Job, JobSpec, JobState, JobStatus
 __all__ = ["ALIVE", "INVALID", "after_action", "brought_up_to_date", "refused"]
 
 #: Phases in which a job has pods made and its policies followed; the first is that of a new job.
-ALIVE = ("", "Pending", "Running")
+ALIVE: tuple[str, ...] = ("", "Pending", "Running")
 #: The reason of a job's state when it cannot be understood.
 INVALID = "InvalidJob"
 
