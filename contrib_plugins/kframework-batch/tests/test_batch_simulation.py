@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kframework_batch.action import Action
-from kframework_batch.config import parse
+from kframework_batch.config import default_configuration
 from kframework_batch.program import compile_program
-from kframework_batch.registry import BatchRegistry
-from kframework_batch.session import Session
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import simulate_batch
-from kframework_batch.task import TaskStatus
 
 from kframework.objects.manifest import read
 from kframework.simulate import Outcome, Progress
@@ -22,33 +17,12 @@ from kframework.testing import make_node, make_pod
 EXAMPLE = Path(__file__).parents[1] / "examples" / "training.yaml"
 
 
-class FirstFit(Action):
-    """Bind every job for which there is room at once, in the order of their creation."""
-
-    name = "firstfit"
-
-    def run(self, session: Session) -> Iterator[None]:
-        for job in session.jobs.values():
-            job.phase = job.phase if job.phase not in ("", "Pending") else "Inqueue"
-            with session.statement() as statement:
-                for task in list(job.with_status(TaskStatus.PENDING).values()):
-                    choice = session.placement.choose(task)
-                    if isinstance(choice, str):
-                        job.fit_errors[task.uid] = choice
-                    elif choice.idle:
-                        statement.allocate(task, choice.node)
-                    yield
-                if job.is_ready:
-                    statement.commit()
-
-
-CONFIG = "actions: firstfit\ntiers: [{plugins: [{name: predicates}, {name: nodeorder}]}]\n"
-FIRST_FIT = compile_program(parse(CONFIG), BatchRegistry.of(FirstFit))
+PROGRAM = compile_program(default_configuration())
 
 
 @pytest.fixture
 def settings() -> Settings:
-    return Settings(FIRST_FIT)
+    return Settings(PROGRAM)
 
 
 def placed(outcomes: tuple[Outcome, ...]) -> dict[str, str | None]:
@@ -67,7 +41,7 @@ def test_jobs_become_pods_and_gangs_are_bound_whole_or_not_at_all(settings: Sett
 
 def test_the_same_seed_gives_the_same_decisions() -> None:
     def nodes(seed: int) -> dict[str, str | None]:
-        return placed(simulate_batch(read([str(EXAMPLE)]).objects, Settings(FIRST_FIT, seed=seed)).outcomes)
+        return placed(simulate_batch(read([str(EXAMPLE)]).objects, Settings(PROGRAM, seed=seed)).outcomes)
 
     assert nodes(1) == nodes(1)
     assert len({str(nodes(seed)) for seed in range(4)}) > 1

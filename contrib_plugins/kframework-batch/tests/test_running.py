@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
 import anyio
 import pytest
-from kframework_batch.action import Action
 from kframework_batch.config import parse
 from kframework_batch.program import compile_program
-from kframework_batch.registry import BatchRegistry
 from kframework_batch.reload import ConfigurationFile
 from kframework_batch.running import BatchOnlookers, batch_process, beside, following
-from kframework_batch.session import Session
 from kframework_batch.settings import Settings
-from kframework_batch.task import TaskStatus
 from kframework_batch.testing import make_gang, make_queue
 
 from kframework.apiserver.published import Publication
@@ -35,43 +31,14 @@ from kframework.process import Connect
 from kframework.run import EmbeddedServer
 from kframework.testing import make_node
 
-CONFIG = "actions: %s\ntiers: [{plugins: [{name: predicates}, {name: nodeorder}]}]\n"
+CONFIG = "actions: %s\ntiers: [{plugins: [{name: gang}, {name: predicates}, {name: nodeorder}]}]\n"
+
+#: What binds all for which there is room, and what does nothing.
+WORK, IDLE = '"enqueue, allocate"', "shuffle"
 
 
-class FirstFit(Action):
-    """Bind every job for which there is room at once."""
-
-    name = "firstfit"
-
-    def run(self, session: Session) -> Iterator[None]:
-        """Take the jobs in the order of their creation."""
-        for job in session.jobs.values():
-            job.phase = job.phase if job.phase not in ("", "Pending") else "Inqueue"
-            with session.statement() as statement:
-                for task in list(job.with_status(TaskStatus.PENDING).values()):
-                    choice = session.placement.choose(task)
-                    if not isinstance(choice, str) and choice.idle:
-                        statement.allocate(task, choice.node)
-                    yield
-                if job.is_ready:
-                    statement.commit()
-
-
-class Wait(Action):
-    """Do nothing."""
-
-    name = "wait"
-
-    def run(self, session: Session) -> Iterator[None]:
-        """End at once."""
-        yield from ()
-
-
-REGISTRY = BatchRegistry.of(FirstFit, Wait)
-
-
-def settings(action: str) -> Settings:
-    return Settings(compile_program(parse(CONFIG % action), REGISTRY))
+def settings(actions: str) -> Settings:
+    return Settings(compile_program(parse(CONFIG % actions)))
 
 
 class InMemory:
@@ -112,10 +79,10 @@ class Until:
 
 def test_jobs_of_an_embedded_server_are_made_into_pods_and_scheduled() -> None:
     example = Path(__file__).parents[1] / "examples" / "training.yaml"
-    until, of = Until(5), settings("firstfit")
+    until, of = Until(5), settings(WORK)
 
     async def main() -> None:
-        clock = SystemClock()
+        clock = LoopClock(asyncio.get_running_loop())
         server = EmbeddedServer(Manifest(read([str(example)]).objects), clock, Publication(), lambda path: None)
         process = batch_process(
             of,
@@ -128,14 +95,14 @@ def test_jobs_of_an_embedded_server_are_made_into_pods_and_scheduled() -> None:
         until.reached = process.stop
         await process.run()
 
-    asyncio.run(main())
+    run_virtual(main)
     assert "default/notebook" in until.bound_pods
     assert sorted(pod for pod in until.bound_pods if "bert" in pod) == [f"default/bert-worker-{n}" for n in range(4)]
 
 
 def test_a_dry_run_writes_nothing_and_reports() -> None:
     events: list[Event] = []
-    of = settings("firstfit")
+    of = settings(WORK)
 
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
@@ -158,15 +125,15 @@ def test_a_changed_configuration_is_in_force_from_the_next_session_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "scheduler.conf"
-    file.write_text(CONFIG % "wait")
+    file.write_text(CONFIG % IDLE)
     told: list[str] = []
 
     async def main() -> None:
-        clock = SystemClock()
+        clock = LoopClock(asyncio.get_running_loop())
         group, pods = make_gang("gang", 2)
         cluster = MemoryCluster(clock, [make_node("a"), make_queue("default"), group, *pods])
-        followed = ConfigurationFile(file, REGISTRY)
-        of, until = Settings(followed.load(), period=0.01), Until(2)
+        followed = ConfigurationFile(file)
+        of, until = Settings(followed.load()), Until(2)
         process = batch_process(
             of,
             of.configuration,
@@ -178,11 +145,11 @@ def test_a_changed_configuration_is_in_force_from_the_next_session_on(
         until.reached = process.stop
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(process.run)
-            await anyio.sleep(0.1)
+            await asyncio.sleep(5.0)
             assert until.bound_pods == []
-            file.write_text(CONFIG % "firstfit" + "nonsense: 1\n")
+            file.write_text(CONFIG % WORK + "nonsense: 1\n")
 
-    asyncio.run(main())
+    run_virtual(main)
     assert told == ["the changed configuration is in force"]
     assert [record.message.rpartition(": ")[2] for record in caplog.records if record.levelname == "WARNING"] == [
         'unknown field "nonsense" is passed over'
@@ -193,7 +160,7 @@ def test_a_changed_configuration_is_in_force_from_the_next_session_on(
 
 
 def test_metrics_are_shown() -> None:
-    of, told = settings("firstfit"), list[str]()
+    of, told = settings(WORK), list[str]()
 
     async def main() -> None:
         clock = SystemClock()
@@ -225,6 +192,6 @@ def test_metrics_are_shown() -> None:
 
 @pytest.mark.parametrize(("wanted", "timed"), [(0.0, TIMED_SHARE), (1.0, 1.0)])
 def test_plugins_are_timed_as_often_as_the_most_curious_wants(wanted: float, timed: float) -> None:
-    onlookers = BatchOnlookers(settings("wait").engine(), timed_share=wanted)
+    onlookers = BatchOnlookers(settings(IDLE).engine(), timed_share=wanted)
     assert onlookers.timed_share == timed
     assert repr(onlookers) == "<BatchOnlookers Attempts>"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
-from kframework_batch.action import Action
 from kframework_batch.config import parse
 from kframework_batch.controllers.jobs import JobController
 from kframework_batch.controllers.pod_groups import PodGroupController
@@ -14,28 +12,13 @@ from kframework_batch.controllers.queues import QueueController
 from kframework_batch.engine import BatchEngine
 from kframework_batch.objects import Queue
 from kframework_batch.program import compile_program
-from kframework_batch.registry import BatchRegistry
-from kframework_batch.session import Session
 from kframework_batch.settings import Settings
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import MemoryCluster
 from kframework.scheduler import Scheduler
 
-CONFIG = "actions: wait\ntiers: [{plugins: [{name: predicates}, {name: nodeorder}]}]\n"
-
-
-class Wait(Action):
-    """Do nothing."""
-
-    name = "wait"
-
-    def run(self, session: Session) -> Iterator[None]:
-        """End at once."""
-        yield from ()
-
-
-PROGRAM = compile_program(parse(CONFIG), BatchRegistry.of(Wait))
+PROGRAM = compile_program(parse("actions: shuffle\ntiers: [{plugins: [{name: predicates}, {name: nodeorder}]}]\n"))
 
 
 def settings(**changed: Any) -> Settings:
