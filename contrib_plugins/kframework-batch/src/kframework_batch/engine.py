@@ -356,21 +356,22 @@ class BatchEngine:
         status, group = close_job(job, session_uid, now), job.object
         if status is not None and group is not None:
             self._errands.write(group, patch_of(status), partial(self.cache.write_failed, group))
-        for state in (TaskStatus.PENDING, TaskStatus.PIPELINED):
+        for state in (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED):
             for task in job.with_status(state).values():
                 if not task.gated:
-                    reason, message = why_pending(job, task)
-                    self._waits(task, reason, message)
+                    self._waits(job, task)
 
-    def _waits(self, task: TaskInfo, reason: str, message: str) -> None:
-        """Say why a task waits, unless that was said last."""
-        if not message or self._said.get(task.uid) == (reason, message):
-            return
-        self._bindings.unfit(task, message)
-        self._say(self.core.pending(task), reason, message)
+    def _waits(self, job: JobInfo, task: TaskInfo) -> None:
+        """Say why a task waits, unless that was said last: another node that would have done is nothing new."""
+        reason, message = why_pending(job, task)
+        place = job.places.get(task.uid)
+        gist = (reason, message if place is None else place.status.value)
+        if message and self._said.get(task.uid) != gist:
+            self._said[task.uid] = gist
+            self._bindings.unfit(task, message)
+            self._say(self.core.pending(task), reason, message)
 
     def _say(self, pod: PendingPod, reason: str, message: str) -> None:
-        self._said[pod.uid] = (reason, message)
         condition = PodCondition(
             type="PodScheduled",
             status="False",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
 import msgspec
 
@@ -45,16 +45,27 @@ class Errands:
     def __init__(self, outside: Outside, report: Callable[[Callable[[], None]], None]) -> None:
         self._outside = outside
         self._report = report
-        #: What is still to be written, and what is being written, by the object's uid.
+        #: What is still to be written by the object's uid, and of which objects a status is being written.
         self._waiting: dict[str, _Write] = {}
         self._writing: set[str] = set()
-        self._victims = 0
+        self._under_way = 0
         self._told = 0
 
     @property
     def idle(self) -> bool:
         """Whether nothing is under way."""
-        return not self._writing and not self._victims
+        return not self._under_way
+
+    def _start(self, errand: Coroutine[object, object, None]) -> None:
+        self._under_way += 1
+        self._outside.spawn(self._counted(errand))
+
+    async def _counted(self, errand: Coroutine[object, object, None]) -> None:
+        try:
+            await errand
+        finally:
+            self._under_way -= 1
+            self._report(_nothing)
 
     def write(self, subject: ApiObject, patch: Mapping[str, object], failed: Callable[[], None]) -> None:
         """Have a merge patch of an object's status written; `failed` is called if it cannot be."""
@@ -62,20 +73,17 @@ class Errands:
         self._waiting[uid] = _Write(subject, patch)
         if uid not in self._writing:
             self._writing.add(uid)
-            self._outside.spawn(self._write_all(uid, failed))
+            self._start(self._write_all(uid, failed))
 
     async def _write_all(self, uid: str, failed: Callable[[], None]) -> None:
-        try:
-            while uid in self._waiting:
-                write = self._waiting.pop(uid)
-                error = await self._written(write)
-                if error is not None and error.status != _GONE:
-                    _log.warning("the status of %s cannot be written: %s", _name(write.subject), error)
-                if error is not None:
-                    self._report(failed)
-        finally:
-            self._writing.discard(uid)
-            self._report(_nothing)
+        while uid in self._waiting:
+            write = self._waiting.pop(uid)
+            error = await self._written(write)
+            if error is not None and error.status != _GONE:
+                _log.warning("the status of %s cannot be written: %s", _name(write.subject), error)
+            if error is not None:
+                self._report(failed)
+        self._writing.discard(uid)
 
     async def _written(self, write: _Write) -> ClusterError | None:
         metadata = write.subject.metadata
@@ -87,8 +95,7 @@ class Errands:
 
     def send_away(self, pod: Pod, failed: Callable[[], None]) -> None:
         """Have a victim deleted, with its grace; `failed` is called if it cannot be."""
-        self._victims += 1
-        self._outside.spawn(self._delete(pod, failed))
+        self._start(self._delete(pod, failed))
 
     def tell(self, subject: ApiObject, now: float, reason: str, message: str) -> None:
         """Have a warning about an object recorded; one that cannot be is lost. `now` is in seconds since 1970."""
@@ -112,7 +119,7 @@ class Errands:
             note=message,
             type="Warning",
         )
-        self._outside.spawn(self._record(event))
+        self._start(self._record(event))
 
     async def _record(self, event: Event) -> None:
         error = await _tried(lambda: self._outside.api.create(event))
@@ -121,20 +128,14 @@ class Errands:
 
     async def _delete(self, pod: Pod, failed: Callable[[], None]) -> None:
         metadata = pod.metadata
-        try:
-            error = await _tried(
-                lambda: self._outside.api.delete(Pod, metadata.name, metadata.namespace, uid=metadata.uid)
-            )
-            # Where there is no such pod any more, it went by itself.
-            if error is not None and error.status not in (_GONE, _CONFLICT):
-                _log.warning("victim %s/%s cannot be deleted: %s", metadata.namespace, metadata.name, error)
-                self._report(failed)
-        finally:
-            self._victims -= 1
-            self._report(_nothing)
+        error = await _tried(lambda: self._outside.api.delete(Pod, metadata.name, metadata.namespace, uid=metadata.uid))
+        # Where there is no such pod any more, it went by itself.
+        if error is not None and error.status not in (_GONE, _CONFLICT):
+            _log.warning("victim %s/%s cannot be deleted: %s", metadata.namespace, metadata.name, error)
+            self._report(failed)
 
     def __repr__(self) -> str:
-        return f"<Errands: {len(self._writing)} statuses, {self._victims} victims>"
+        return f"<Errands: {self._under_way} under way>"
 
 
 async def _tried(call: Callable[[], Awaitable[object]]) -> ClusterError | None:

@@ -21,7 +21,7 @@ from kframework_batch.action import Action
 from kframework_batch.combination import Combination
 from kframework_batch.config import BatchConfiguration
 from kframework_batch.core import CoreQuestions
-from kframework_batch.job import JobInfo
+from kframework_batch.job import JobInfo, Place
 from kframework_batch.placement import Outlooks, Placement
 from kframework_batch.program import Program
 from kframework_batch.queue import QueueInfo
@@ -119,6 +119,8 @@ class Session:
                 yield from self._run(action)
                 yield
             self.plugins.close()
+            for task in (*self.promised, *self.reserved):
+                task.job.places[task.uid] = Place(task.status, task.node_name)
             yield from self._consequences.account(self)
         finally:
             self._close()
