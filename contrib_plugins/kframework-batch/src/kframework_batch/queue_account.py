@@ -73,6 +73,13 @@ class QueueAccount:
         self.inqueue.add(still_claimed(job))
         self.elastic.add(elastic(job))
 
+    def include(self, other: QueueAccount) -> None:
+        """Count in all that a queue below this one has."""
+        self.allocated.add(other.allocated)
+        self.requested.add(other.requested)
+        self.inqueue.add(other.inqueue)
+        self.elastic.add(other.elastic)
+
     @property
     def share(self) -> float:
         """The largest share of its due that it holds, 1 being all; a queue to which nothing is due always has 1."""

@@ -21,7 +21,8 @@ class QueueTree:
         self.broken: str = ""
         paths: dict[str, tuple[str, ...]] = {ROOT_QUEUE: (ROOT_QUEUE,)}
         for name in self._parents:
-            self._follow(name, paths)
+            if not self.broken:
+                self._follow(name, paths)
         self.paths: dict[str, tuple[str, ...]] = {} if self.broken else paths
 
     def _follow(self, name: str, paths: dict[str, tuple[str, ...]]) -> None:
@@ -29,7 +30,8 @@ class QueueTree:
         steps: dict[str, None] = {}
         while name not in paths:
             if name in steps:
-                self.broken = f"queue {name} is its own ancestor ({' -> '.join([*steps, name])}): change a spec.parent"
+                circle = [*list(steps)[list(steps).index(name) :], name]
+                self.broken = f"queue {name} is its own ancestor ({' -> '.join(circle)}): change a spec.parent"
                 return
             steps[name] = None
             parent = self._parents[name]

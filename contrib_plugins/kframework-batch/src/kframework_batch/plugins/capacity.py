@@ -83,8 +83,11 @@ class Capacity(BatchPlugin):
         else:
             self._open_alone(session.queues, session.total)
         for job in session.jobs.values():
-            for account in self._chains.get(job.queue, ()):
+            for account in self._chains.get(job.queue, ())[-1:]:
                 account.add(job)
+        for chain in sorted(self._chains.values(), key=len, reverse=True):
+            for parent in chain[-2:-1]:
+                parent.include(chain[-1])
 
     def _open_alone(self, queues: Mapping[str, QueueInfo], total: Resource) -> None:
         accounts = [QueueAccount(queue) for queue in queues.values()]
