@@ -76,6 +76,50 @@ class Clearing:
             on_node.commit()
         return True
 
+    def commit(self, statement: JobStatement) -> None:
+        """Keep what was done for a job, without the victims that it turns out not to need.
+
+        Those are that went for one task, while what had to go for a later one would have been enough for both.
+        """
+        spare = self._superfluous(statement)
+        if not spare:
+            statement.commit()
+            return
+        places = [(task, task.node_name) for task in statement.pipelined]
+        victims = [victim for victim, _ in statement.evicted]
+        statement.discard()
+        for victim in spare:
+            others = [other for other in victims if other is not victim]
+            with self._session.statement() as trial:
+                if self._repeat(trial, others, places):
+                    victims = others
+        with self._session.statement() as again:
+            if victims and self._repeat(again, victims, places):
+                again.commit()
+
+    def _superfluous(self, statement: JobStatement) -> list[TaskInfo]:
+        """List the victims that would still fit their node by amounts, those first that would be the last to go."""
+        session = self._session
+        spare = []
+        for victim, _ in statement.evicted:
+            row = session.nodes.row(victim.node_name)
+            if row is not None and session.room.fits_future(victim, row):
+                spare.append(victim)
+        return in_victim_order(session, spare, self._queue)[::-1]
+
+    def _repeat(
+        self, statement: JobStatement, victims: Sequence[TaskInfo], places: Sequence[tuple[TaskInfo, str]]
+    ) -> bool:
+        """Evict victims and promise tasks their places; tell whether all of them can have them."""
+        nodes = self._session.nodes
+        for victim in victims:
+            statement.evict(victim, self._reason)
+        for task, name in places:
+            row = nodes.row(name)
+            if row is None or not self._fits(task, row) or statement.pipeline(task, name) is not None:
+                return False
+        return True
+
     def _victims(self, statement: JobStatement, task: TaskInfo, row: int, may_go: MayGo) -> list[TaskInfo] | None:
         """Return whom it takes on a node, None if that is no use.
 
@@ -88,14 +132,14 @@ class Clearing:
         if not named or not self._could_suffice(task, row, named):
             return None
 
-        def fits() -> bool:
-            return (
-                session.room.fits_future(task, row)
-                and self._due(self._queue, task)
-                and session.placement.objection(task, row) is None
-            )
+        return fewest(statement, named, lambda: self._fits(task, row), self._reason)
 
-        return fewest(statement, named, fits, self._reason)
+    def _fits(self, task: TaskInfo, row: int) -> bool:
+        """Tell whether a task may go to a node as the tables stand."""
+        session = self._session
+        if not session.room.fits_future(task, row) or not self._due(self._queue, task):
+            return False
+        return session.placement.objection(task, row) is None
 
     def _could_suffice(self, task: TaskInfo, row: int, victims: Sequence[TaskInfo]) -> bool:
         """Tell whether a task would fit by amounts if they all went: most nodes are out of the question at once."""

@@ -85,7 +85,7 @@ class Preempt(Action):
                 if not (yield from self._help(session, clearing, statement, task, _of_other_job)):
                     hopeless.add(task.pod.template)
             if statement.evicted and session.plugins.job_pipelined(job):
-                statement.commit()
+                clearing.commit(statement)
 
     def _within_job(self, session: Session, clearing: Clearing, job: JobInfo) -> Iterator[None]:
         """Help the tasks of a job at the expense of its less important ones, until one cannot be helped."""
@@ -96,7 +96,7 @@ class Preempt(Action):
                 if not (yield from self._help(session, clearing, statement, task, _of_same_job)):
                     return
                 if statement.evicted:
-                    statement.commit()
+                    clearing.commit(statement)
 
     def _help(
         self, session: Session, clearing: Clearing, statement: JobStatement, task: TaskInfo, may_go: MayGo

@@ -63,7 +63,7 @@ class Reclaim(Action):
                 if not (yield from self._help(session, clearing, statement, task)):
                     hopeless.add(task.pod.template)
             if statement.evicted and session.plugins.job_pipelined(job):
-                statement.commit()
+                clearing.commit(statement)
 
     def _help(
         self, session: Session, clearing: Clearing, statement: JobStatement, task: TaskInfo

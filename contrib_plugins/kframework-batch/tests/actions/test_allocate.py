@@ -1,0 +1,334 @@
+"""allocate: who gets room, in which order, and what is left as it was."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kframework_batch.plugin import BatchPlugin, hookimpl
+from kframework_batch.queue import QueueInfo
+from kframework_batch.session import Session
+from kframework_batch.task import TaskInfo
+from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_queue, make_task
+
+from kframework.objects import ObjectMeta, PriorityClass
+from kframework.status import Status, unschedulable
+
+CONFIGURATION = """
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+  - name: nodeorder
+"""
+
+IMPORTANT = PriorityClass(metadata=ObjectMeta(name="important"), value=100)
+
+
+def counts(stage: Stage) -> Counter[str]:
+    """Count the tasks of each job that were bound."""
+    return Counter(name.rpartition("-")[0] for name in stage.bound)
+
+
+# -- all or nothing --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("minimum", "cpus", "bound"),
+    [
+        pytest.param(4, 4, 4, id="room for all"),
+        pytest.param(4, 3, 0, id="one too few"),
+        pytest.param(3, 3, 3, id="room for the minimum"),
+        pytest.param(2, 3, 3, id="room for more than the minimum"),
+        pytest.param(0, 1, 1, id="no minimum"),
+        pytest.param(4, 9, 4, id="more room than tasks"),
+    ],
+)
+def test_a_gang_gets_its_minimum_and_what_else_there_is_or_nothing(minimum: int, cpus: int, bound: int) -> None:
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=cpus)], gangs=[make_gang("a", 4, minimum=minimum)])
+    assert len(stage.session().bound) == bound
+
+
+def test_a_gang_that_gets_nothing_leaves_the_room_to_others() -> None:
+    gangs = [make_gang("large", 5, age=9), make_gang("small", 2)]
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs).session()
+    assert sorted(stage.bound) == ["small-0", "small-1"]
+    assert stage.task("large-0").node_name == ""
+
+
+def test_running_tasks_count_for_the_minimum() -> None:
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1")], gangs=[make_gang("a", 3, minimum=3, on=["n1", "n1"])])
+    assert list(stage.session().bound) == ["a-2"]
+
+
+# -- order -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_older_of_two_equal_jobs_goes_first() -> None:
+    gangs = [make_gang("young", 3), make_gang("old", 3, age=9)]
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs).session()
+    assert sorted(stage.bound) == ["old-0", "old-1", "old-2"]
+
+
+def test_the_more_important_job_goes_first() -> None:
+    gangs = [make_gang("old", 3, age=9), make_gang("young", 3, priority_class="important")]
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs, objects=[IMPORTANT]).session()
+    assert sorted(stage.bound) == ["young-0", "young-1", "young-2"]
+
+
+def test_minimums_come_before_anything_more() -> None:
+    gangs = [make_gang("old", 4, minimum=1, age=9), make_gang("young", 4, minimum=2)]
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs).session()
+    assert counts(stage) == {"old": 2, "young": 2}
+
+
+class Taking(BatchPlugin):
+    """The queue goes first that holds the fewest tasks, and may not hold more than it is given."""
+
+    name = "taking"
+    most: ClassVar[Mapping[str, int]] = {}
+    overused_at: ClassVar[Mapping[str, int]] = {}
+
+    @hookimpl
+    def queue_order(self, session: Session, queue: QueueInfo) -> int:
+        return self._held(session, queue)
+
+    @hookimpl
+    def overused(self, session: Session, queue: QueueInfo) -> bool:
+        return self._held(session, queue) >= Taking.overused_at.get(queue.name, 99)
+
+    @hookimpl
+    def allocatable(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+        return self._held(session, queue) < Taking.most.get(queue.name, 99)
+
+    def _held(self, session: Session, queue: QueueInfo) -> int:
+        return sum(job.ready_num for job in session.jobs.values() if job.queue == queue.name)
+
+
+@pytest.fixture
+def taking(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setattr(Taking, "most", {})
+    monkeypatch.setattr(Taking, "overused_at", {})
+    return monkeypatch
+
+
+def two_queues(cpus: int, *gangs: Gang) -> Stage:
+    """Run a session of two queues, a and b, under the plugin above."""
+    return Stage(
+        CONFIGURATION + "  - name: taking\n",
+        nodes=[make_node("n1", cpu=cpus)],
+        queues=[make_queue("a"), make_queue("b")],
+        gangs=gangs,
+        classes=[Taking],
+    ).session()
+
+
+def test_queues_are_ordered_anew_after_each_turn(taking: pytest.MonkeyPatch) -> None:
+    gangs = [make_gang("a", 6, minimum=1, queue="a", age=9), make_gang("b", 6, minimum=2, queue="b")]
+    stage = two_queues(6, *gangs)
+    assert counts(stage) == {"a": 3, "b": 3}
+
+
+def test_a_queue_that_is_overused_gets_no_more_turns(taking: pytest.MonkeyPatch) -> None:
+    taking.setattr(Taking, "overused_at", {"a": 2})
+    stage = two_queues(9, make_gang("a1", 3, minimum=1, queue="a", age=9), make_gang("a2", 2, queue="a"))
+    assert counts(stage) == {"a1": 1, "a2": 2}
+    assert stage.job("a1").message == ""
+
+
+def test_jobs_of_an_overused_queue_are_told(taking: pytest.MonkeyPatch) -> None:
+    taking.setattr(Taking, "overused_at", {"a": 0})
+    stage = two_queues(9, make_gang("a", 1, queue="a"))
+    assert stage.message("a-0") == "queue a has its due already"
+
+
+def test_a_task_that_its_queue_may_not_have_is_passed_over(taking: pytest.MonkeyPatch) -> None:
+    taking.setattr(Taking, "most", {"a": 2})
+    stage = two_queues(9, make_gang("a", 3, minimum=1, queue="a"))
+    assert counts(stage) == {"a": 2}
+    assert list(stage.job("a").fit_errors.values()) == ["queue a is not due room for it"]
+
+
+# -- tasks that find no node -----------------------------------------------------------------------------------------
+
+
+def roles(minimum: int, minimums: Mapping[str, int], **sizes: tuple[int, int]) -> Gang:
+    """Make a job of roles in this order, each with the number of its tasks and the CPUs of each."""
+    group = make_group("a", minimum=minimum, roles=minimums)
+    names = [(role, n, cpu) for role, (count, cpu) in sizes.items() for n in range(count)]
+    index = {f"{role}-{n}": str(place) for place, (role, n, _) in enumerate(names)}
+    pods = [
+        make_task(f"{role}-{n}", "a", cpu=cpu, role=role, annotations={"volcano.sh/task-index": index[f"{role}-{n}"]})
+        for role, n, cpu in names
+    ]
+    return group, pods
+
+
+@pytest.mark.parametrize(
+    ("gang", "bound"),
+    [
+        pytest.param(roles(2, {}, ps=(2, 99), w=(2, 1)), ["w-0", "w-1"], id="no role has a minimum"),
+        pytest.param(roles(4, {}, ps=(2, 99), w=(2, 1)), [], id="all are needed"),
+        pytest.param(roles(2, {"w": 2}, ps=(2, 99), w=(2, 1)), ["w-0", "w-1"], id="the role has no minimum"),
+        pytest.param(roles(2, {"ps": 1, "w": 1}, ps=(2, 99), w=(2, 1)), [], id="the role lacks its minimum"),
+        pytest.param(roles(2, {"ps": 2, "w": 2}, ps=(2, 99), w=(2, 1)), ["w-0", "w-1"], id="enough of other roles"),
+        pytest.param(roles(3, {"ps": 2, "w": 2}, ps=(2, 99), w=(2, 1)), [], id="too few of other roles"),
+        pytest.param(roles(2, {"w": 2}, w=(2, 1), x=(1, 99), y=(1, 1)), ["w-0", "w-1", "y-0"], id="beyond the minimum"),
+    ],
+)
+def test_others_are_tried_while_the_job_may_still_be_ready(gang: Gang, bound: list[str]) -> None:
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=8)], gangs=[gang]).session()
+    assert sorted(stage.bound) == bound
+
+
+def test_a_role_is_not_tried_again() -> None:
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1")], gangs=[roles(1, {}, ps=(2, 99), w=(1, 1))]).session()
+    assert stage.message("ps-0") == "0/1 nodes are available: 1 Insufficient cpu."
+    assert stage.message("ps-1") == "another task of role ps found no node"
+
+
+def test_tasks_without_a_role_are_tried_each_for_itself() -> None:
+    group = make_group("a", minimum=1)
+    pods = [make_task("large", "a", cpu=99), make_task("small", "a", cpu=1), make_task("larger", "a", cpu=98)]
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1")], gangs=[(group, pods)]).session()
+    assert list(stage.bound) == ["small"]
+    assert stage.message("large") == stage.message("larger") == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+# -- room to come ----------------------------------------------------------------------------------------------------
+
+
+def leaving(name: str, cpu: int) -> Gang:
+    """Make a job whose only pod is on its way out of n1."""
+    return make_group(name, phase="Running"), [
+        make_task(name, name, cpu=cpu, node="n1", deletion_timestamp="2026-01-01T00:00:00Z")
+    ]
+
+
+def test_room_is_kept_for_a_gang_that_waits_for_others_to_leave() -> None:
+    gangs = [leaving("gone", 2), make_gang("first", 4, age=9), make_gang("second", 2)]
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs).session()
+    assert stage.bound == {}
+    stage.gone("gone")
+    assert sorted(stage.session().bound) == ["first-0", "first-1", "first-2", "first-3"]
+
+
+def test_who_has_room_now_is_bound_beside_promises() -> None:
+    gangs = [leaving("gone", 1), make_gang("a", 3, minimum=2)]
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=3)], gangs=gangs).session(2)
+    assert counts(stage) == {"a": 2}
+    stage.gone("gone")
+    assert counts(stage.session()) == {"a": 3}
+
+
+def test_nothing_is_kept_for_a_gang_that_would_not_have_enough_then() -> None:
+    gangs = [leaving("gone", 2), make_gang("first", 5, age=9), make_gang("second", 2)]
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs).session()
+    assert sorted(stage.bound) == ["second-0", "second-1"]
+
+
+# -- the nominated node ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("node", "nominated", "expected"),
+    [
+        pytest.param(make_node("n2"), "n2", "n2", id="it has room"),
+        pytest.param(make_node("n2"), "", "n1", id="none"),
+        pytest.param(make_node("n2"), "n3", "n1", id="it is gone"),
+        pytest.param(make_node("n2", cpu=1), "n2", "n1", id="it is full"),
+        pytest.param(make_node("n2", unschedulable=True), "n2", "n1", id="it does not let the task in"),
+    ],
+)
+def test_the_nominated_node_is_tried_first(node: object, nominated: str, expected: str) -> None:
+    # n1 is empty and therefore the better one, for whoever compares.
+    group = make_group("a")
+    there = make_gang("b", 1, on=["n2"])
+    pods = [make_task("a-0", "a", nominated_node_name=nominated)]
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1"), node], gangs=[there, (group, pods)]).session()  # type: ignore[list-item]
+    assert stage.bound == {"a-0": expected}
+
+
+# -- who is left alone -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("actions", "bound"), [('"enqueue, allocate"', []), ("allocate", ["a-0"])], ids=["enqueue", "no enqueue"]
+)
+def test_pending_jobs_are_let_in_where_no_action_does_that(actions: str, bound: list[str]) -> None:
+    class Closed(BatchPlugin):
+        name = "closed"
+
+        @hookimpl
+        def job_enqueueable(self, session: Session, job: object) -> int:
+            return -1
+
+    configuration = CONFIGURATION.replace('"enqueue, allocate"', actions) + "  - name: closed\n"
+    gang = make_gang("a", 1, phase="Pending", resources={"cpu": 1})
+    stage = Stage(configuration, nodes=[make_node("n1")], gangs=[gang], classes=[Closed]).session()
+    assert list(stage.bound) == bound
+
+
+def test_gated_tasks_and_best_effort_ones_are_not_its_business() -> None:
+    group = make_group("a")
+    pods = [make_task("gated", "a", gates=["wait"]), make_task("idle", "a", cpu=None), make_task("plain", "a")]
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1")], gangs=[(group, pods)]).session()
+    assert list(stage.bound) == ["plain"]
+
+
+class Refusing(BatchPlugin):
+    """Has something against one task."""
+
+    name = "refusing"
+
+    @hookimpl
+    def allocated(self, session: Session, task: TaskInfo) -> Status | None:
+        return unschedulable("no") if task.name == "a-0" else None
+
+
+def test_a_task_that_a_plugin_refuses_takes_no_room() -> None:
+    gang = make_gang("a", 2, minimum=1)
+    configuration = CONFIGURATION + "  - name: refusing\n"
+    stage = Stage(configuration, nodes=[make_node("n1", cpu=2)], gangs=[gang], classes=[Refusing]).session()
+    assert list(stage.bound) == ["a-1"]
+    assert stage.message("a-0") == "no"
+
+
+# -- any jobs --------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def any_gangs(draw: st.DrawFn) -> list[Gang]:
+    def gangs() -> Iterator[Gang]:
+        for n in range(draw(st.integers(1, 5))):
+            size = draw(st.integers(1, 4))
+            minimum, cpu = draw(st.integers(0, size)), draw(st.integers(1, 3))
+            yield make_gang(f"g{n}", size, minimum=minimum, cpu=cpu, age=draw(st.integers(0, 2)))
+
+    return list(gangs())
+
+
+@settings(max_examples=40)
+@given(any_gangs(), st.lists(st.integers(1, 6), min_size=1, max_size=3))
+def test_no_job_is_bound_below_its_minimum_and_no_room_is_left_that_one_could_use(
+    gangs: list[Gang], cpus: list[int]
+) -> None:
+    nodes = [make_node(f"n{place}", cpu=amount) for place, amount in enumerate(cpus)]
+    stage = Stage(CONFIGURATION, nodes=nodes, gangs=gangs).session()
+    free = {f"n{place}": amount * 1000 for place, amount in enumerate(cpus)}
+    for name, node in stage.bound.items():
+        free[node] -= stage.task(name).request["cpu"]
+    assert min(free.values()) >= 0
+    for group, pods in gangs:
+        count = sum(pod.metadata.name in stage.bound for pod in pods)
+        assert count == 0 or count >= group.spec.min_member
+        waiting = [pod for pod in pods if pod.metadata.name not in stage.bound]
+        if waiting and count >= group.spec.min_member:
+            assert stage.task(waiting[0].metadata.name).request["cpu"] > max(free.values())
