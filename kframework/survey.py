@@ -50,8 +50,8 @@ class Survey(Search):
             return
         if self.top is not None:
             self.top.catch_up(self.plan.state, self.pod)
-        self.ring = self._ring(narrowing)
-        self.objections = self._objections(self.ring)
+        self.ring: NDArray[np.int64] = self._ring(narrowing)
+        self.objections: Scores = self._objections(self.ring)
         self._ask_along(self.ring, self.objections, len(self.ring))
         self.by_row[self.ring] = self.objections
 
@@ -73,7 +73,7 @@ class Survey(Search):
 
     def score(self, rows: NDArray[np.int64]) -> Scores | Status:
         """Return the totals of these rows among themselves, or what went wrong."""
-        self.feasible = rows
+        self.feasible: NDArray[np.int64] = rows
         if not self.profile.scores or not len(rows):
             return np.zeros(len(rows), dtype=np.int64)
         return self._totals()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import perf_counter_ns
+
 from kframework.clock import Clock
 from kframework.decision import Decision, Result
 from kframework.effects import Outside, Reservation
@@ -28,9 +30,10 @@ class Bindings:
         self._outside = outside
         self._draw = seeds.generator("sampling").random
         self._under_way: dict[str, Reservation] = {}
-        #: The number of attempts of all tasks, and of each task that still waits, by uid.
+        #: The number of attempts of all tasks; of each task that still waits, and when it was first tried, by uid.
         self.attempts: int = 0
         self._tries: dict[str, int] = {}
+        self._first_tried: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -65,8 +68,10 @@ class Bindings:
             pod=task.key,
             uid=task.uid,
             profile=task.object.spec.scheduler_name,
+            initial_attempt_at=self._first_tried.setdefault(task.uid, now),
             queued_at=now,
             popped_at=now,
+            started=perf_counter_ns(),
             result=result,
             node=task.node_name if result is Result.SCHEDULED else "",
             score=0 if choice is None else round(choice.score),
@@ -92,7 +97,7 @@ class Bindings:
         self._cluster.waiting.remove(message.uid)
         pod, status = reservation.pod, message.status
         if status is None:
-            self._tries.pop(message.uid, None)
+            self.forget(message.uid)
             note = f"Successfully assigned {pod.key} to {reservation.node_name}"
             self._outside.record(reservation.profile.name, pod, reason="Scheduled", action="Binding", note=note)
         else:
@@ -101,8 +106,9 @@ class Bindings:
         return reservation, status
 
     def forget(self, uid: str) -> None:
-        """Forget how often a task was tried that is no more."""
+        """Forget how often a task was tried, and since when: it waits no more."""
         self._tries.pop(uid, None)
+        self._first_tried.pop(uid, None)
 
     def __repr__(self) -> str:
         return f"<Bindings {len(self)} under way, {self.attempts} attempts>"

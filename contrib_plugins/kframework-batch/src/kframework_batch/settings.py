@@ -61,7 +61,7 @@ class Settings:
         """Make what makes pods of jobs, groups of plain pods, and the default queue."""
         first, names = self.scheduler_names[0], frozenset(self.scheduler_names)
         return (
-            lambda cluster, clock: JobController(cluster, clock, first),
+            lambda cluster, clock: JobController(cluster, clock, first, self.default_queue),
             lambda cluster, clock: PodGroupController(cluster, clock, names, self.default_queue),
             lambda cluster, clock: QueueController(cluster, clock, self.default_queue),
         )
