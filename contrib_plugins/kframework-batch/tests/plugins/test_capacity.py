@@ -319,6 +319,14 @@ def test_queues_above_stand_in_for_those_to_which_nothing_is_due() -> None:
     assert victims_of(plugin, session, mine, theirs, sibling) == ["v/0", "v/1"]
 
 
+def test_between_siblings_what_is_due_to_both_together_does_not_matter() -> None:
+    due = {"cpu": 4}
+    queues = [queue_of("x", deserved={"cpu": 9}), *[queue_of(name, "x", deserved=due) for name in "av"]]
+    mine, theirs = job_of("a", (PENDING, CPU)), job_of("v", *[(RUNNING, CPU)] * 5)
+    session = session_of({"cpu": 5}, queues, mine, theirs)
+    assert victims_of(opened(session, tree=True, level=1), session, mine, theirs) == ["v/0"]
+
+
 def test_without_a_level_only_the_queues_themselves_count_but_for_the_order() -> None:
     queues = [
         queue_of("x", deserved={"cpu": 4}),
