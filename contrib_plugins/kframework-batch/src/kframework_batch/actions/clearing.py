@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kframework_batch.actions.residents import Residents
@@ -10,7 +10,7 @@ from kframework_batch.actions.victims import fewest, in_victim_order
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource
 from kframework_batch.statement import JobStatement
-from kframework_batch.task import TaskInfo
+from kframework_batch.task import PREEMPTABLE, TaskInfo
 
 if TYPE_CHECKING:
     from kframework_batch.session import Session
@@ -21,11 +21,19 @@ __all__ = ["Clearance", "Clearing", "MayGo", "may_push_out"]
 MayGo = Callable[[TaskInfo, TaskInfo], bool]
 
 
+#: Where gangs are torn apart whatever is done, so many nodes are looked at.
+_ENOUGH = 100
+
+
 class Clearance(NamedTuple):
-    """Whom it takes that a task fits a node; `victims` in the order in which they go."""
+    """Whom it takes that a task fits a node; `victims` in the order in which they go.
+
+    `tears` says that gangs are among them that lose what they need: these go as a whole.
+    """
 
     row: int
     victims: list[TaskInfo]
+    tears: bool
 
 
 class Clearing:
@@ -58,23 +66,90 @@ class Clearing:
         choice = self._session.placement.choose(task)
         return not isinstance(choice, str) and statement.pipeline(task, choice.node) is None
 
+    def make_room(
+        self, statement: JobStatement, task: TaskInfo, rows: Iterable[int], may_go: MayGo
+    ) -> Generator[None, None, bool]:
+        """Promise a task the room of others on the first node where that is of use; return whether there was one.
+
+        Nodes where a gang is torn apart are left for the end.
+        """
+        tearing: list[Clearance] = []
+        for clearance in self.clearances(statement, task, rows, may_go):
+            if clearance is not None and clearance.tears:
+                tearing.append(clearance)
+                if len(tearing) == _ENOUGH:
+                    break
+            elif clearance is not None and self.clear(statement, task, clearance):
+                return True
+            yield
+        return any(self.clear(statement, task, clearance) for clearance in tearing)
+
     def clearances(
         self, statement: JobStatement, task: TaskInfo, rows: Iterable[int], may_go: MayGo
     ) -> Iterator[Clearance | None]:
         """Look at one node after the other; None stands for one where it is no use."""
         for row in rows:
             victims = self._victims(statement, task, row, may_go)
-            yield None if victims is None else Clearance(row, victims)
+            if victims is None:
+                yield None
+            else:
+                followers = self._followers(statement, task, victims)
+                yield Clearance(row, [*victims, *followers], bool(followers))
 
     def clear(self, statement: JobStatement, task: TaskInfo, clearance: Clearance) -> bool:
         """Evict the victims and promise the task their room; tell whether the plugins agree."""
         with statement.statement() as on_node:
-            for victim in clearance.victims:
-                on_node.evict(victim, self._reason)
+            self._evict(on_node, clearance.victims)
             if on_node.pipeline(task, self._session.nodes[clearance.row].name) is not None:
                 return False
             on_node.commit()
         return True
+
+    def _victims(self, statement: JobStatement, task: TaskInfo, row: int, may_go: MayGo) -> list[TaskInfo] | None:
+        """Return whom it takes on a node, None if that is no use.
+
+        Those who are the first to go are the first that plugins hear of: what gangs can spare is given away in this
+        order.
+        """
+        session = self._session
+        residents = (other for other in self._residents.on(session.nodes[row].name) if may_go(task, other))
+        named = self._named(task, in_victim_order(session, residents, self._queue))
+        if not named or not self._could_suffice(task, row, named):
+            return None
+        return fewest(statement, named, lambda: self._fits(task, row), self._reason)
+
+    def _followers(self, statement: JobStatement, task: TaskInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """List what is left of gangs that cannot run without these victims, wherever it is.
+
+        It comes to that only where plugins of a later tier overrule those of the tier that protects gangs.
+        """
+        plugins = self._session.plugins
+        gangs = {victim.job.uid: victim.job for victim in victims if victim.job is not task.job}
+        whole = [job for job in gangs.values() if plugins.job_ready(job)]
+        with statement.statement() as trial:
+            self._evict(trial, victims)
+            left = (other for job in whole if not plugins.job_ready(job) for other in job.tasks.values())
+            return [other for other in left if other.preemptable and other.status in PREEMPTABLE]
+
+    def _evict(self, statement: JobStatement, victims: Iterable[TaskInfo]) -> None:
+        for victim in victims:
+            statement.evict(victim, self._reason)
+
+    def _fits(self, task: TaskInfo, row: int) -> bool:
+        """Tell whether a task may go to a node as the tables stand."""
+        session = self._session
+        if not session.room.fits_future(task, row) or not self._due(self._queue, task):
+            return False
+        return session.placement.objection(task, row) is None
+
+    def _could_suffice(self, task: TaskInfo, row: int, victims: Sequence[TaskInfo]) -> bool:
+        """Tell whether a task would fit by amounts if they all went: most nodes are out of the question at once."""
+        room: Resource = self._session.room.future_idle(row)
+        for victim in victims:
+            room.add(victim.request)
+        return task.request.fits(room)
+
+    # -- in the end --------------------------------------------------------------------------------------------------
 
     def commit(self, statement: JobStatement) -> None:
         """Keep what was done for a job, without the victims that it turns out not to need.
@@ -85,15 +160,20 @@ class Clearing:
         if not spare:
             statement.commit()
             return
+        session = self._session
         places = [(task, task.node_name) for task in statement.pipelined]
         victims = [victim for victim, _ in statement.evicted]
+        lame = {victim.job.uid for victim in victims if not session.plugins.job_ready(victim.job)}
         statement.discard()
-        for victim in spare:
-            others = [other for other in victims if other is not victim]
-            with self._session.statement() as trial:
+        torn = {
+            victim.job.uid for victim in victims if victim.job.uid in lame and session.plugins.job_ready(victim.job)
+        }
+        for together in _together(spare, victims, torn):
+            others = [victim for victim in victims if victim not in together]
+            with session.statement() as trial:
                 if self._repeat(trial, others, places):
                     victims = others
-        with self._session.statement() as again:
+        with session.statement() as again:
             if victims and self._repeat(again, victims, places):
                 again.commit()
 
@@ -112,41 +192,12 @@ class Clearing:
     ) -> bool:
         """Evict victims and promise tasks their places; tell whether all of them can have them."""
         nodes = self._session.nodes
-        for victim in victims:
-            statement.evict(victim, self._reason)
+        self._evict(statement, victims)
         for task, name in places:
             row = nodes.row(name)
             if row is None or not self._fits(task, row) or statement.pipeline(task, name) is not None:
                 return False
         return True
-
-    def _victims(self, statement: JobStatement, task: TaskInfo, row: int, may_go: MayGo) -> list[TaskInfo] | None:
-        """Return whom it takes on a node, None if that is no use.
-
-        Those who are the first to go are the first that plugins hear of: what gangs can spare is given away in this
-        order.
-        """
-        session = self._session
-        residents = (other for other in self._residents.on(session.nodes[row].name) if may_go(task, other))
-        named = self._named(task, in_victim_order(session, residents, self._queue))
-        if not named or not self._could_suffice(task, row, named):
-            return None
-
-        return fewest(statement, named, lambda: self._fits(task, row), self._reason)
-
-    def _fits(self, task: TaskInfo, row: int) -> bool:
-        """Tell whether a task may go to a node as the tables stand."""
-        session = self._session
-        if not session.room.fits_future(task, row) or not self._due(self._queue, task):
-            return False
-        return session.placement.objection(task, row) is None
-
-    def _could_suffice(self, task: TaskInfo, row: int, victims: Sequence[TaskInfo]) -> bool:
-        """Tell whether a task would fit by amounts if they all went: most nodes are out of the question at once."""
-        room: Resource = self._session.room.future_idle(row)
-        for victim in victims:
-            room.add(victim.request)
-        return task.request.fits(room)
 
     def __repr__(self) -> str:
         return f"<Clearing for queue {self._queue.name}: {self._reason}>"
@@ -155,3 +206,14 @@ class Clearing:
 def may_push_out(task: TaskInfo) -> bool:
     """Tell whether a task's policy lets it push others out."""
     return task.object.spec.preemption_policy != "Never"
+
+
+def _together(spare: Sequence[TaskInfo], victims: Sequence[TaskInfo], torn: Collection[str]) -> list[list[TaskInfo]]:
+    """List who is spared together, or not: of gangs that were torn apart all victims, of others each for itself."""
+    units: dict[str, list[TaskInfo]] = {}
+    for task in spare:
+        if task.job.uid in torn:
+            units[task.job.uid] = [victim for victim in victims if victim.job is task.job]
+        else:
+            units[task.uid] = [task]
+    return list(units.values())

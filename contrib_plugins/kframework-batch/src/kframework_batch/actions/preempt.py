@@ -108,17 +108,14 @@ class Preempt(Action):
         if clearing.find_free(statement, task):
             return True
         rows = session.placement.ranked(task)
-        if self.arguments.topology_aware:
-            anywhere = _from_anywhere(session, rows)
-            found = clearing.clearances(statement, task, anywhere, may_go)
-            clearances = yield from _cheapest_first(session, found, self.arguments.wanted(len(rows)))
-        else:
-            clearances = clearing.clearances(statement, task, rows, may_go)
-        for clearance in clearances:
-            if clearance is not None and clearing.clear(statement, task, clearance):
-                return True
-            yield
-        return False
+        if not self.arguments.topology_aware:
+            return (yield from clearing.make_room(statement, task, rows, may_go))
+        clearances = clearing.clearances(statement, task, _from_anywhere(session, rows), may_go)
+        compared = yield from _compared(clearances, self.arguments.wanted(len(rows)))
+        cheapest_first = sorted(
+            compared, key=lambda clearance: (clearance.tears, *cost(clearance.victims, session.now))
+        )
+        return any(clearing.clear(statement, task, clearance) for clearance in cheapest_first)
 
 
 def _of_other_job(task: TaskInfo, other: TaskInfo) -> bool:
@@ -156,10 +153,8 @@ def _from_anywhere(session: Session, rows: list[int]) -> list[int]:
     return rows[start:] + rows[:start]
 
 
-def _cheapest_first(
-    session: Session, clearances: Iterator[Clearance | None], wanted: int
-) -> Generator[None, None, Iterator[Clearance | None]]:
-    """Return the first so many nodes that are of use, the cheapest first."""
+def _compared(clearances: Iterator[Clearance | None], wanted: int) -> Generator[None, None, list[Clearance]]:
+    """Return the first so many nodes that are of use."""
     found: list[Clearance] = []
     for clearance in clearances:
         if clearance is not None:
@@ -167,7 +162,7 @@ def _cheapest_first(
             if len(found) == wanted:
                 break
         yield
-    return iter(sorted(found, key=lambda clearance: cost(clearance.victims, session.now)))
+    return found
 
 
 def cost(victims: Sequence[TaskInfo], now: float) -> tuple[int, int, int, float]:

@@ -79,8 +79,4 @@ class Reclaim(Action):
             queue = session.queues[other.job.queue]
             return other.status is TaskStatus.RUNNING and queue.name != task.job.queue and queue.reclaimable
 
-        for clearance in clearing.clearances(statement, task, session.placement.ranked(task), may_go):
-            if clearance is not None and clearing.clear(statement, task, clearance):
-                return True
-            yield
-        return False
+        return (yield from clearing.make_room(statement, task, session.placement.ranked(task), may_go))

@@ -1,0 +1,269 @@
+"""reclaim: what queues take back from each other, and that nobody goes in vain."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kframework_batch.objects import Queue
+from kframework_batch.plugin import BatchPlugin, hookimpl
+from kframework_batch.session import Session
+from kframework_batch.task import TaskInfo
+from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_queue, make_task
+from msgspec.structs import replace
+
+from kframework.objects import Node, Pod
+
+CONFIGURATION = """
+actions: "allocate, reclaim"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+  - name: proportion
+  - name: predicates
+  - name: nodeorder
+"""
+
+#: The plugins of a later tier are asked where those of the first name nobody: gangs are not safe from them.
+TWO_TIERS = CONFIGURATION.replace("  - name: proportion", "- plugins:\n  - name: proportion")
+
+#: Jobs starve as long as any task of theirs has no room.
+HUNGRY = CONFIGURATION.replace("  - name: gang\n", "  - name: gang\n    enableJobStarving: false\n")
+
+QUEUES = [make_queue("mine"), make_queue("yours")]
+
+
+def staged(
+    nodes: Sequence[Node], *gangs: Gang, configuration: str = CONFIGURATION, queues: Sequence[Queue] = QUEUES
+) -> Stage:
+    """Run a session."""
+    return Stage(configuration, nodes=nodes, queues=queues, gangs=gangs).session()
+
+
+def yours(size: int, *, minimum: int = 1, on: str = "n1", name: str = "yours", **more: object) -> Gang:
+    """Make a running job of the queue that has more than its due."""
+    return make_gang(name, size, minimum=minimum, on=[on] * size, queue="yours", **more)  # type: ignore[arg-type]  # whatever make_gang takes
+
+
+def mine(size: int, *, minimum: int | None = None, name: str = "mine", **more: object) -> Gang:
+    """Make a waiting job of the queue that has less than its due."""
+    return make_gang(name, size, minimum=minimum, queue="mine", **more)  # type: ignore[arg-type]  # whatever make_gang takes
+
+
+def counts(stage: Stage) -> Counter[str]:
+    """Count the victims of each job."""
+    return Counter(name.rpartition("-")[0] for name in stage.evicted)
+
+
+def remade(pod: Pod) -> Pod:
+    """Make the pod anew that a job's controller makes in the place of one that went."""
+    name = f"{pod.metadata.name}-again"
+    metadata = replace(pod.metadata, name=name, uid=f"pods/{name}", deletion_timestamp=None)
+    spec = replace(pod.spec, node_name="")
+    return replace(pod, metadata=metadata, spec=spec, status=replace(pod.status, phase="Pending"))
+
+
+def test_a_queue_takes_back_its_due_and_follows_its_victims() -> None:
+    stage = staged([make_node("n1", cpu=4)], yours(4), mine(2))
+    assert counts(stage) == {"yours": 2}
+    assert set(stage.evicted.values()) == {"reclaim"}
+    stage.let_go()
+    assert sorted(stage.session().bound) == ["mine-0", "mine-1"]
+    assert counts(stage) == {"yours": 2}
+
+
+def test_it_waits_while_its_victims_go() -> None:
+    assert counts(staged([make_node("n1", cpu=4)], yours(4), mine(2)).session(3)) == {"yours": 2}
+
+
+@pytest.mark.parametrize(
+    ("victims", "waiting", "evicted"),
+    [
+        pytest.param(yours(4, minimum=4), mine(2), 0, id="a gang keeps its minimum"),
+        pytest.param(yours(4, minimum=3), mine(2), 0, id="it can spare one, two are needed"),
+        pytest.param(yours(4, minimum=3), mine(1), 1, id="it can spare one, one is needed"),
+        pytest.param(yours(4), mine(3), 0, id="no more than its due"),
+        pytest.param(yours(4), mine(3, minimum=2), 2, id="the minimum only"),
+        pytest.param(make_gang("a", 4, minimum=1, on=["n1"] * 4, queue="mine"), mine(1), 0, id="its own queue"),
+        pytest.param(yours(4), mine(1, phase="Pending"), 1, id="let in by allocate"),
+    ],
+)
+def test_how_many_go(victims: Gang, waiting: Gang, evicted: int) -> None:
+    assert len(staged([make_node("n1", cpu=4)], victims, waiting).evicted) == evicted
+
+
+def test_a_queue_may_say_that_nothing_is_taken_back_from_it() -> None:
+    queues = [make_queue("mine"), make_queue("yours", reclaimable=False)]
+    assert staged([make_node("n1", cpu=4)], yours(4), mine(1), queues=queues).evicted == {}
+
+
+def test_only_running_tasks_go() -> None:
+    group, pods = yours(4)
+    bound = [replace(pod, status=replace(pod.status, phase="Pending")) for pod in pods[1:]]
+    assert staged([make_node("n1", cpu=4)], (group, [pods[0], *bound]), mine(1, cpu=2)).evicted == {}
+
+
+def test_a_policy_of_never_is_respected() -> None:
+    waiting = make_group("mine", queue="mine"), [make_task("mine-0", "mine", preemption_policy="Never")]
+    assert staged([make_node("n1", cpu=4)], yours(4), waiting).evicted == {}
+
+
+def test_a_node_that_is_free_enough_is_counted_on() -> None:
+    # On n2 there is nobody to take from; room there is for one of the two.
+    nodes = [make_node("n1", cpu=4), make_node("n2", cpu=1)]
+    stage = staged(nodes, yours(4), mine(2))
+    assert counts(stage) == {"yours": 1}
+    stage.let_go()
+    assert Counter(stage.session().bound.values()) == {"n1": 1, "n2": 1}
+
+
+@pytest.mark.parametrize("actions", ["reclaim, allocate", "allocate, reclaim"])
+def test_where_nobody_has_to_go_allocate_does_it(actions: str) -> None:
+    configuration = CONFIGURATION.replace("allocate, reclaim", actions)
+    stage = staged([make_node("n1", cpu=6)], yours(4), mine(2), configuration=configuration)
+    assert (sorted(stage.bound), stage.evicted) == (["mine-0", "mine-1"], {})
+
+
+@pytest.mark.parametrize("actions", ["reclaim, allocate", "allocate, reclaim"])
+def test_after_victims_have_gone_their_room_is_used_in_whatever_order_actions_come(actions: str) -> None:
+    configuration = CONFIGURATION.replace("allocate, reclaim", actions)
+    stage = staged([make_node("n1", cpu=4)], yours(4), mine(2), configuration=configuration).session()
+    stage.let_go()
+    assert sorted(stage.session().bound) == ["mine-0", "mine-1"]
+    assert counts(stage) == {"yours": 2}
+
+
+class Generous(BatchPlugin):
+    """Lets anybody go."""
+
+    name = "generous"
+
+    @hookimpl
+    def reclaimable(self, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+        return tasks
+
+
+def test_victims_go_until_the_predicates_pass_and_not_only_until_there_is_enough() -> None:
+    # The port is held by the last to go; by amounts any of them would do.
+    group, _ = yours(0, minimum=0, phase="Running")
+    pods = [
+        make_task(f"yours-{n}", "yours", node="n1", priority=n, host_ports=[80] if n == 3 else []) for n in range(4)
+    ]
+    waiting = make_group("mine", queue="mine"), [make_task("mine-0", "mine", host_ports=[80])]
+    stage = Stage(
+        CONFIGURATION.replace("proportion", "generous"),
+        nodes=[make_node("n1", cpu=4)],
+        queues=QUEUES,
+        gangs=[(group, pods), waiting],
+        classes=[Generous],
+    ).session()
+    assert list(stage.evicted) == ["yours-3"]
+
+
+def test_the_room_of_one_victim_is_for_as_many_as_fit() -> None:
+    nodes = [make_node("n1", cpu=4), make_node("n2", cpu=4)]
+    victims = [yours(1, minimum=0, cpu=4, on=f"n{n}", name=f"yours{n}") for n in (1, 2)]
+    assert len(staged(nodes, *victims, mine(4)).evicted) == 1
+
+
+def test_jobs_of_a_queue_have_their_turns_until_it_has_its_due() -> None:
+    gangs = [mine(1, name=f"mine{n}", age=9 - n) for n in range(4)]
+    stage = staged([make_node("n1", cpu=4)], yours(4), *gangs)
+    assert counts(stage) == {"yours": 2}
+    stage.let_go()
+    assert sorted(stage.session().bound) == ["mine0-0", "mine1-0"]
+
+
+# -- gangs that a later tier gives away ------------------------------------------------------------------------------
+
+
+def test_a_gang_that_cannot_run_any_more_goes_as_a_whole() -> None:
+    nodes = [make_node("n1", cpu=2), make_node("n2", cpu=2)]
+    gang = make_gang("yours", 4, on=["n1", "n1", "n2", "n2"], queue="yours")
+    stage = staged(nodes, gang, mine(1), configuration=TWO_TIERS)
+    assert counts(stage) == {"yours": 4}
+
+
+def test_what_is_left_of_it_is_room_for_others() -> None:
+    nodes = [make_node("n1", cpu=2), make_node("n2", cpu=2)]
+    gangs = [make_gang(name, 2, on=["n1", "n2"], queue="yours") for name in ("one", "two")]
+    stage = staged(nodes, *gangs, mine(2), configuration=TWO_TIERS)
+    assert sorted(counts(stage).values()) == [2]
+    stage.let_go()
+    assert sorted(stage.session().bound) == ["mine-0", "mine-1"]
+
+
+def test_what_gangs_can_spare_is_taken_first() -> None:
+    nodes = [make_node("n1", cpu=2), make_node("n2", cpu=2)]
+    gangs = [yours(2, minimum=2, on="n1", name="whole"), yours(2, minimum=1, on="n2", name="spare")]
+    for seed in range(4):
+        stage = Stage(TWO_TIERS, nodes=nodes, queues=QUEUES, gangs=[*gangs, mine(1)], seed=seed).session()
+        assert counts(stage) == {"spare": 1}
+
+
+def test_where_gangs_do_not_count_none_goes_as_a_whole() -> None:
+    configuration = TWO_TIERS.replace("  - name: gang\n", "")
+    stage = staged([make_node("n1", cpu=4)], yours(4, minimum=4), mine(1), configuration=configuration)
+    assert counts(stage) == {"yours": 1}
+
+
+# -- in the long run -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("configuration", "running"),
+    [
+        pytest.param(CONFIGURATION, {"mine": 1, "yours": 3}, id="up to the minimum"),
+        pytest.param(HUNGRY, {"mine": 2, "yours": 2}, id="up to what is due"),
+    ],
+)
+def test_queues_do_not_take_the_same_room_from_each_other_in_turn(
+    configuration: str, running: Mapping[str, int]
+) -> None:
+    gangs = [yours(4, minimum=0), mine(4, minimum=1)]
+    stage = staged([make_node("n1", cpu=4)], *gangs, configuration=configuration)
+    for _ in range(8):
+        again = [remade(pod) for name in stage.evicted if isinstance(pod := stage.objects.get((Pod, name)), Pod)]
+        stage.let_go()
+        for pod in again:
+            stage.put(pod)
+        stage.session()
+    there = Counter(task.job.name for task in stage.engine.cache.tasks.values() if task.node_name)
+    assert there == running
+    assert counts(stage) == {"yours": running["mine"]}
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(st.sampled_from(["n1", "n2"]), st.integers(1, 3), st.integers(0, 1)), min_size=1, max_size=8),
+    st.integers(1, 4),
+    st.integers(1, 3),
+)
+def test_nobody_goes_unless_a_gang_follows_that_needs_each_of_them(
+    victims: list[tuple[str, int, int]], size: int, cpu: int
+) -> None:
+    used = Counter({"n1": 0, "n2": 0})
+    gangs = []
+    for n, (node, amount, minimum) in enumerate(victims):
+        used[node] += amount
+        gangs.append(yours(1, minimum=minimum, cpu=amount, on=node, name=f"yours{n}"))
+    nodes = [make_node(name, cpu=amount + 1) for name, amount in used.items()]
+    stage = staged(nodes, *gangs, mine(size, cpu=cpu))
+    gone = {name: stage.task(name) for name in stage.evicted}
+    assert all(task.job.min_available == 0 for task in gone.values())
+    if not gone:
+        return
+    stage.let_go()
+    assert len(stage.session().bound) == size
+    free = Counter({node.metadata.name: used[node.metadata.name] + 1 for node in nodes})
+    for n, (node, amount, _) in enumerate(victims):
+        free[node] -= 0 if f"yours{n}-0" in gone else amount
+    for node in stage.bound.values():
+        free[node] -= cpu
+    assert min(free.values()) >= 0
+    assert all(free[victims[int(name[5:-2])][0]] < task.request["cpu"] // 1000 for name, task in gone.items())
