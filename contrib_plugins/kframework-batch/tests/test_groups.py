@@ -203,7 +203,7 @@ def test_a_group_that_comes_back_is_read_anew() -> None:
     job = described(group)
     job.phase = "Unknown"
     undescribe(job)
-    assert (job.known, job.object, job.status, job.phase) == (False, None, None, "")
+    assert (job.known, job.object, job.status, job.phase, job.queue) == (False, None, None, "", "")
     describe(job, group, PRIORITIES, "default")
     assert (job.known, job.phase) == (True, "Running")
 

@@ -61,6 +61,8 @@ def test_sums_and_counts_are_those_of_its_tasks(
     held = sum(task.request.get("cpu", 0) for task in left if task.status in (A, N, B, R))
     wanted = sum(task.request.get("cpu", 0) for task in left if task.status not in (S, F))
     assert (job.allocated.get("cpu", 0), job.requested.get("cpu", 0)) == (held, wanted)
+    kept = sum(task.request.get("cpu", 0) for task in left if task.status in (N, B, R))
+    assert job.held.get("cpu", 0) == kept
     ready = [task for task in left if task.status in (A, N, B, R, S)]
     idle = [task for task in left if task.status is P and task.best_effort]
     promised = [task for task in left if task.status is L]

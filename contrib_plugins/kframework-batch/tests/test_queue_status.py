@@ -8,8 +8,10 @@ from kframework_batch.objects import Queue, QueueSpec, QueueStatus
 from kframework_batch.queue import QueueInfo
 from kframework_batch.queue_status import queue_status, queue_statuses
 from kframework_batch.resource import Resource
+from kframework_batch.testing import Stage, make_gang, make_node, make_queue
 
 from kframework.objects import ObjectMeta
+from kframework.testing import make_pod
 
 
 def queue(name: str, parent: str = "", status: QueueStatus | None = None) -> QueueInfo:
@@ -101,3 +103,18 @@ def test_queues_in_a_circle_are_counted_once_each() -> None:
 
 def test_a_parent_that_is_not_there_ends_the_walk() -> None:
     assert queue_statuses({"a": queue("a", "lost")}, [job("a", "Running", cpu=1000)]).keys() == {"a"}
+
+
+def test_what_is_set_aside_until_the_session_ends_is_not_held() -> None:
+    leaving = make_pod("leaving", cpu=1, node_name="n", deletion_timestamp="2026-01-01T00:00:00Z")
+    stage = Stage(nodes=[make_node("n", cpu=3)], queues=[make_queue("q")], gangs=[make_gang("g", 3, queue="q")])
+    stage.put(leaving)
+    stage.session()
+    queue = stage.objects[Queue, "q"]
+    assert isinstance(queue, Queue)
+    assert (stage.bound, queue.status.allocated["cpu"]) == ({}, "0")
+    stage.gone("leaving")
+    stage.session()
+    queue = stage.objects[Queue, "q"]
+    assert isinstance(queue, Queue)
+    assert (len(stage.bound), queue.status.allocated["cpu"]) == (3, "3")

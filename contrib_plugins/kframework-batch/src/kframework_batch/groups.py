@@ -75,10 +75,10 @@ def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_q
 
 
 def undescribe(job: JobInfo) -> None:
-    """Take note that a job has no pod group any more."""
+    """Take note that a job has no pod group any more, and hence is in no queue."""
     job.known = False
     job.object = job.status = None
-    job.phase = ""
+    job.phase = job.queue = ""
 
 
 def said(job: JobInfo) -> tuple[object, ...]:

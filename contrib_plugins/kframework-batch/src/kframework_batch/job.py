@@ -121,6 +121,14 @@ class JobInfo:
             elif before_in and not after_in:
                 total.sub(task.request)
 
+    @property
+    def held(self) -> Resource:
+        """What the tasks take that are bound or being bound; what is set aside until the session ends is not in it."""
+        held = Resource(self.allocated)
+        for task in self.with_status(TaskStatus.ALLOCATED).values():
+            held.sub(task.request)
+        return held
+
     # -- the arithmetic of gangs (Volcano's job_info.go) --------------------------------------------------------------
 
     def count(self, *statuses: TaskStatus) -> int:

@@ -27,7 +27,7 @@ def queue_statuses(queues: Mapping[str, QueueInfo], jobs: Iterable[JobInfo]) -> 
         if job.queue in queues:
             inside[job.queue].append(job)
             for name in _upwards(job.queue, queues):
-                allocated[name].add(job.allocated)
+                allocated[name].add(job.held)
     found = {name: queue_status(queue, inside[name], allocated[name]) for name, queue in queues.items()}
     return {name: status for name, status in found.items() if status is not None}
 

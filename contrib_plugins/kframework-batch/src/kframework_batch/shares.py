@@ -40,7 +40,7 @@ class Shares:
             self._began = session.now
         held = {name: Resource() for name in session.queues}
         for job in session.jobs.values():
-            held[job.queue].add(job.allocated)
+            held[job.queue].add(job.held)
         shares = {name: dominant_share(amounts, session.total) for name, amounts in held.items()}
         for name, share in shares.items():
             if share and name not in self.held:
