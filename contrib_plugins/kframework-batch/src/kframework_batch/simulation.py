@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from kframework.objects import ApiObject
 from kframework.scheduler import Observer, Scheduler
-from kframework.simulate import Progress, Simulation, simulate
+from kframework.simulate import MakeController, Progress, Simulation, simulate
 from kframework_batch.engine import BatchEngine, SessionObserver
 from kframework_batch.settings import Settings
 
@@ -23,10 +23,11 @@ def simulate_batch(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_end: Callable[[Scheduler[BatchEngine]], None] = lambda scheduler: None,
     timed_share: float = 0.0,
+    controllers: Iterable[MakeController] = (),
 ) -> Simulation:
     """Schedule the jobs and pods among these objects until nothing moves any more, or for `duration` virtual seconds.
 
-    Deterministic, as `kframework.simulate.simulate` is.
+    `controllers` work beside those of jobs, pod groups and queues. Deterministic, as `kframework.simulate.simulate` is.
     """
     return simulate(
         objects,
@@ -38,5 +39,5 @@ def simulate_batch(
         on_end=on_end,
         engine=settings.engine(*session_observers),
         timed_share=timed_share,
-        controllers=settings.controllers,
+        controllers=(*settings.controllers, *controllers),
     )

@@ -6,7 +6,7 @@
     assert stage.phase("train") == "Pending"
 
 A Stage is a BatchEngine on a clock that stands still, with a cluster that does at once what it is told: what is bound
-runs, a victim is gone when `let_go` says so. For runs over time there is `kframework_batch.simulation`.
+runs, a victim is gone when `let_go` says so. For runs over time there is `kframework_batch.scenario`.
 """
 
 from __future__ import annotations

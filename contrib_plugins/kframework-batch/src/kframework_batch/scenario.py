@@ -1,0 +1,220 @@
+"""Batch scheduling over time in few words, for tests: what happens when; then who was bound when, and who evicted.
+
+    scenario = Scenario(nodes=[make_node("n1", cpu=4)], jobs=[make_job("train", 4, cpu=1, seconds=60.0)])
+    scenario.at(10.0, create(make_job("late", 1)))
+    record = scenario.run(120.0)
+    assert record.bound["train-worker-0"] == [1.0]
+    assert record.bound["late-worker-0"] == [62.0]
+
+Nothing is faked but the cluster, its kubelets and the clock: it is `simulate_batch`, with somebody who interferes.
+Sessions on a clock that stands still are cheaper to set up: see `kframework_batch.testing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+from typing import ClassVar
+
+import msgspec
+
+from kframework.clock import Clock, seconds_of
+from kframework.cluster.kubelet import RUN_SECONDS
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.shelf import Change
+from kframework.cluster.transitions import has_ended
+from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, RawQuantity
+from kframework.testing import make_pod
+from kframework.testing.scenario import Action
+from kframework_batch.config import BatchConfiguration, default_configuration, parse
+from kframework_batch.engine import SCHEDULER
+from kframework_batch.objects import Job, JobSpec, PodGroup, PodTemplateSpec, Queue, TaskSpec
+from kframework_batch.program import compile_program
+from kframework_batch.registry import BatchRegistry
+from kframework_batch.settings import Settings
+from kframework_batch.simulation import simulate_batch
+
+__all__ = ["Record", "Scenario", "Script", "Stay", "make_job"]
+
+
+def make_job(
+    name: str,
+    replicas: int,
+    *,
+    minimum: int | None = None,
+    cpu: RawQuantity | None = 1,
+    memory: RawQuantity | None = None,
+    requests: Mapping[str, RawQuantity] | None = None,
+    queue: str = "default",
+    priority_class: str = "",
+    seconds: float | None = None,
+    grace: int = 2,
+    **more: object,
+) -> Job:
+    """Make a job of so many equal pods `name-worker-0`, `name-worker-1`, ...; all of them are the minimum by default.
+
+    Pods run for so many `seconds`, or for ever, and take the `grace` to end; `more` is for `make_pod`.
+    """
+    pod = make_pod(cpu=cpu, memory=memory, requests=dict(requests or {}), scheduler_name=SCHEDULER, **more)  # type: ignore[arg-type]  # whatever make_pod takes
+    annotations = pod.metadata.annotations | ({} if seconds is None else {RUN_SECONDS: f"{seconds:g}"})
+    template = PodTemplateSpec(
+        metadata=ObjectMeta(annotations=annotations, labels=pod.metadata.labels),
+        spec=msgspec.structs.replace(pod.spec, restart_policy="Never", termination_grace_period_seconds=grace),
+    )
+    least = replicas if minimum is None else minimum
+    task = TaskSpec(name="worker", replicas=replicas, min_available=least, template=template)
+    spec = JobSpec(
+        scheduler_name=SCHEDULER, min_available=least, queue=queue, priority_class_name=priority_class, tasks=(task,)
+    )
+    return Job(metadata=ObjectMeta(name=name, namespace="default", uid=f"job-{name}"), spec=spec)
+
+
+class Stay(msgspec.Struct):
+    """A pod on a node, from when it was bound until it had ended or was gone, in seconds since the start."""
+
+    pod: str
+    node: str
+    began: float
+    ended: float = inf
+
+
+class Record(msgspec.Struct):
+    """What came of a scenario; times are in seconds since the start, and pods go by their names.
+
+    `cluster` is as it was at the end, `stays` are in the order in which they began, `began` is in seconds since 1970.
+    """
+
+    cluster: MemoryCluster
+    began: float
+    stays: list[Stay]
+
+    @property
+    def bound(self) -> dict[str, list[float]]:
+        """When pods were bound, by name: more than once if they were made anew."""
+        times: dict[str, list[float]] = {}
+        for stay in self.stays:
+            times.setdefault(stay.pod, []).append(stay.began)
+        return times
+
+    @property
+    def evicted(self) -> list[tuple[float, str, str]]:
+        """Whom sessions sent away: when, who, and why."""
+        events = (event for event in self.cluster.objects(Event) if event.reason == "Evict")
+        return [(self._seconds(event.event_time), event.regarding.name, _why(event)) for event in events]
+
+    def victims(self, job: str, since: float = 0.0) -> list[float]:
+        """List when pods of a job were sent away by a session."""
+        return [when for when, pod, _ in self.evicted if _of(pod, job) and when >= since]
+
+    def running(self, job: str, at: float = inf) -> int:
+        """Count the pods of a job that were on nodes at a time, or in the end."""
+        return sum(_of(stay.pod, job) and stay.began <= at <= stay.ended for stay in self.stays)
+
+    def phase(self, job: str) -> str:
+        """Return the phase of the pod group of a job, as it was in the end."""
+        groups = self.cluster.objects(PodGroup)
+        return next(group.status.phase for group in groups if group.metadata.name == f"{job}-job-{job}")
+
+    def message(self, pod: str) -> str:
+        """Return why a pod waits in the end."""
+        conditions = self.cluster.read(Pod, pod, "default").status.conditions
+        return next(each.message for each in conditions if each.type == "PodScheduled")
+
+    def _seconds(self, written: str | None) -> float:
+        return round(seconds_of(written or "") - self.began, 3)
+
+
+class Scenario:
+    """A cluster, a configuration, and what happens when.
+
+    `classes` are actions and plugins beside the installed ones, or in their place; `objects` is all that is neither
+    node nor queue nor job.
+    """
+
+    def __init__(
+        self,
+        configuration: str | BatchConfiguration | None = None,
+        *,
+        nodes: Iterable[Node] = (),
+        queues: Iterable[Queue] = (),
+        jobs: Iterable[Job] = (),
+        objects: Iterable[ApiObject] = (),
+        classes: Sequence[type] = (),
+        seed: int = 0,
+    ) -> None:
+        read = default_configuration() if configuration is None else configuration
+        program = compile_program(parse(read) if isinstance(read, str) else read, BatchRegistry.of(*classes))
+        self._settings = Settings(program, seed=seed)
+        self._objects: list[ApiObject] = [*objects, *nodes, *queues, *jobs]
+        self._actions: list[tuple[float, Action]] = []
+
+    def at(self, seconds: float, *actions: Action) -> Scenario:
+        """Let something happen so many seconds after the start; `kframework.testing` has actions for that."""
+        self._actions += [(seconds, action) for action in actions]
+        return self
+
+    def run(self, until: float) -> Record:
+        """Run for so many virtual seconds."""
+        scripts: list[Script] = []
+
+        def make(cluster: MemoryCluster, clock: Clock) -> Script:
+            scripts.append(Script(cluster, clock, self._actions))
+            return scripts[0]
+
+        simulate_batch(self._objects, self._settings, duration=until, controllers=[make])
+        return scripts[0].record
+
+
+class Script:
+    """Does to a cluster what is to happen when, and keeps a record of who was on which node."""
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock, actions: Iterable[tuple[float, Action]]) -> None:
+        self.on_idle: Callable[[], None] = lambda: None
+        self.record: Record = Record(cluster, clock.now(), [])
+        self._cluster = cluster
+        self._clock = clock
+        self._actions = sorted(actions, key=lambda timed: timed[0])
+        self._there: dict[str, Stay] = {}
+        cluster.subscribe([Pod], self._note)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing more is to happen."""
+        return not self._actions
+
+    async def run(self) -> None:
+        """Do it all, each at its time."""
+        while self._actions:
+            seconds, action = self._actions[0]
+            await asyncio.sleep(seconds - self._now())
+            done = action(self._cluster)
+            if inspect.isawaitable(done):
+                await done
+            del self._actions[0]
+        self.on_idle()
+
+    def _now(self) -> float:
+        return self._clock.now() - self.record.began
+
+    def _note(self, change: Change) -> None:
+        pod = change.new if change.new is not None else change.old
+        assert isinstance(pod, Pod)
+        uid = pod.metadata.uid
+        if change.new is None or has_ended(pod):
+            if uid in self._there:
+                self._there.pop(uid).ended = self._now()
+        elif pod.spec.node_name and uid not in self._there:
+            self._there[uid] = Stay(pod.metadata.name, pod.spec.node_name, self._now())
+            self.record.stays.append(self._there[uid])
+
+
+def _of(pod: str, job: str) -> bool:
+    return pod.startswith(f"{job}-worker-")
+
+
+def _why(event: Event) -> str:
+    return event.note.removeprefix("Evicted because of ")
