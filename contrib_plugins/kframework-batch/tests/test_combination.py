@@ -398,7 +398,7 @@ def test_everybody_is_told_in_order() -> None:
         return scripted(name, **{hook: lambda *_, hook=hook: book.append(f"{name}.{hook}") for hook in hooks})
 
     plugins = combination([noting("a")], [], [noting("b")])
-    plugins.open()
+    list(plugins.open())
     plugins.job_enqueued(JOB)
     plugins.reserved_nodes()
     plugins.close()

@@ -183,9 +183,9 @@ def test_a_session_leaves_nothing_for_the_next(name: str) -> None:
     seen: list[object] = []
 
     def look(session: Session, plugin: BatchPlugin, random: Random) -> None:
-        session.plugins.open()
+        list(session.plugins.open())
         seen.append(voice(session))
-        session.plugins.open()
+        list(session.plugins.open())
         seen.append(voice(session))
 
     looked_at(name, 0, look)

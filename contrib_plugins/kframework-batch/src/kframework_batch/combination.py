@@ -6,7 +6,7 @@ the next plugin of that tier name victims afresh, as if those before it had abst
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from kframework.status import Code, Status
@@ -79,10 +79,11 @@ class Combination:
 
     # -- the session as a whole --------------------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Let every plugin work out what the session needs."""
+    def open(self) -> Iterator[None]:
+        """Let every plugin work out what the session needs; yields after each."""
         for call in self.tiers.flat("on_session_open"):
             call(self._session)
+            yield
 
     def close(self) -> None:
         """Let every plugin look at what came of the session."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -63,9 +64,14 @@ def close_job(job: JobInfo, session_uid: str, now: str) -> GroupStatus | None:
 
 def patch_of(status: ApiStruct) -> dict[str, object]:
     """Return the merge patch that makes a status this one: zeros too, but no text that is empty."""
-    fields = msgspec.structs.fields(status)
-    patch = {field.encode_name: msgspec.to_builtins(getattr(status, field.name)) for field in fields}
+    patch = {name: msgspec.to_builtins(getattr(status, field)) for field, name in _fields(type(status))}
     return {name: value for name, value in patch.items() if value != ""}
+
+
+@cache  # msgspec works this out anew each time, which takes 0.2 ms
+def _fields(kind: type[ApiStruct]) -> tuple[tuple[str, str], ...]:
+    """Return the fields of a struct with their names in the API."""
+    return tuple((field.name, field.encode_name) for field in msgspec.structs.fields(kind))
 
 
 # -- what a session came to ------------------------------------------------------------------------------------------

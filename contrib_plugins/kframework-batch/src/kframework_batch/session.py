@@ -113,7 +113,7 @@ class Session:
                 job.places.clear()
                 job.message = "" if job.queue in self.queues else f"there is no queue {job.queue!r}"
             self.core.begin()
-            self.plugins.open()
+            yield from self.plugins.open()
             self._consequences.mend(self)
             for action in self._program.actions:
                 yield from self._run(action)
