@@ -173,6 +173,17 @@ def test_a_victim_that_cannot_be_deleted_stays() -> None:
     assert stage.task("old-0").status is TaskStatus.RUNNING
 
 
+def test_a_victim_goes_whose_node_has_gone() -> None:
+    def script(session: Session) -> None:
+        with session.statement() as statement:
+            statement.evict(tasks(session)["lost-0"], "its node has gone")
+            statement.commit()
+
+    stage, _ = staged(script, make_gang("lost", 1, on=["n3"]))
+    assert stage.evicted == {"lost-0": "its node has gone"}
+    assert stage.task("lost-0").status is TaskStatus.RELEASING
+
+
 operations = st.lists(
     st.tuples(
         st.sampled_from(["allocate", "pipeline", "evict", "open", "commit", "discard"]),

@@ -68,11 +68,15 @@ class JobStatement:
         return status
 
     def evict(self, task: TaskInfo, reason: str) -> None:
-        """Take a running task off its node as if it had gone; it is sent away with the commit."""
+        """Take a running task off its node as if it had gone; it is sent away with the commit.
+
+        Where the node itself is gone, nobody gets its room.
+        """
         session, row = self._session, task.pod.row
         with self._statement.statement() as step:
-            step.evict(task.pod)
-            session.room.evicted(step, task.pod, row)
+            if row >= 0:
+                step.evict(task.pod)
+                session.room.evicted(step, task.pod, row)
             before = task.status
             task.job.move(task, TaskStatus.RELEASING)
             session.plugins.deallocated(task)
