@@ -1,0 +1,40 @@
+"""conformance: who is nobody's victim."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from kframework_batch.job import JobInfo
+from kframework_batch.plugin import BatchArguments
+from kframework_batch.plugins.conformance import Conformance
+from kframework_batch.session import Session
+from kframework_batch.task import TaskInfo, TaskStatus
+from msgspec.structs import replace
+
+from kframework.state.pods import Interned, PodInfo
+from kframework.testing import make_pod
+
+PLUGIN = Conformance(BatchArguments())
+
+
+def task(name: str, *, namespace: str = "default", priority_class: str = "") -> TaskInfo:
+    pod = make_pod(name, namespace=namespace, node_name="n1")
+    pod = replace(pod, spec=replace(pod.spec, priority_class_name=priority_class))
+    return TaskInfo(JobInfo(namespace, "job"), PodInfo(pod, Interned()), pod, TaskStatus.RUNNING)
+
+
+TASKS = [
+    task("plain"),
+    task("of the system", namespace="kube-system"),
+    task("needed by the cluster", priority_class="system-cluster-critical"),
+    task("needed by the node", priority_class="system-node-critical"),
+    task("important", priority_class="high"),
+]
+
+
+@pytest.mark.parametrize("hook", [PLUGIN.preemptable, PLUGIN.reclaimable, PLUGIN.unified_evictable])
+def test_what_the_cluster_needs_is_spared(hook: object) -> None:
+    assert callable(hook)
+    named = hook(cast("Session", None), task("preemptor"), TASKS)
+    assert [each.name for each in named] == ["plain", "important"]

@@ -1,0 +1,80 @@
+"""priority: who is more important, and who starves."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from kframework_batch.job import JobInfo
+from kframework_batch.plugin import BatchArguments
+from kframework_batch.plugins.priority import Priority
+from kframework_batch.session import Session
+from kframework_batch.task import TaskInfo, TaskStatus
+
+from kframework.state.pods import Interned, PodInfo
+from kframework.testing import make_pod
+
+PLUGIN = Priority(BatchArguments())
+SESSION = cast("Session", None)
+
+
+def job(name: str, priority: int, *priorities: int, queue: str = "default") -> JobInfo:
+    """Make a job with a running task of each of these priorities."""
+    made = JobInfo("default", name)
+    made.priority, made.queue = priority, queue
+    for n, each in enumerate(priorities):
+        pod = make_pod(f"{name}-{n}", priority=each, node_name="n1")
+        made.add(TaskInfo(made, PodInfo(pod, Interned()), pod, TaskStatus.RUNNING))
+    return made
+
+
+def tasks(*jobs: JobInfo) -> list[TaskInfo]:
+    return [task for each in jobs for task in each.tasks.values()]
+
+
+def test_the_more_important_goes_first() -> None:
+    low, high = job("low", 1, 0, 5), job("high", 2)
+    assert PLUGIN.job_order(SESSION, high) < PLUGIN.job_order(SESSION, low)  # type: ignore[operator]  # keys of one hook compare
+    less, more = tasks(low)
+    assert PLUGIN.task_order(SESSION, more) < PLUGIN.task_order(SESSION, less)  # type: ignore[operator]  # as above
+
+
+def test_of_other_jobs_the_priority_of_the_job_counts() -> None:
+    preemptor = tasks(job("mine", 5, 0))[0]
+    jobs = [job("lower", 4, 9), job("equal", 5, -9), job("higher", 6, -9)]
+    named = PLUGIN.preemptable(SESSION, preemptor, tasks(*jobs))
+    assert named is not None
+    assert [task.name for task in named] == ["lower-0"]
+
+
+def test_within_a_job_the_priority_of_the_task_counts() -> None:
+    mine = job("mine", 5, 1, 2, 3)
+    named = PLUGIN.preemptable(SESSION, tasks(mine)[1], tasks(mine))
+    assert named is not None
+    assert [task.name for task in named] == ["mine-0"]
+
+
+def test_across_queues_it_has_no_say() -> None:
+    evictor = tasks(job("mine", 5, 0))[0]
+    jobs = [job("lower", 4, 0), job("higher", 6, 0), job("elsewhere", 6, 0, queue="other")]
+    named = PLUGIN.unified_evictable(SESSION, evictor, tasks(*jobs))
+    assert named is not None
+    assert [task.name for task in named] == ["lower-0", "elsewhere-0"]
+    assert not hasattr(PLUGIN, "reclaimable")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "starving"),
+    [
+        ([TaskStatus.RUNNING, TaskStatus.BINDING, TaskStatus.SUCCEEDED], False),
+        ([TaskStatus.RUNNING, TaskStatus.PIPELINED], False),
+        ([TaskStatus.RUNNING, TaskStatus.PENDING], True),
+        ([TaskStatus.RUNNING, TaskStatus.RELEASING], True),
+        ([], False),
+    ],
+)
+def test_a_job_starves_as_long_as_a_task_has_no_room(statuses: list[TaskStatus], starving: bool) -> None:
+    made = job("a", 0, *[0] * len(statuses))
+    for task, status in zip(tasks(made), statuses, strict=True):
+        made.move(task, status)
+    assert PLUGIN.job_starving(SESSION, made) is starving
