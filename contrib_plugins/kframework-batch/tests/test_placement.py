@@ -12,7 +12,7 @@ from kframework_batch.action import Action
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.session import Session
 from kframework_batch.task import PREEMPTABLE, TaskInfo, TaskStatus
-from kframework_batch.testing import Gang, Stage, make_gang, make_node, make_task
+from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_task
 
 from kframework.objects import Affinity, LabelSelector, Node, PodAffinityTerm, PodAntiAffinity
 from kframework.state.nodes import NodeInfo
@@ -244,3 +244,19 @@ def test_a_plugin_may_choose_among_the_candidates_itself() -> None:
     configuration = _CONFIGURATION.replace("- name: predicates", "- name: last\n  - name: predicates")
     play(script, [make_gang("g", 1)], [make_node(f"n{number}") for number in range(3)], configuration, Last)
     assert chosen == ["n2"]
+
+
+def test_the_terms_of_a_pod_count_although_others_like_it_have_none() -> None:
+    term = PodAffinityTerm(
+        label_selector=LabelSelector(match_labels={"app": "noisy"}), topology_key="kubernetes.io/hostname"
+    )
+    apart = Affinity(pod_anti_affinity=PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,)))
+    stage = Stage(
+        nodes=[make_node("n")],
+        gangs=[
+            (make_group("noisy", age=2.0), [make_task("noisy", "noisy", node="n", labels={"app": "noisy"})]),
+            (make_group("plain", age=1.0), [make_task("plain", "plain", labels={"app": "quiet"})]),
+            (make_group("apart"), [make_task("apart", "apart", labels={"app": "quiet"}, affinity=apart)]),
+        ],
+    )
+    assert stage.session().bound == {"plain": "n"}

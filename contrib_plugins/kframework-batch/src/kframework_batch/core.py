@@ -22,7 +22,7 @@ from kframework.profiles import Profiles
 from kframework.registry import Registry
 from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import LabelClass, PendingPod
+from kframework.state.pods import LabelClass, PendingPod, PodTemplate
 from kframework.survey import Survey
 from kframework_batch.plugins.nodeorder import NodeOrder
 from kframework_batch.plugins.predicates import Predicates
@@ -130,7 +130,7 @@ class CoreQuestions:
         self._surveyed: tuple[Moment, Survey] | None = None
         self._planned: _Planned | None = None
         self._even: dict[Plan, tuple[int, bool]] = {}
-        self._unasked: dict[tuple[Plan, LabelClass], tuple[int, bool]] = {}
+        self._unasked: dict[tuple[Plan, PodTemplate, LabelClass], tuple[int, bool]] = {}
         self._states: dict[str, CycleState] = {}
 
     def begin(self) -> None:
@@ -185,7 +185,8 @@ class CoreQuestions:
 
     def _needs_nobody(self, task: TaskInfo, plan: Plan) -> bool:
         """Tell whether no plugin must be asked afresh; within a session only other pods' terms can change that."""
-        alike, moved = (plan, task.pod.label_class), self._cluster.nodes.terms_moved
+        # What is not remembered is no part of the signature, and so not of the plan either: a pod's own terms are not.
+        alike, moved = (plan, task.pod.template, task.pod.label_class), self._cluster.nodes.terms_moved
         known = self._unasked.get(alike)
         if known is None or known[0] != moved:
             known = self._unasked[alike] = (moved, self._fresh(task, plan).remembered())
