@@ -25,8 +25,9 @@ from kframework.extended_attempt import ExtendedAttempt
 from kframework.extended_search import ExtendedSearch
 from kframework.extenders import Extenders
 from kframework.layers import Layers, Plan
-from kframework.objects import ApiObject, PodCondition
+from kframework.objects import PodCondition
 from kframework.outcome import Failed, Found, Unfit
+from kframework.plugin import Watch
 from kframework.points import run_unreserve
 from kframework.preemption import Evaluator
 from kframework.profile import Profile, Signature
@@ -152,8 +153,8 @@ class PodEngine:
             for name, profile in profiles.items()
         }
 
-    #: The kinds that the engine follows beside pods, nodes and what plugins watch, and whether it sees ended pods too.
-    kinds: tuple[type[ApiObject], ...] = ()
+    #: What the engine follows and writes itself, and whether it sees ended pods too: all of it is plugins' business.
+    watches: tuple[Watch, ...] = ()
     ended_pods: bool = False
 
     @property

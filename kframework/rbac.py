@@ -1,7 +1,7 @@
 """The rights that a scheduler of a configuration needs in its cluster, and no others, as RBAC objects.
 
-They follow from what is enabled: the kinds that plugins watch and the verbs they ask for, and the Lease where there is
-an election; beside what every scheduler writes.
+They follow from what is enabled: the kinds that plugins watch and the verbs they ask for, the same of an engine and of
+what works beside it, and the Lease where there is an election; beside what every scheduler writes.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import get_args
 import msgspec
 
 from kframework.config.models import LeaderElection
-from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Pod, kind_of
-from kframework.plugin import Verb
+from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Node, Pod, kind_of
+from kframework.plugin import Verb, Watch
 from kframework.profiles import Profiles
-from kframework.watched import watched_kinds
 
 __all__ = ["Rule", "cluster_rules", "lease_rules", "manifests"]
 
@@ -38,28 +37,28 @@ class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     resource_names: tuple[str, ...] = ()
 
 
-def cluster_rules(profiles: Profiles) -> list[Rule]:
-    """Return what the scheduler must be allowed in all namespaces."""
+def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = ()) -> list[Rule]:
+    """Return what the scheduler must be allowed in all namespaces; `watches` are those of others than plugins."""
     granted: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for kind, subresource, verbs in _needs(profiles):
+    for kind, subresource, verbs in _needs(profiles, watches):
         resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
         granted[_group(kind), resource].update(verbs)
     return list(_gathered(granted))
 
 
-def _needs(profiles: Profiles) -> Iterator[tuple[Kind[ApiObject], str, Iterable[str]]]:
+def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[ApiObject], str, Iterable[str]]]:
     """List what is done to which kinds, or to a subresource of theirs."""
-    pods = kind_of(Pod)
-    yield pods, "binding", ("create",)
-    yield pods, "status", ("patch",)
+    yield kind_of(Pod), "binding", ("create",)
+    yield kind_of(Pod), "status", ("patch",)
+    yield kind_of(Pod), "", _SEEING
+    yield kind_of(Node), "", _SEEING
     yield kind_of(Event), "", ("create", "patch")  # a series grows by patches
-    for kind in watched_kinds(profiles):
-        yield kind_of(kind), "", _SEEING
-    for _, plugin in profiles.plugins():
-        for watch in plugin.watches:
-            yield kind_of(watch.kind), "", [verb for verb in watch.verbs if verb != "patch_status"]
-            if "patch_status" in watch.verbs:
-                yield kind_of(watch.kind), "status", ("patch",)
+    of_plugins = (watch for _, plugin in profiles.plugins() for watch in plugin.watches)
+    for watch in (*of_plugins, *watches):
+        kind = kind_of(watch.kind)
+        yield kind, "", [*_SEEING, *(verb for verb in watch.verbs if verb != "patch_status")]
+        if "patch_status" in watch.verbs:
+            yield kind, "status", ("patch",)
 
 
 def _gathered(granted: dict[tuple[str, str], set[str]]) -> Iterator[Rule]:
@@ -84,11 +83,13 @@ def lease_rules(election: LeaderElection) -> list[Rule]:
     ]
 
 
-def manifests(profiles: Profiles, election: LeaderElection, *, name: str, namespace: str) -> list[dict[str, object]]:
+def manifests(
+    profiles: Profiles, election: LeaderElection, *, watches: Iterable[Watch] = (), name: str, namespace: str
+) -> list[dict[str, object]]:
     """Return the objects that grant the rights to the ServiceAccount of this name and namespace; their name is its."""
     account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     return [
-        *_granted("ClusterRole", {"name": name}, cluster_rules(profiles), account),
+        *_granted("ClusterRole", {"name": name}, cluster_rules(profiles, watches), account),
         *_granted("Role", {"name": name, "namespace": election.resource_namespace}, lease_rules(election), account),
     ]
 

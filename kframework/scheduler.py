@@ -30,6 +30,7 @@ from kframework.gate import Gate
 from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, PodCondition
 from kframework.outbox import Outbox
+from kframework.plugin import Watch
 from kframework.plugin_handle import HandledEngine, PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profiles import Profiles, compile_profiles
@@ -70,8 +71,8 @@ class Engine(HandledEngine, Protocol):
         ...
 
     @property
-    def kinds(self) -> tuple[type[ApiObject], ...]:
-        """The kinds that the engine follows beside pods, nodes and what plugins watch."""
+    def watches(self) -> tuple[Watch, ...]:
+        """What the engine follows and writes itself, beside what plugins do and the binding of pods."""
         ...
 
     @property
@@ -159,7 +160,9 @@ class Scheduler(Generic[E]):
         self.profiles: Profiles = compile_profiles(configuration, registry or Registry.installed(), self._handle)
         self.engine.use(self.profiles)
         #: The kinds that are followed.
-        self.kinds: list[type[ApiObject]] = list(dict.fromkeys([*watched_kinds(self.profiles), *self.engine.kinds]))
+        self.kinds: list[type[ApiObject]] = list(
+            dict.fromkeys([*watched_kinds(self.profiles), *(watch.kind for watch in self.engine.watches)])
+        )
         self._woken = asyncio.Event()
         # Whoever waits for the scheduler to settle must get to look again once everything is written.
         jitter = self.engine.seeds.generator("jitter")

@@ -1,13 +1,16 @@
-"""What requests ask of an API server's authorizer, and what RBAC rules grant."""
+"""What requests ask of an API server's authorizer, what RBAC rules grant, and an authorizer that goes by them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from kframework.cluster.transport import Request
+import msgspec
 
-__all__ = ["Asked", "asked", "grants", "rules_of"]
+from kframework.cluster.transport import Request, Response, Stream, Transport
+
+__all__ = ["Asked", "Authorizer", "Right", "asked", "grants", "rules_of"]
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
@@ -64,3 +67,55 @@ def grants(namespace: str, rule: Mapping[str, Any], wanted: Asked) -> bool:
         and wanted.resource in rule["resources"]
         and wanted.name in rule.get("resourceNames", [wanted.name])
     )
+
+
+#: A right: where it holds, what may be done, and to which names only. To see a kind in one way or another is one.
+Right = tuple[str, str, str, str, tuple[str, ...]]
+
+
+class Authorizer:
+    """A transport that refuses what no rule grants, and notes the rights that were made use of."""
+
+    def __init__(self, granted: Iterable[Mapping[str, Any]], account: tuple[str, str]) -> None:
+        self.rules = rules_of(granted, account)
+        self.used: set[Right] = set()
+        self.refused: list[Asked] = []
+        self.server: Transport
+
+    async def send(self, request: Request) -> Response:
+        return self._refusal(request) or await self.server.send(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        assert self._refusal(request) is None
+        async with self.server.stream(request) as stream:
+            yield stream
+
+    async def close(self) -> None:
+        await self.server.close()
+
+    def _refusal(self, request: Request) -> Response | None:
+        wanted = asked(request)
+        granting = [(where, rule) for where, rule in self.rules if grants(where, rule, wanted)]
+        for where, rule in granting:
+            self.used.add(_right(where, wanted.group, wanted.resource, wanted.verb, rule))
+        if granting:
+            return None
+        self.refused.append(wanted)
+        return Response(403, msgspec.json.encode({"kind": "Status", "code": 403, "message": f"{wanted} is forbidden"}))
+
+    @property
+    def rights(self) -> set[Right]:
+        """All that was granted."""
+        return {
+            _right(where, group, resource, verb, rule)
+            for where, rule in self.rules
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+
+
+def _right(where: str, group: str, resource: str, verb: str, rule: Mapping[str, Any]) -> Right:
+    seen = "see" if verb in ("get", "list", "watch") else verb
+    return where, group, resource, seen, tuple(rule.get("resourceNames", ()))

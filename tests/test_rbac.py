@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
 from typing import Any
 
 import anyio
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -22,7 +21,7 @@ from kframework.cluster import Cluster
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.transport import Request, Response, Stream, Transport
+from kframework.cluster.transport import Request
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, parse
 from kframework.config.in_tree import DEFAULT_PLUGINS
@@ -35,7 +34,7 @@ from kframework.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.declared import Gang, Team, gang, team
 from tests.extension_points.scripted import alone, plugin
-from tests.rights import Asked, asked, grants, rules_of
+from tests.rights import Asked, Authorizer, asked, rules_of
 from tests.storage import claim, mounted, storage_class, volume
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -72,63 +71,16 @@ def test_a_request_says_what_it_wants(
 
 # -- a cluster that holds the scheduler to its rights ------------------------------------------------------------------
 
-#: A right: where it holds, what may be done, and to which names only. To see a kind in one way or another is one.
-Right = tuple[str, str, str, str, tuple[str, ...]]
-
-
-class Authorizer:
-    """A transport that refuses what no rule grants, and notes the rights that were made use of."""
-
-    def __init__(self, granted: Iterable[Mapping[str, Any]], account: tuple[str, str] = ACCOUNT) -> None:
-        self.rules = rules_of(granted, account)
-        self.used: set[Right] = set()
-        self.refused: list[Asked] = []
-        self.server: Transport
-
-    async def send(self, request: Request) -> Response:
-        return self._refusal(request) or await self.server.send(request)
-
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        assert self._refusal(request) is None
-        async with self.server.stream(request) as stream:
-            yield stream
-
-    async def close(self) -> None:
-        await self.server.close()
-
-    def _refusal(self, request: Request) -> Response | None:
-        wanted = asked(request)
-        granting = [(where, rule) for where, rule in self.rules if grants(where, rule, wanted)]
-        for where, rule in granting:
-            self.used.add(right(where, wanted.group, wanted.resource, wanted.verb, rule))
-        if granting:
-            return None
-        self.refused.append(wanted)
-        return Response(403, msgspec.json.encode({"kind": "Status", "code": 403, "message": f"{wanted} is forbidden"}))
-
-    @property
-    def rights(self) -> set[Right]:
-        """All that was granted."""
-        return {
-            right(where, group, resource, verb, rule)
-            for where, rule in self.rules
-            for group in rule["apiGroups"]
-            for resource in rule["resources"]
-            for verb in rule["verbs"]
-        }
-
-
-def right(where: str, group: str, resource: str, verb: str, rule: Mapping[str, Any]) -> Right:
-    seen = "see" if verb in ("get", "list", "watch") else verb
-    return where, group, resource, seen, tuple(rule.get("resourceNames", ()))
-
 
 def granted(configuration: Configuration, *plugins: type[Plugin]) -> list[dict[str, object]]:
     clock = SystemClock()
     scheduler = Scheduler(configuration, MemoryCluster(clock), clock, registry=Registry.of(*plugins))
     election = configuration.settings.leader_election
     return manifests(scheduler.profiles, election, name=ACCOUNT[1], namespace=ACCOUNT[0])
+
+
+def held_to(configuration: Configuration, *plugins: type[Plugin]) -> Authorizer:
+    return Authorizer(granted(configuration, *plugins), ACCOUNT)
 
 
 @asynccontextmanager
@@ -208,7 +160,7 @@ OPTIONAL = sorted({entry.name for entry in DEFAULT_PLUGINS.multi_point.enabled} 
 def test_a_scheduler_may_do_what_it_does_and_nothing_else(disabled: tuple[str, ...]) -> None:
     config = disabling(*disabled)
     configuration = parse(config)
-    authorizer = Authorizer(granted(configuration))
+    authorizer = held_to(configuration)
     run_virtual(partial(eventful, authorizer, config))
     run_virtual(partial(elect, authorizer, configuration.settings.leader_election))
     assert authorizer.refused == []
@@ -216,7 +168,7 @@ def test_a_scheduler_may_do_what_it_does_and_nothing_else(disabled: tuple[str, .
 
 
 def test_everything_happened_that_takes_a_right() -> None:
-    memory = run_virtual(partial(eventful, Authorizer(granted(parse(HEAD))), HEAD))
+    memory = run_virtual(partial(eventful, held_to(parse(HEAD)), HEAD))
     assert [node_of(memory, pod) for pod in ("on-local-disk", "on-made-disk", "urgent")] == ["a", "a", "b"]
     assert {event.reason for event in memory.objects(Event)} == {"Scheduled", "FailedScheduling", "Preempted"}
 
@@ -275,7 +227,7 @@ class Reporter(Plugin):
     ],
 )
 def test_a_plugin_may_do_to_its_kind_what_its_watch_says(keeper: type[Plugin], rights: set[tuple[str, str]]) -> None:
-    authorizer = Authorizer(granted(parse(alone(keeper)), keeper))
+    authorizer = held_to(parse(alone(keeper)), keeper)
     assert run_virtual(partial(tried, authorizer, keeper)) == "a"
     assert authorizer.refused == []
     for known in (authorizer.rights, authorizer.used):
@@ -284,7 +236,7 @@ def test_a_plugin_may_do_to_its_kind_what_its_watch_says(keeper: type[Plugin], r
 
 
 def test_and_no_more() -> None:
-    authorizer = Authorizer(granted(parse(alone(Overreaching)), Overreaching))
+    authorizer = held_to(parse(alone(Overreaching)), Overreaching)
     assert run_virtual(partial(tried, authorizer, Overreaching)) == ""
     assert authorizer.refused[0] == Asked("patch", "example.com", "teams", "default", "web")
 

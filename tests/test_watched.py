@@ -80,7 +80,7 @@ def test_a_watch_on_what_is_no_kind_is_refused_when_the_scheduler_is_made(kind: 
 def test_a_watch_with_what_is_no_verb_is_refused(verb: Any, hint: str) -> None:
     with pytest.raises(ConfigError) as refused:
         run(watching("A", Watch(Team, verbs=(verb,))))
-    known = "there are create, patch, delete beside get, list and watch"
+    known = "there are create, patch, patch_status, delete beside get, list and watch"
     assert str(refused.value) == f"plugin 'A' watches Team with the verb {verb!r}; {known}{hint}"
 
 

@@ -11,7 +11,7 @@ from kframework.cli.config import warn
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import print_json, print_yaml
 
-__all__ = ["command"]
+__all__ = ["Form", "FormOption", "NameOption", "NamespaceOption", "command", "print_objects"]
 
 
 class Form(StrEnum):
@@ -21,6 +21,17 @@ class Form(StrEnum):
     JSON = "json"
 
 
+NamespaceOption = Annotated[
+    str, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the ServiceAccount.")
+]
+
+NameOption = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="Name of the ServiceAccount, and of what is printed.")
+]
+
+FormOption = Annotated[Form, typer.Option("-o", "--output", help="Print YAML documents or a JSON list.")]
+
+
 def command(
     config: Annotated[
         str | None,
@@ -28,13 +39,9 @@ def command(
             metavar="FILE", help="KubeSchedulerConfiguration file, or - for stdin; the default one without it."
         ),
     ] = None,
-    namespace: Annotated[
-        str, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the ServiceAccount.")
-    ] = "kube-system",
-    name: Annotated[
-        str, typer.Option(metavar="NAME", help="Name of the ServiceAccount, and of what is printed.")
-    ] = "kframework",
-    output: Annotated[Form, typer.Option("-o", "--output", help="Print YAML documents or a JSON list.")] = Form.YAML,
+    namespace: NamespaceOption = "kube-system",
+    name: NameOption = "kframework",
+    output: FormOption = Form.YAML,
     verbosity: Verbosity = 0,
 ) -> None:
     """Print the rights that a scheduler needs, and no others.
@@ -52,8 +59,12 @@ def command(
     warn(configuration)
     clock = SystemClock()
     profiles = Scheduler(configuration, MemoryCluster(clock), clock).profiles
-    objects = manifests(profiles, configuration.settings.leader_election, name=name, namespace=namespace)
-    match output:
+    print_objects(output, manifests(profiles, configuration.settings.leader_election, name=name, namespace=namespace))
+
+
+def print_objects(form: Form, objects: list[dict[str, object]]) -> None:
+    """Print objects as `kubectl apply -f -` takes them."""
+    match form:
         case Form.YAML:
             print_yaml(*objects)
         case Form.JSON:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from kframework_batch.cache import KINDS, JobCache
-from kframework_batch.objects import PodGroup, PodGroupSpec, Queue
+from kframework_batch.cache import JobCache
+from kframework_batch.objects import PodGroup, PodGroupSpec
 from kframework_batch.task import TaskInfo, TaskStatus
 from msgspec.structs import replace
 
-from kframework.objects import ApiObject, Namespace, Node, NodeCondition, ObjectMeta, Pod, PriorityClass
+from kframework.objects import ApiObject, Node, NodeCondition, ObjectMeta, Pod
 from kframework.state.cluster import ClusterState
 from kframework.state.waiting import ReservedPod
 from kframework.testing import make_node, make_pod
@@ -324,7 +324,3 @@ def test_a_heartbeat_is_none_if_a_condition_turns() -> None:
 
     stage = Stage(ready("True", "1"), ready("True", "2"), ready("False", "3"))
     assert stage.answers == [True, False, True]
-
-
-def test_it_names_the_kinds_that_it_follows() -> None:
-    assert {Pod, Node, Namespace, PriorityClass, Queue, PodGroup} <= set(KINDS)

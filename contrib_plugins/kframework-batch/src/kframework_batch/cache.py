@@ -7,21 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kframework.objects import ApiObject, Namespace, Node, Pod, PriorityClass
+from kframework.objects import ApiObject, Node, Pod
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import same_node
 from kframework.state.pods import PendingPod, PodInfo
 from kframework_batch.job import JobInfo
 from kframework_batch.job_table import JobTable
-from kframework_batch.membership import GROUP_KINDS, GroupObject, group_of
+from kframework_batch.membership import GroupObject, group_of
 from kframework_batch.objects import Queue
 from kframework_batch.queue import DEFAULT_QUEUE, QueueInfo
 from kframework_batch.task import COMPLETED, TaskInfo, TaskStatus, status_of
 
-__all__ = ["KINDS", "JobCache"]
-
-#: The kinds to follow, beside those that plugins watch.
-KINDS: tuple[type[ApiObject], ...] = (Pod, Node, Namespace, PriorityClass, Queue, *GROUP_KINDS)
+__all__ = ["JobCache"]
 
 
 class JobCache:

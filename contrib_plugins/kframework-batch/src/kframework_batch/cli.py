@@ -34,6 +34,7 @@ from kframework.cli.options import (
 )
 from kframework.cli.outcomes import print_outcomes, say_notices, summarise
 from kframework.cli.progress import progress
+from kframework.cli.rbac import Form, FormOption, NameOption, NamespaceOption, print_objects
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.verbosity import NOTICE
 
@@ -287,7 +288,47 @@ def _volcanos_election(scheduler_names: Sequence[str], said: Mapping[str, object
     return defaults | {name: value for name, value in said.items() if value is not None}
 
 
-# -- what both have in common --------------------------------------------------------------------------------------
+# -- rbac ----------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def rbac(
+    scheduler_names: SchedulerNames,
+    config: Config = None,
+    controllers: Annotated[
+        bool, typer.Option("--controllers", help="With what `run --controllers` needs beyond that.")
+    ] = False,
+    leader_elect: shared.LeaderElect = None,
+    resource_name: shared.ResourceName = None,
+    resource_namespace: ResourceNamespace = None,
+    namespace: NamespaceOption = "volcano-system",
+    name: NameOption = "kframework-batch",
+    output: FormOption = Form.YAML,
+    verbosity: Verbosity = 0,
+) -> None:
+    """Print the rights that `run` needs, and no others.
+
+    Roles and their bindings to a ServiceAccount, for `kubectl apply -f -`: for what sessions watch and write, what
+    predicates and nodeorder look at, and the lease.
+    """
+    from kframework.config.overrides import overridden
+    from kframework_batch.reload import ConfigurationFile
+    from kframework_batch.rights import rights
+
+    program = _default() if config is None else ConfigurationFile(config).load()
+    settings = _settings(program, scheduler_names)
+    said = {"leader_elect": leader_elect, "resource_name": resource_name, "resource_namespace": resource_namespace}
+    election = overridden(
+        settings.configuration,
+        leader_election=_volcanos_election(scheduler_names, said),
+        client_connection={},
+        options={},
+    ).settings.leader_election
+    beside = settings.controllers if controllers else ()
+    print_objects(output, rights(settings, beside, election, name=name, namespace=namespace))
+
+
+# -- what all have in common ---------------------------------------------------------------------------------------
 
 
 def _default() -> Program:
@@ -298,7 +339,11 @@ def _default() -> Program:
 
 
 def _settings(
-    program: Program, scheduler_names: Sequence[str], default_queue: str, period: float | None, seed: int = 0
+    program: Program,
+    scheduler_names: Sequence[str],
+    default_queue: str = "default",
+    period: float | None = None,
+    seed: int = 0,
 ) -> Settings:
     """Put the settings together, and pass on what is odd about the configuration."""
     from kframework_batch.engine import PERIOD

@@ -19,7 +19,8 @@ from kframework.effects import Outside
 from kframework.errors import PluginError
 from kframework.extenders import Extenders
 from kframework.handle import Preemption
-from kframework.objects import ApiObject, Node, Pod, PodCondition
+from kframework.objects import Namespace, Pod, PodCondition, PriorityClass
+from kframework.plugin import Watch
 from kframework.plugin_handle import PluginHandle
 from kframework.profiles import Profiles, compile_profiles
 from kframework.scheduler import MakeEngine
@@ -29,10 +30,12 @@ from kframework.state.inbox import BindingEnded, Changed, Gone, Inbox, Message, 
 from kframework.state.pods import PendingPod
 from kframework_batch.bindings import Bindings
 from kframework_batch.broken_gangs import BrokenGangs
-from kframework_batch.cache import KINDS, JobCache
+from kframework_batch.cache import JobCache
 from kframework_batch.core import CoreQuestions, core_configuration, core_registry
 from kframework_batch.errands import Errands
 from kframework_batch.job import JobInfo
+from kframework_batch.membership import GROUP_KINDS
+from kframework_batch.objects import Queue
 from kframework_batch.phases import close_job, patch_of, why_pending
 from kframework_batch.placement import Outlooks
 from kframework_batch.program import Program
@@ -63,6 +66,13 @@ class SessionObserver(Protocol):
 class BatchEngine:
     """Schedules jobs in sessions."""
 
+    #: What sessions look at, and what they do to it beside binding: victims go, queues and groups are told of it.
+    watches: tuple[Watch, ...] = (
+        Watch(Pod, verbs=("delete",)),
+        Watch(Namespace),
+        Watch(PriorityClass),
+        *(Watch(kind, verbs=("patch_status",)) for kind in (Queue, *GROUP_KINDS)),
+    )
     ended_pods: bool = True
     under_way: None = None
     current: Search | None = None
@@ -138,11 +148,6 @@ class BatchEngine:
         return make
 
     # -- what the rim asks -------------------------------------------------------------------------------------------
-
-    @property
-    def kinds(self) -> tuple[type[ApiObject], ...]:
-        """The kinds to follow beside pods and nodes."""
-        return tuple(kind for kind in KINDS if kind not in (Pod, Node))
 
     @property
     def pending(self) -> Mapping[str, PendingPod]:

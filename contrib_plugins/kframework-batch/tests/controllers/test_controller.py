@@ -14,6 +14,7 @@ from kframework.clock import VIRTUAL_EPOCH, LoopClock, VirtualTimeLoop
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod
+from kframework.plugin import Watch
 from kframework.state.inbox import Changed, Message, Synced
 from kframework.testing import make_pod
 
@@ -26,7 +27,7 @@ def anyio_backend() -> object:
 class Annotator(Controller):
     """Annotates all pods without labels; remembers when it looked at which."""
 
-    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod,)
+    watches: ClassVar[tuple[Watch, ...]] = (Watch(Pod),)
 
     def __init__(self, cluster: MemoryCluster, clock: LoopClock) -> None:
         super().__init__(cluster, clock)

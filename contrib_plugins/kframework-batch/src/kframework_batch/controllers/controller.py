@@ -18,6 +18,7 @@ from kframework.clock import Clock
 from kframework.cluster import Cluster
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, kind_of
+from kframework.plugin import Watch
 from kframework.state.inbox import Changed, Gone, Message, Synced
 from kframework_batch.controllers.mirror import Mirror
 
@@ -37,8 +38,8 @@ class Controller(ABC):
     A subject goes by a text of the controller's own choice.
     """
 
-    #: What it watches.
-    kinds: ClassVar[tuple[type[ApiObject], ...]]
+    #: What it watches, and what it does to it.
+    watches: ClassVar[tuple[Watch, ...]]
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self.cluster: Cluster = cluster
@@ -53,6 +54,11 @@ class Controller(ABC):
         self._failures: dict[str, int] = {}  # how often a subject has failed in a row
         self._retrying: set[str] = set()  # those of them that should do better next time
         self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    @property
+    def kinds(self) -> tuple[type[ApiObject], ...]:
+        """The kinds that it watches."""
+        return tuple(watch.kind for watch in self.watches)
 
     @abstractmethod
     def subjects(self, obj: ApiObject) -> Iterable[str]:

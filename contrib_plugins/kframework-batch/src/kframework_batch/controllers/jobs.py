@@ -13,6 +13,7 @@ from typing import ClassVar
 from kframework.clock import Clock, rfc3339, seconds_of
 from kframework.cluster import Cluster
 from kframework.objects import ApiObject, Pod, PriorityClass
+from kframework.plugin import Watch
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.job_admission import admitted, objection
 from kframework_batch.controllers.job_members import ENDED, RESTARTED_BY, VERSION, Members, is_outdated
@@ -35,7 +36,12 @@ class JobController(Controller):
     was there are left alone, since a file with the objects of a cluster need not have them all.
     """
 
-    kinds: ClassVar[tuple[type[ApiObject], ...]] = (PriorityClass, Job, PodGroup, Pod)
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Watch(PriorityClass),
+        Watch(Job, verbs=("patch_status", "delete")),
+        Watch(PodGroup, verbs=("create", "patch", "delete")),
+        Watch(Pod, verbs=("create", "patch", "delete")),
+    )
 
     def __init__(self, cluster: Cluster, clock: Clock, scheduler_name: str, default_queue: str = DEFAULT_QUEUE) -> None:
         super().__init__(cluster, clock)

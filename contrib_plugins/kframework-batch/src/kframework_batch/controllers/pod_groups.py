@@ -18,6 +18,7 @@ from kframework.objects import (
     ReplicationController,
     StatefulSet,
 )
+from kframework.plugin import Watch
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.merge_patch import merge_patch
 from kframework_batch.controllers.minimums import min_resources
@@ -51,7 +52,11 @@ class PodGroupController(Controller):
     A subject is a pod group by namespace/name. `schedulers` are those whose pods get groups.
     """
 
-    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, PodGroup, *_OWNERS)
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Watch(Pod, verbs=("patch",)),
+        Watch(PodGroup, verbs=("create", "patch", "delete")),
+        *map(Watch, _OWNERS),
+    )
 
     def __init__(
         self, cluster: Cluster, clock: Clock, schedulers: frozenset[str], default_queue: str = DEFAULT_QUEUE

@@ -12,6 +12,7 @@ from typing import ClassVar
 from kframework.clock import Clock
 from kframework.cluster import Cluster
 from kframework.objects import ApiObject, ObjectMeta
+from kframework.plugin import Watch
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.objects import PodGroup, Queue, QueueSpec
 from kframework_batch.queue import DEFAULT_QUEUE, ROOT_QUEUE
@@ -27,7 +28,10 @@ _SHUT = ("Closing", "Closed")
 class QueueController(Controller):
     """Makes the root queue and the default one, and keeps the state of all queues true."""
 
-    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Queue, PodGroup)
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Watch(Queue, verbs=("create", "patch", "patch_status")),
+        Watch(PodGroup),
+    )
 
     def __init__(self, cluster: Cluster, clock: Clock, default_queue: str = DEFAULT_QUEUE) -> None:
         super().__init__(cluster, clock)

@@ -1,0 +1,30 @@
+"""The rights that a batch scheduler needs in its cluster, and no others, as RBAC objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kframework.clock import SystemClock
+from kframework.cluster.memory import MemoryCluster
+from kframework.config.models import LeaderElection
+from kframework.rbac import manifests
+from kframework.scheduler import Scheduler
+from kframework_batch.settings import MakeController, Settings
+
+__all__ = ["rights"]
+
+
+def rights(
+    settings: Settings, controllers: Iterable[MakeController], election: LeaderElection, *, name: str, namespace: str
+) -> list[dict[str, object]]:
+    """Return the objects that grant the rights to the ServiceAccount of this name and namespace; their name is its.
+
+    `controllers` are those that work beside the scheduler, on the same account.
+    """
+    clock = SystemClock()
+    cluster = MemoryCluster(clock)
+    scheduler = Scheduler(settings.configuration, cluster, clock, registry=settings.registry, engine=settings.engine())
+    watches = [*scheduler.engine.watches]
+    for make in controllers:
+        watches += make(cluster, clock).watches
+    return manifests(scheduler.profiles, election, watches=watches, name=name, namespace=namespace)
