@@ -55,7 +55,11 @@ class Slowly:
         self.session, self.task = session, task
         questions = session.placement.questions
         open_to = [row for row in session.nodes.order.tolist() if questions.objection(task, session.nodes[row]) is None]
-        idle = [row for row in open_to if self.fits(row, session.room.idle(row))]
+        victims = (task for job in session.jobs.values() for task in job.with_status(TaskStatus.RELEASING).values())
+        left = {task.node_name for task in victims}
+        idle = [
+            row for row in open_to if self.fits(row, session.room.idle(row)) and session.nodes[row].name not in left
+        ]
         future = [row for row in open_to if self.fits(row, session.room.future_idle(row))]
         both = [row for row in idle if row in future]
         self.idle = bool(both)

@@ -52,6 +52,8 @@ def test_what_goes_is_free_in_the_future_and_what_is_promised_is_not() -> None:
         statement.evict(victim)
         room.evicted(statement, victim, row)
         assert cpu(room, row) == (4000, 8000), "a victim holds its room until it is gone"
+        small = nodes.task(make_task("s", "job"))
+        assert (room.fits_idle(small, row), room.fits_future(small, row)) == (False, True), "and its ports"
         promised = nodes.task(make_task("p", "job", cpu=5))
         statement.add(promised.pod, "n1")
         room.pipelined(statement, promised.pod)

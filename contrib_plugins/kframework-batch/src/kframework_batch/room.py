@@ -6,6 +6,9 @@ takes victims off. Three columns per resource, registered with the state, tell t
     idle        allocatable - requested - evicted + pipelined       free now
     releasing   terminating + evicted                               held by those who are to go
     future idle idle + releasing - pipelined                        free once they have gone
+
+Where a session has evicted somebody, nobody fits before the next one, whatever is free: the predicates look at the node
+as if the victim had gone, while its ports and its terms are still there.
 """
 
 from __future__ import annotations
@@ -85,7 +88,9 @@ class NodeRoom:
 
     def fits_idle(self, task: TaskInfo, row: int) -> bool:
         """Tell whether a task fits a node now."""
-        return all(amount <= self._idle(resource, row) for resource, amount in needs(task))
+        return not self._cell("evicted", _PODS, row) and all(
+            amount <= self._idle(resource, row) for resource, amount in needs(task)
+        )
 
     def fits_future(self, task: TaskInfo, row: int) -> bool:
         """Tell whether a task fits a node once those who are to go have gone."""
@@ -111,12 +116,10 @@ class NodeRoom:
         fits = np.ones(len(rows), dtype=np.bool_)
         for resource, amount in needs(task):
             free = self._free_of(resource, rows)
-            for kind, sign in (("evicted", -1), ("pipelined", 1)):
-                column = self._columns[kind].get(resource)
-                if column is not None:
-                    free = free + sign * column.values[rows]
-            fits &= free >= amount
-        return fits
+            promised = self._columns["pipelined"].get(resource)
+            fits &= (free if promised is None else free + promised.values[rows]) >= amount
+        victims = self._columns["evicted"].get(_PODS)
+        return fits if victims is None else fits & (victims.values[rows] == 0)
 
     def fitting_future(self, task: TaskInfo, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell of many nodes whether a task fits them once those who are to go have gone (bool, aligned with rows)."""
