@@ -234,6 +234,15 @@ def test_nothing_is_kept_for_a_gang_that_would_not_have_enough_then() -> None:
     assert sorted(stage.bound) == ["second-0", "second-1"]
 
 
+def test_a_gang_that_lost_members_keeps_the_room_that_it_finds_for_some_of_them() -> None:
+    there = make_gang("there", 1, on=["n1"])
+    gangs = [there, make_gang("first", 4, on=["n1"] * 2, age=9), make_gang("second", 1)]
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs).session()
+    assert stage.bound == {}
+    stage.gone("there-0")
+    assert sorted(stage.session().bound) == ["first-2", "first-3"]
+
+
 # -- the nominated node ----------------------------------------------------------------------------------------------
 
 

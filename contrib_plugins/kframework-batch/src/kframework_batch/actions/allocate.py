@@ -32,6 +32,10 @@ class Allocate(Action):
 
     So a gang gets its minimum in one turn, or nothing; tasks beyond the minimum come in later turns, one at a time. A
     queue that is overused gets no more turns.
+
+    A gang that has lost members keeps the room that it finds for some of them until the session ends, though nobody is
+    bound: where room comes free bit by bit, others would take each bit, and what the gang holds would be of no use to
+    anybody for as long as they keep coming.
     """
 
     name: ClassVar[str] = "allocate"
@@ -93,6 +97,7 @@ class _Hope:
     def take_turn(self, queue: QueueInfo) -> Generator[None, None, bool]:
         """Try tasks until the job is ready; return whether it is to have another turn."""
         job, plugins = self._job, self._session.plugins
+        broken = not job.allocated.empty and not plugins.job_ready(job)
         if self._tasks is None:
             self._tasks = deque(task for task in pending_tasks(self._session, job) if _may_have_room(task))
         with self._session.statement() as statement:
@@ -110,7 +115,7 @@ class _Hope:
             if plugins.job_ready(job):
                 statement.commit()
                 return bool(self._tasks)
-            if plugins.job_pipelined(job):
+            if broken or plugins.job_pipelined(job):
                 statement.keep()
         return False
 
