@@ -148,6 +148,8 @@ def test_what_an_action_raises_ends_the_session_and_is_told_once(caplog: pytest.
         "the session ended early: plugin 'broken', hook run: ZeroDivisionError: no"
     ]
     assert not stage.engine.cluster.statements
+    stage.time += 1.0
+    assert (run(stage), len(caplog.records)) == (1, 1)
     caplog.clear()
 
 

@@ -101,6 +101,7 @@ class BatchEngine:
         self.sessions: int = 0
         #: What ended the last session early; None if nothing did.
         self.failure: PluginError | None = None
+        self._told = ""
         self._configuration = configuration
         self._program = program
         self._next_program: Program | None = None
@@ -207,11 +208,17 @@ class BatchEngine:
         try:
             next(self._steps)
         except StopIteration:
-            self._steps = None
+            self._steps, self._told = None, ""
         except PluginError as error:
-            _log.error("the session ended early: %s", error, exc_info=error.__cause__)
-            self._steps, self.failure, self._dirty = None, error, True
+            self._failed(error)
         return True
+
+    def _failed(self, error: PluginError) -> None:
+        """End a session in which something raised; what goes wrong every time is told once."""
+        if str(error) != self._told:
+            self._told = str(error)
+            _log.error("the session ended early: %s", error, exc_info=error.__cause__)
+        self._steps, self.failure, self._dirty = None, error, True
 
     def catch_up(self) -> None:
         """Break off the session that is open, and apply the messages."""
