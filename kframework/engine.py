@@ -1,0 +1,164 @@
+"""The names that second engines import: what an engine that is not the pod engine stands on.
+
+An engine implements `Engine` and is given to `Scheduler`, `simulate` or `Process` by what makes it (`MakeEngine`). It
+keeps the live tables (`ClusterState`), decides, and has its `Outside` bind: a `Reservation` goes out, `BindingEnded`
+comes back as a message. `contrib_plugins/kframework-batch` is one, in full.
+
+Plugin authors need `kframework` and `kframework.testing` alone. What stands here is public too, but moves with the
+core: a second engine says which minor version it was made for.
+"""
+
+from __future__ import annotations
+
+from kframework.clock import VIRTUAL_EPOCH, SystemClock, outside, rfc3339, rfc3339_micro, seconds_of
+from kframework.cluster import Cluster
+from kframework.cluster.kubelet import RUN_SECONDS
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.shelf import Change
+from kframework.cluster.transitions import has_ended
+from kframework.config import Configuration, Duration, RawArgs, in_tree_points
+from kframework.config import parse as parse_configuration
+from kframework.config.decode import decode
+from kframework.config.document import Document, Json, Place, parse_documents, read_source
+from kframework.config.fields import field_names
+from kframework.config.overrides import overridden
+from kframework.config.problems import Problem, collecting, raise_all, required, shown
+from kframework.cycle import Rotation, Search
+from kframework.decision import Binding, Decision, Observer, Result, fit_error
+from kframework.effects import Effects, Eviction, Outside, Reservation
+from kframework.endpoints import Checked, Listener
+from kframework.errors import nearest
+from kframework.extenders import Extenders
+from kframework.handle import Api, Preemption
+from kframework.journal import Journal
+from kframework.layers import Layers, Plan
+from kframework.metrics import TIMED_SHARE, Metrics
+from kframework.metrics_endpoints import metrics_routes
+from kframework.objections import PASS
+from kframework.objects.codec import convert
+from kframework.objects.requests import on_node_requests
+from kframework.plugin_handle import HandledEngine, PluginHandle
+from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.points import run_reserve, run_unreserve
+from kframework.process import Audience, Companion, Process
+from kframework.profile import Profile, Signature
+from kframework.profiles import Profiles, compile_profiles
+from kframework.quantity import Quantity, QuantityError, milli, value
+from kframework.registry import Offer, Registry
+from kframework.run import Server, process
+from kframework.scheduler import Engine, MakeEngine, Scheduler
+from kframework.seeds import Seeds
+from kframework.simulate import Controller, MakeController, Progress, Simulation, simulate
+from kframework.state.cluster import ClusterState
+from kframework.state.columns import Column
+from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, Inbox, Message, Synced, Touched
+from kframework.state.nodes import same_node
+from kframework.state.pods import LabelClass, PodTemplate
+from kframework.state.queued_pod import QueuedPod
+from kframework.state.waiting import ReservedPod
+from kframework.survey import Survey
+from kframework.verbosity import NOTICE
+
+__all__ = [
+    "NOTICE",
+    "PASS",
+    "RUN_SECONDS",
+    "TIMED_SHARE",
+    "VIRTUAL_EPOCH",
+    "Api",
+    "Audience",
+    "Binding",
+    "BindingEnded",
+    "BindingStarted",
+    "Change",
+    "Changed",
+    "Checked",
+    "Cluster",
+    "ClusterState",
+    "Column",
+    "Companion",
+    "Configuration",
+    "Controller",
+    "Decision",
+    "Document",
+    "Duration",
+    "Effects",
+    "Engine",
+    "Eviction",
+    "Extenders",
+    "Gone",
+    "HandledEngine",
+    "Inbox",
+    "Journal",
+    "Json",
+    "LabelClass",
+    "Layers",
+    "Listener",
+    "MakeController",
+    "MakeEngine",
+    "MemoryCluster",
+    "Message",
+    "Metrics",
+    "NodeResourcesFit",
+    "Observer",
+    "Offer",
+    "Outside",
+    "Place",
+    "Plan",
+    "PluginHandle",
+    "PodTemplate",
+    "Preemption",
+    "Problem",
+    "Process",
+    "Profile",
+    "Profiles",
+    "Progress",
+    "Quantity",
+    "QuantityError",
+    "QueuedPod",
+    "RawArgs",
+    "Registry",
+    "Reservation",
+    "ReservedPod",
+    "Result",
+    "Rotation",
+    "Scheduler",
+    "Search",
+    "Seeds",
+    "Server",
+    "Signature",
+    "Simulation",
+    "Survey",
+    "Synced",
+    "SystemClock",
+    "Touched",
+    "collecting",
+    "compile_profiles",
+    "convert",
+    "decode",
+    "field_names",
+    "fit_error",
+    "has_ended",
+    "in_tree_points",
+    "metrics_routes",
+    "milli",
+    "nearest",
+    "on_node_requests",
+    "outside",
+    "overridden",
+    "parse_configuration",
+    "parse_documents",
+    "process",
+    "raise_all",
+    "read_source",
+    "required",
+    "rfc3339",
+    "rfc3339_micro",
+    "run_reserve",
+    "run_unreserve",
+    "same_node",
+    "seconds_of",
+    "shown",
+    "simulate",
+    "value",
+]
