@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.request import urlopen
 
 import pytest
@@ -223,3 +223,47 @@ def test_what_cannot_run_is_one_line(run: Command, arguments: list[str], code: i
     result = run("run", *arguments)
     assert (result.code, result.out) == (code, "")
     assert result.err[0].startswith(line)
+
+
+# -- rbac ----------------------------------------------------------------------------------------------------------
+
+
+def rules(objects: list[Any]) -> list[tuple[str, tuple[str, ...]]]:
+    """List resources and verbs of what is granted everywhere."""
+    return [(name, tuple(rule["verbs"])) for rule in objects[0]["rules"] for name in rule["resources"]]
+
+
+def test_the_rights_are_printed_as_kubectl_takes_them(run: Command, config: Path) -> None:
+    code, out, err = run("rbac", "--config", config)
+    printed = list(yaml.safe_load_all(out))
+    assert (code, err) == (0, [])
+    assert json.loads(run("rbac", "--config", config, "-o", "json").out)["items"] == printed
+    assert [(each["kind"], each["metadata"].get("namespace")) for each in printed] == [
+        ("ClusterRole", None),
+        ("ClusterRoleBinding", None),
+        ("Role", "volcano-system"),
+        ("RoleBinding", "volcano-system"),
+    ]
+    assert {each["metadata"]["name"] for each in printed} == {"kframework-batch"}
+    assert printed[1]["subjects"] == [
+        {"kind": "ServiceAccount", "name": "kframework-batch", "namespace": "volcano-system"}
+    ]
+    assert printed[2]["rules"][-1]["resourceNames"] == ["volcano"]
+    assert {("queues", ("get", "list", "watch")), ("queues/status", ("patch",))} <= set(rules(printed))
+
+
+def test_with_controllers_there_are_more(run: Command) -> None:
+    without, with_them = (
+        list(yaml.safe_load_all(run("rbac", *arguments).out)) for arguments in ([], ["--controllers"])
+    )
+    assert "jobs" not in dict(rules(without))
+    assert dict(rules(with_them))["jobs"] == ("get", "list", "watch", "delete")
+
+
+def test_the_lease_is_that_of_run(run: Command) -> None:
+    names = run("rbac", "--scheduler-name", "a", "--scheduler-name", "b", "--lock-object-namespace", "there").out
+    _, _, role, _ = yaml.safe_load_all(names)
+    assert (role["metadata"]["namespace"], role["rules"][-1]["resourceNames"]) == ("there", ["a-b"])
+    alone = run("rbac", "--no-leader-elect", "-n", "here", "--name", "mine").out
+    _, binding = yaml.safe_load_all(alone)
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "mine", "namespace": "here"}]

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from kframework_batch.errands import Errands
-from kframework_batch.testing import make_group, make_task
+from kframework_batch.testing import make_group, make_queue, make_task
 
 from kframework.clock import run_virtual
 from kframework.effects import Outside
@@ -117,6 +117,15 @@ def test_of_statuses_that_come_too_fast_the_latest_is_written() -> None:
 def test_a_write_is_tried_again_while_that_may_help(failures: list[int], written: bool, told: list[str]) -> None:
     desk, said = desk_after(write("Running"), *map(refused, failures))
     assert (bool(desk.calls), said) == (written, told)
+
+
+@pytest.mark.parametrize(("status", "logged"), [(404, False), (409, False), (403, True)])
+@pytest.mark.parametrize(("subject", "name"), [(GROUP, "PodGroup default/g"), (make_queue("q"), "Queue q")])
+def test_a_status_that_cannot_be_written_is_told_unless_its_object_is_gone(
+    subject: ApiObject, name: str, status: int, *, logged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk_after(lambda desk, told: desk.errands.write(subject, {}, lambda: None), refused(status))
+    assert caplog.messages == [f"the status of {name} cannot be written: no"] * logged
 
 
 @pytest.mark.parametrize(

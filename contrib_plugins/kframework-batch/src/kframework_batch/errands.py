@@ -79,7 +79,8 @@ class Errands:
         while uid in self._waiting:
             write = self._waiting.pop(uid)
             error = await self._written(write)
-            if error is not None and error.status != _GONE:
+            # One that is gone, though another one has its name by now, has no status any more.
+            if error is not None and error.status not in (_GONE, _CONFLICT):
                 _log.warning("the status of %s cannot be written: %s", _name(write.subject), error)
             if error is not None:
                 self._report(failed)
@@ -157,4 +158,5 @@ def _nothing() -> None:
 
 
 def _name(subject: ApiObject) -> str:
-    return f"{kind_of(subject).name} {subject.metadata.namespace}/{subject.metadata.name}"
+    namespace = f"{subject.metadata.namespace}/" if subject.metadata.namespace else ""
+    return f"{kind_of(subject).name} {namespace}{subject.metadata.name}"
