@@ -324,7 +324,7 @@ def any_gangs(draw: st.DrawFn) -> list[Gang]:
     return list(gangs())
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(any_gangs(), st.lists(st.integers(1, 6), min_size=1, max_size=3))
 def test_no_job_is_bound_below_its_minimum_and_no_room_is_left_that_one_could_use(
     gangs: list[Gang], cpus: list[int]

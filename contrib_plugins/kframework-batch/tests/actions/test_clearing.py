@@ -79,3 +79,25 @@ def test_where_a_plugin_refuses_the_next_node_is_tried() -> None:
     # Of the two the closed one is the better: less of it is taken.
     gangs = [yours("one", 1, "closed"), yours("two", 3, "n2")]
     assert sorted(staged(*gangs, mine(1), nodes={"closed": 1, "n2": 3}).evicted) == ["two-0"]
+
+
+def test_who_finds_no_victims_does_not_keep_others_from_finding_some() -> None:
+    # For a task like those of `large` there is room on n1 alone, which is why only the smaller gang can be helped.
+    gangs = [yours("one", 2, "n1"), yours("two", 1, "n2"), make_gang("large", 2, cpu=2, queue="mine", age=9)]
+    stage = staged(*gangs, make_gang("small", 1, cpu=2, queue="mine"), nodes={"n1": 2, "n2": 1})
+    assert sorted(stage.evicted) == ["one-0"]
+    stage.let_go()
+
+
+def test_what_was_found_in_vain_for_one_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def reclaimable(self: Generous, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
+        asked.append(reclaimer.job.name)
+        return []
+
+    monkeypatch.setattr(Generous, "reclaimable", hookimpl(reclaimable))
+    waiting = [make_gang(name, 3, cpu=1, queue="mine", age=age) for name, age in (("first", 9), ("second", 5))]
+    other = make_gang("other", 1, cpu=2, queue="mine")
+    staged(yours("one", 1, "n1"), *waiting, other, nodes={"n1": 1, "n2": 0})
+    assert asked == ["first", "other"]

@@ -99,7 +99,7 @@ def any_jobs(draw: st.DrawFn) -> list[Gang]:
 
 
 @pytest.mark.parametrize("odd_first", [False, True], ids=["as queues go", "victim_queue_order"])
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(any_jobs())
 def test_the_order_is_that_of_comparing_pair_by_pair(odd_first: bool, jobs: list[Gang]) -> None:
     more = "  - name: neighbours\n" if odd_first else ""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kframework.status import Code
+from kframework_batch.actions.candidates import pending_tasks
 from kframework_batch.actions.residents import Residents
 from kframework_batch.actions.victims import fewest, in_victim_order
+from kframework_batch.job import JobInfo
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource
 from kframework_batch.statement import JobStatement
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from kframework_batch.session import Session
 
 __all__ = ["Clearance", "Clearing", "MayGo", "may_push_out"]
+
+#: Tries to clear a node for a task; yields after each node looked at, returns whether there was a way.
+ClearANode = Callable[[JobStatement, TaskInfo], Generator[None, None, bool]]
 
 #: Whether a task may have room at the expense of another one.
 MayGo = Callable[[TaskInfo, TaskInfo], bool]
@@ -37,31 +43,54 @@ class Clearance(NamedTuple):
 
 
 class Clearing:
-    """Makes room for the tasks of one queue.
+    """Makes room for the tasks of starving jobs.
 
-    `named` are those whom the plugins name among tasks that may go; `due` tells whether the plugins let a task have
-    room as the tables stand; `reason` is what victims are told.
+    `named` are those whom the plugins name among tasks that may go; `due` tells whether the plugins let a task of a
+    queue have room as the tables stand; `reason` is what victims are told.
     """
 
     def __init__(
         self,
         session: Session,
-        queue: QueueInfo,
         residents: Residents,
         reason: str,
         named: Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]],
         due: Callable[[QueueInfo, TaskInfo], bool],
     ) -> None:
         self._session = session
-        self._queue = queue
         self._residents = residents
         self._reason = reason
         self._named = named
         self._due = due
+        #: The kinds of tasks for which there is no way, as long as nobody else is sent away.
+        self._hopeless: set[Hashable] = set()
+
+    def help(self, job: JobInfo, clear_a_node: ClearANode) -> Iterator[None]:
+        """Give a starving job enough to be ready, or nothing; yields after each task, and each node looked at.
+
+        Room for which nobody has to go is counted on. Where that is enough, the job is left to `allocate`.
+        """
+        yield
+        plugins = self._session.plugins
+        failed: set[Hashable] = set()
+        with self._session.statement() as statement:
+            for task in pending_tasks(self._session, job):
+                if not plugins.job_starving(job):
+                    break
+                kind = _kind(task)
+                if kind in failed or kind in self._hopeless or not may_push_out(self._session, task):
+                    continue
+                if not self.find_free(statement, task) and not (yield from clear_a_node(statement, task)):
+                    failed.add(kind)
+                    if not statement.pipelined:
+                        self._hopeless.add(kind)
+                yield
+            if statement.evicted and plugins.job_pipelined(job):
+                self.commit(statement)
 
     def find_free(self, statement: JobStatement, task: TaskInfo) -> bool:
         """Promise a task room for which nobody has to go; tell whether there is any."""
-        if not self._due(self._queue, task):
+        if not self._is_due(task):
             return False
         choice = self._session.placement.choose(task)
         return not isinstance(choice, str) and statement.pipeline(task, choice.node) is None
@@ -112,9 +141,12 @@ class Clearing:
         order.
         """
         session = self._session
-        residents = (other for other in self._residents.on(session.nodes[row].name) if may_go(task, other))
-        named = self._named(task, in_victim_order(session, residents, self._queue))
-        if not named or not self._could_suffice(task, row, named):
+        residents = [other for other in self._residents.on(session.nodes[row].name) if may_go(task, other)]
+        # Most of the time nobody may go: that is known before they are in order.
+        if not residents or not self._named(task, residents):
+            return None
+        named = self._named(task, in_victim_order(session, residents, session.queues[task.job.queue]))
+        if not self._could_suffice(task, row, named):
             return None
         return fewest(statement, named, lambda: self._fits(task, row), self._reason)
 
@@ -138,9 +170,12 @@ class Clearing:
     def _fits(self, task: TaskInfo, row: int) -> bool:
         """Tell whether a task may go to a node as the tables stand."""
         session = self._session
-        if not session.room.fits_future(task, row) or not self._due(self._queue, task):
+        if not session.room.fits_future(task, row) or not self._is_due(task):
             return False
         return session.placement.objection(task, row) is None
+
+    def _is_due(self, task: TaskInfo) -> bool:
+        return self._due(self._session.queues[task.job.queue], task)
 
     def _could_suffice(self, task: TaskInfo, row: int, victims: Sequence[TaskInfo]) -> bool:
         """Tell whether a task would fit by amounts if they all went: most nodes are out of the question at once."""
@@ -156,6 +191,7 @@ class Clearing:
 
         Those are that went for one task, while what had to go for a later one would have been enough for both.
         """
+        self._hopeless.clear()
         spare = self._superfluous(statement)
         if not spare:
             statement.commit()
@@ -185,7 +221,7 @@ class Clearing:
             row = session.nodes.row(victim.node_name)
             if row is not None and session.room.fits_future(victim, row):
                 spare.append(victim)
-        return in_victim_order(session, spare, self._queue)[::-1]
+        return in_victim_order(session, spare, session.queues[statement.pipelined[0].job.queue])[::-1]
 
     def _repeat(
         self, statement: JobStatement, victims: Sequence[TaskInfo], places: Sequence[tuple[TaskInfo, str]]
@@ -200,12 +236,31 @@ class Clearing:
         return True
 
     def __repr__(self) -> str:
-        return f"<Clearing for queue {self._queue.name}: {self._reason}>"
+        return f"<Clearing: {self._reason}>"
 
 
-def may_push_out(task: TaskInfo) -> bool:
-    """Tell whether a task's policy lets it push others out."""
-    return task.object.spec.preemption_policy != "Never"
+def may_push_out(session: Session, task: TaskInfo) -> bool:
+    """Tell whether a task may push others out: its policy allows it, and it does not wait already for some to go."""
+    return task.object.spec.preemption_policy != "Never" and not _waits_for_victims(session, task)
+
+
+def _waits_for_victims(session: Session, task: TaskInfo) -> bool:
+    """Tell whether victims of lower priority are still going from the node where a task is to follow them."""
+    name = task.object.status.nominated_node_name
+    node = session.nodes.named(name) if name else None
+    if node is None:
+        return False
+    objection = session.placement.objection(task, node.row)
+    if objection is not None and objection.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        return False
+    return any(pod.terminating and pod.disrupted and pod.priority < task.pod.priority for pod in node.pods)
+
+
+def _kind(task: TaskInfo) -> Hashable:
+    """Return what a task has in common with those that find victims where it does."""
+    job = task.job
+    said = (frozenset(job.annotations.items()), frozenset(job.labels.items()))
+    return (task.pod.template, task.priority, job.queue, job.priority, frozenset(job.allocated.items()), said)
 
 
 def _together(spare: Sequence[TaskInfo], victims: Sequence[TaskInfo], torn: Collection[str]) -> list[list[TaskInfo]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
 from kframework.clock import seconds_of
-from kframework.status import Code
 from kframework_batch.action import Action
 from kframework_batch.actions.arguments import SearchArguments
 from kframework_batch.actions.candidates import pending_tasks, starving
@@ -18,10 +18,9 @@ from kframework_batch.actions.turns import Turns
 from kframework_batch.job import JobInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.statement import JobStatement
-from kframework_batch.task import TaskInfo
+from kframework_batch.task import PREEMPTABLE, TaskInfo
 
 if TYPE_CHECKING:
-    from kframework.state.pods import PodTemplate
     from kframework_batch.session import Session
 
 __all__ = ["Preempt", "PreemptArguments", "cost"]
@@ -64,49 +63,34 @@ class Preempt(Action):
         residents = yield from Residents.of(session)
         plugins = session.plugins
         queues = Turns(plugins.queue_key, (session.queues[name] for name in jobs))
+        clearing = Clearing(session, residents, self.name, plugins.preemptable, plugins.allocatable)
+        of_others = partial(self._clear_a_node, session, clearing, _of_other_job)
         while queues:
             queue = queues.take()
-            clearing = Clearing(session, queue, residents, self.name, plugins.preemptable, plugins.allocatable)
             for job in sorted(jobs[queue.name], key=plugins.job_key):
-                yield from self._among_jobs(session, clearing, job)
+                yield from clearing.help(job, of_others)
             for job in jobs[queue.name]:
                 yield from self._within_job(session, clearing, job)
 
-    def _among_jobs(self, session: Session, clearing: Clearing, job: JobInfo) -> Iterator[None]:
-        """Help a job at the expense of others."""
-        hopeless: set[PodTemplate] = set()
-        with session.statement() as statement:
-            for task in pending_tasks(session, job):
-                if not session.plugins.job_starving(job):
-                    break
-                # Where one task found no victims, another of its kind does not either.
-                if task.pod.template in hopeless:
-                    continue
-                if not (yield from self._help(session, clearing, statement, task, _of_other_job)):
-                    hopeless.add(task.pod.template)
-            if statement.evicted and session.plugins.job_pipelined(job):
-                clearing.commit(statement)
-
     def _within_job(self, session: Session, clearing: Clearing, job: JobInfo) -> Iterator[None]:
         """Help the tasks of a job at the expense of its less important ones, until one cannot be helped."""
+        if not any(job.with_status(status) for status in PREEMPTABLE):
+            return
         for task in pending_tasks(session, job):
-            if not session.plugins.job_starving(job):
+            if not session.plugins.job_starving(job) or not may_push_out(session, task):
                 return
             with session.statement() as statement:
-                if not (yield from self._help(session, clearing, statement, task, _of_same_job)):
+                free = clearing.find_free(statement, task)
+                if not free and not (yield from self._clear_a_node(session, clearing, _of_same_job, statement, task)):
                     return
                 if statement.evicted:
                     clearing.commit(statement)
+            yield
 
-    def _help(
-        self, session: Session, clearing: Clearing, statement: JobStatement, task: TaskInfo, may_go: MayGo
+    def _clear_a_node(
+        self, session: Session, clearing: Clearing, may_go: MayGo, statement: JobStatement, task: TaskInfo
     ) -> Generator[None, None, bool]:
-        """Promise a task room, that of others if need be; return whether there was a way."""
-        if not may_push_out(task) or _waits_for_victims(session, task):
-            return False
-        yield
-        if clearing.find_free(statement, task):
-            return True
+        """Promise a task the room of others on the best node where that is of use; return whether there was one."""
         rows = session.placement.ranked(task)
         if not self.arguments.topology_aware:
             return (yield from clearing.make_room(statement, task, rows, may_go))
@@ -130,18 +114,6 @@ def _of_same_job(task: TaskInfo, other: TaskInfo) -> bool:
 def _is_worth_it(task: TaskInfo, other: TaskInfo) -> bool:
     """Refuse to let a task go that asks for something, for one that asks for nothing."""
     return other.best_effort or not task.best_effort
-
-
-def _waits_for_victims(session: Session, task: TaskInfo) -> bool:
-    """Tell whether victims of lower priority are still going from the node where a task is to follow them."""
-    name = task.object.status.nominated_node_name
-    node = session.nodes.named(name) if name else None
-    if node is None:
-        return False
-    objection = session.placement.objection(task, node.row)
-    if objection is not None and objection.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-        return False
-    return any(pod.terminating and pod.disrupted and pod.priority < task.pod.priority for pod in node.pods)
 
 
 # -- the cheapest of several nodes -----------------------------------------------------------------------------------
