@@ -86,7 +86,6 @@ def test_who_finds_no_victims_does_not_keep_others_from_finding_some() -> None:
     gangs = [yours("one", 2, "n1"), yours("two", 1, "n2"), make_gang("large", 2, cpu=2, queue="mine", age=9)]
     stage = staged(*gangs, make_gang("small", 1, cpu=2, queue="mine"), nodes={"n1": 2, "n2": 1})
     assert sorted(stage.evicted) == ["one-0"]
-    stage.let_go()
 
 
 def test_what_was_found_in_vain_for_one_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,3 +100,19 @@ def test_what_was_found_in_vain_for_one_is_not_looked_for_again(monkeypatch: pyt
     other = make_gang("other", 1, cpu=2, queue="mine")
     staged(yours("one", 1, "n1"), *waiting, other, nodes={"n1": 1, "n2": 0})
     assert asked == ["first", "other"]
+
+
+def test_it_is_looked_for_again_once_somebody_was_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def reclaimable(
+        self: Generous, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
+    ) -> Sequence[TaskInfo]:
+        asked.append(reclaimer.job.name)
+        return tasks if reclaimer.job.name == "lucky" else []
+
+    monkeypatch.setattr(Generous, "reclaimable", hookimpl(reclaimable))
+    ages = {"first": 9, "again": 7, "lucky": 5, "second": 3}
+    waiting = [make_gang(name, 1, cpu=1 if name == "lucky" else 3, queue="mine", age=age) for name, age in ages.items()]
+    staged(yours("one", 2, "n1"), yours("two", 2, "n1"), *waiting, nodes={"n1": 4})
+    assert list(dict.fromkeys(asked)) == ["first", "lucky", "second"]
