@@ -5,7 +5,6 @@ Volcano leaves such a gang as it is: members that wait for the missing one hold 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kframework_batch.job import JobInfo
@@ -22,13 +21,13 @@ class BrokenGangs:
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
-        #: Until when each is to be complete, by the job's uid, in seconds since 1970.
-        self._deadlines: dict[str, float] = {}
+        #: Until when each is to be complete, in seconds since 1970.
+        self._deadlines: dict[JobInfo, float] = {}
 
     def broken(self, job: JobInfo, now: float) -> None:
         """Take note that a task of the job was not bound."""
         if not job.is_ready and _holds_room(job):
-            self._deadlines.setdefault(job.uid, now + self._timeout)
+            self._deadlines.setdefault(job, now + self._timeout)
 
     @property
     def deadline(self) -> float | None:
@@ -36,31 +35,26 @@ class BrokenGangs:
         return min(self._deadlines.values(), default=None)
 
     def mend(self, session: Session) -> None:
-        """Forget those that are complete again, and send those away whose time is up."""
-        for uid, deadline in list(self._deadlines.items()):
-            job = session.jobs.get(uid)
-            if job is None or job.is_ready or not _holds_room(job):
-                del self._deadlines[uid]
-            elif deadline <= session.now:
-                self._evict(session, job)
+        """Forget those that are complete again, and send those away whose time is up.
 
-    def _evict(self, session: Session, job: JobInfo) -> None:
+        That includes gangs that cannot be scheduled any more, as those of a queue that is gone.
+        """
+        for job, deadline in list(self._deadlines.items()):
+            if not job.known or job.is_ready or not _holds_room(job):
+                del self._deadlines[job]
+            elif deadline <= session.now:
+                self._send_away(session, job)
+
+    def _send_away(self, session: Session, job: JobInfo) -> None:
         """Send all members away that can be; those that are just being bound follow."""
         reason = f"a member of the gang was not bound, and it was not complete again within {self._timeout:g} s"
-        with session.statement() as statement:
-            for status in sorted(PREEMPTABLE, key=lambda status: status.value):
-                for task in list(job.with_status(status).values()):
-                    statement.evict(task, reason)
-            statement.commit()
+        for status in sorted(PREEMPTABLE, key=lambda status: status.value):
+            for task in list(job.with_status(status).values()):
+                session.send_away(task, reason)
         session.tell(job, "GangBroken", reason)
 
-    def forget(self, jobs: Mapping[str, JobInfo]) -> None:
-        """Forget those that are no more."""
-        for uid in [uid for uid in self._deadlines if uid not in jobs]:
-            del self._deadlines[uid]
-
     def __repr__(self) -> str:
-        return f"<BrokenGangs {', '.join(self._deadlines) or 'none'}>"
+        return f"<BrokenGangs {', '.join(job.uid for job in self._deadlines) or 'none'}>"
 
 
 def _holds_room(job: JobInfo) -> bool:

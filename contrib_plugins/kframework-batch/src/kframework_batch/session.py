@@ -49,7 +49,7 @@ class Consequences(Protocol):
         ...
 
     def mend(self, session: Session) -> None:
-        """See to what went wrong with what earlier sessions had done, before the first action."""
+        """See to what went wrong with what earlier sessions had done, before plugins look at the jobs."""
         ...
 
     def account(self, session: Session) -> Iterator[None]:
@@ -113,8 +113,8 @@ class Session:
                 job.places.clear()
                 job.message = "" if job.queue in self.queues else f"there is no queue {job.queue!r}"
             self.core.begin()
-            yield from self.plugins.open()
             self._consequences.mend(self)
+            yield from self.plugins.open()
             for action in self._program.actions:
                 yield from self._run(action)
                 yield

@@ -1,0 +1,56 @@
+"""Gangs that lost a member while they were bound, whatever else befalls them: they are completed, or they go."""
+
+from __future__ import annotations
+
+from kframework_batch.objects import PodGroup, Queue
+from kframework_batch.testing import Stage, make_gang, make_node, make_queue
+
+from kframework.objects import Node
+
+
+def broken() -> Stage:
+    """Let a gang of two have but one member that is bound."""
+    nodes = [make_node("n1", cpu=1), make_node("n2", cpu=1)]
+    stage = Stage(nodes=nodes, queues=[make_queue("q")], gangs=[make_gang("a", 2, queue="q")], gang_timeout=30.0)
+    stage.unbindable["a-1"] = "no"
+    stage.session()
+    assert set(stage.bound) == {"a-0"}
+    return stage
+
+
+def after_a_while(stage: Stage) -> set[str]:
+    """Let time pass and return who is evicted then."""
+    stage.session()
+    assert not stage.evicted
+    stage.time += 30.0
+    stage.session()
+    return set(stage.evicted)
+
+
+def test_it_goes_although_its_queue_is_gone() -> None:
+    stage = broken()
+    stage.gone("q", Queue)
+    assert after_a_while(stage) == {"a-0"}
+    assert stage.session().engine._broken.deadline is None
+
+
+def test_it_goes_although_the_node_is_gone() -> None:
+    stage = broken()
+    stage.gone(stage.bound["a-0"], Node)
+    assert after_a_while(stage) == {"a-0"}
+
+
+def test_it_is_no_gang_any_more_when_its_group_is_gone() -> None:
+    stage = broken()
+    stage.gone("a", PodGroup)
+    assert after_a_while(stage) == set()
+    assert stage.engine._broken.deadline is None
+
+
+def test_it_goes_later_if_it_cannot_be_deleted_at_once() -> None:
+    stage = broken()
+    stage.refusing = True
+    assert after_a_while(stage) == {"a-0"}
+    assert stage.task("a-0").status.value == "Running"
+    stage.refusing = False
+    assert stage.session().task("a-0").status.value == "Releasing"
