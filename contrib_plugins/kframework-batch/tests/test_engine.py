@@ -251,6 +251,27 @@ def test_phases_and_conditions_are_written_when_they_are_new() -> None:
     assert stage.objects[PodGroup, "big"] is group
 
 
+def test_a_group_that_cannot_run_is_warned_about_when_that_is_new() -> None:
+    stage = staged(gangs=[make_gang("big", 10)]).session(3)
+
+    def warnings() -> list[str]:
+        return [note for reason, note in stage.events if reason == "Unschedulable"]
+
+    (warning,) = warnings()
+    assert warning.startswith("2/10 tasks in gang unschedulable: pod group is not ready, 10 Pending, 10 minAv")
+    stage.put(make_node("n3", cpu=1))
+    stage.session(2)
+    assert [text[:4] for text in warnings()] == ["2/10", "1/10"]
+    stage.put(make_node("n4", cpu=1))
+    stage.session(2)
+    assert (len(warnings()), stage.phase("big")) == (2, "Running")
+    for n in range(10):
+        stage.gone(f"big-{n}")
+        stage.put(make_task(f"again-{n}", "big", cpu=3))
+    stage.session()
+    assert len(warnings()) == 3, "it is new again"
+
+
 def test_who_waits_for_others_to_go_says_where() -> None:
     stage = staged(gangs=[make_gang("old", 2, on=["n1", "n2"], cpu=3), make_gang("new", 2, cpu=3)])
     for name in ("old-0", "old-1"):

@@ -36,7 +36,7 @@ from kframework_batch.errands import Errands
 from kframework_batch.job import JobInfo
 from kframework_batch.membership import GROUP_KINDS
 from kframework_batch.objects import Queue
-from kframework_batch.phases import close_job, patch_of, why_pending
+from kframework_batch.phases import close_job, patch_of, verdict, why_pending
 from kframework_batch.placement import Outlooks
 from kframework_batch.program import Program
 from kframework_batch.queue import DEFAULT_QUEUE
@@ -119,7 +119,7 @@ class BatchEngine:
         self._dirty = False
         self._not_before = 0.0
         self._wanted_at: float | None = None
-        #: What was last said on each pending pod, by uid.
+        #: What was last said of each pod that waits, and of each group that cannot run, by uid.
         self._said: dict[str, tuple[str, str]] = {}
 
     @classmethod
@@ -286,8 +286,8 @@ class BatchEngine:
                 self._dirty |= self.cache.changed(obj)
             case Gone(obj):
                 self._dirty |= self.cache.gone(obj)
+                self._said.pop(obj.metadata.uid, None)
                 if isinstance(obj, Pod):
-                    self._said.pop(obj.metadata.uid, None)
                     self._bindings.forget(obj.metadata.uid)
             case Synced():
                 self.synced = self._dirty = True
@@ -368,10 +368,20 @@ class BatchEngine:
         status, group = close_job(job, session_uid, now), job.object
         if status is not None and group is not None:
             self._errands.write(group, patch_of(status), partial(self.cache.write_failed, group))
+            self._warn(job, group.metadata.uid)
         for state in (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED):
             for task in job.with_status(state).values():
                 if not task.gated:
                     self._waits(job, task)
+
+    def _warn(self, job: JobInfo, uid: str) -> None:
+        """Warn about a group that cannot run, unless that was said last."""
+        said = verdict(job)
+        if said is None or said.ready:
+            self._said.pop(uid, None)
+        elif self._said.get(uid) != said[1:]:
+            self._said[uid] = said[1:]
+            self.tell(job, "Unschedulable", said.message)
 
     def _waits(self, job: JobInfo, task: TaskInfo) -> None:
         """Say why a task waits, unless that was said last: another node that would have done is nothing new."""
