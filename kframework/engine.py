@@ -21,6 +21,7 @@ from kframework.config import parse as parse_configuration
 from kframework.config.decode import decode
 from kframework.config.document import Document, Json, Place, parse_documents, read_source
 from kframework.config.fields import field_names
+from kframework.config.models import LeaderElection
 from kframework.config.overrides import overridden
 from kframework.config.problems import Problem, collecting, raise_all, required, shown
 from kframework.cycle import Rotation, Search
@@ -44,6 +45,7 @@ from kframework.process import Audience, Companion, Process
 from kframework.profile import Profile, Signature
 from kframework.profiles import Profiles, compile_profiles
 from kframework.quantity import Quantity, QuantityError, milli, value
+from kframework.rbac import manifests
 from kframework.registry import Offer, Registry
 from kframework.run import Server, process
 from kframework.scheduler import Engine, MakeEngine, Scheduler
@@ -93,6 +95,7 @@ __all__ = [
     "Json",
     "LabelClass",
     "Layers",
+    "LeaderElection",
     "Listener",
     "MakeController",
     "MakeEngine",
@@ -140,6 +143,7 @@ __all__ = [
     "fit_error",
     "has_ended",
     "in_tree_points",
+    "manifests",
     "metrics_routes",
     "milli",
     "nearest",

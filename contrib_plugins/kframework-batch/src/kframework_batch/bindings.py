@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from time import perf_counter_ns
 
-from kframework.clock import Clock
-from kframework.decision import Decision, Result
-from kframework.effects import Outside, Reservation
-from kframework.points import run_unreserve
-from kframework.seeds import Seeds
-from kframework.state.cluster import ClusterState
-from kframework.state.inbox import BindingEnded
-from kframework.state.queued_pod import QueuedPod
-from kframework.state.waiting import ReservedPod
-from kframework.status import Status
+from kframework import Clock, Status
+from kframework.engine import (
+    BindingEnded,
+    ClusterState,
+    Decision,
+    Outside,
+    QueuedPod,
+    Reservation,
+    ReservedPod,
+    Result,
+    Seeds,
+    run_unreserve,
+)
 from kframework_batch.core import CoreQuestions
 from kframework_batch.placement import Choice
 from kframework_batch.task import TaskInfo

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kframework import PendingPod, PodInfo
+from kframework.engine import ClusterState, same_node
 from kframework.objects import ApiObject, Node, Pod
-from kframework.state.cluster import ClusterState
-from kframework.state.nodes import same_node
-from kframework.state.pods import PendingPod, PodInfo
 from kframework_batch.job import JobInfo
 from kframework_batch.job_table import JobTable
 from kframework_batch.membership import GroupObject, group_of

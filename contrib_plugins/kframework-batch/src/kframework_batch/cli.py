@@ -36,10 +36,9 @@ from kframework.cli.outcomes import print_outcomes, say_notices, summarise
 from kframework.cli.progress import progress
 from kframework.cli.rbac import Form, FormOption, NameOption, NamespaceOption, print_objects
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
-from kframework.verbosity import NOTICE
 
 if TYPE_CHECKING:
-    from kframework.scheduler import Observer
+    from kframework.engine import Observer
     from kframework_batch.program import Program
     from kframework_batch.settings import Settings
 
@@ -111,7 +110,7 @@ def simulate(
     Prints where every pod went, or why it waits. Jobs become pods, and plain pods get groups, as Volcano's controllers
     have it; all of it happens in memory.
     """
-    from kframework.journal import Journal
+    from kframework.engine import Journal
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.shares import Shares
     from kframework_batch.simulation import simulate_batch
@@ -225,9 +224,7 @@ def run(
     Works until it is told to stop (SIGTERM, Ctrl-C). What is changed in the configuration file holds from the next
     session on. All flags of Volcano's scheduler are known; those that mean nothing here are named and passed over.
     """
-    from kframework.clock import SystemClock
-    from kframework.config.overrides import overridden
-    from kframework.journal import Journal
+    from kframework.engine import Journal, SystemClock, overridden
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.running import BatchOnlookers, batch_process, beside, following
 
@@ -275,6 +272,8 @@ def run(
 
 
 def _tell(line: str) -> None:
+    from kframework.engine import NOTICE
+
     _log.log(NOTICE, line)
 
 
@@ -311,7 +310,7 @@ def rbac(
     Roles and their bindings to a ServiceAccount, for `kubectl apply -f -`: for what sessions watch and write, what
     predicates and nodeorder look at, and the lease.
     """
-    from kframework.config.overrides import overridden
+    from kframework.engine import overridden
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.rights import rights
 

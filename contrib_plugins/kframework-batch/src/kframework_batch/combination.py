@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
-from kframework.status import Code, Status
+from kframework import Code, Status
 from kframework_batch.hookspecs import Key
 from kframework_batch.plugin import Vote
 from kframework_batch.tiers import Call, Tiers

@@ -12,10 +12,20 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
-from kframework.config import RawArgs
-from kframework.config.document import Document, Json, Place, parse_documents, read_source
-from kframework.config.problems import Problem, raise_all, required, shown
-from kframework.errors import ConfigError, nearest
+from kframework import ConfigError
+from kframework.engine import (
+    Document,
+    Json,
+    Place,
+    Problem,
+    RawArgs,
+    nearest,
+    parse_documents,
+    raise_all,
+    read_source,
+    required,
+    shown,
+)
 from kframework_batch.tiers import FLAGS, HIERARCHY, NOT_BUILT
 
 __all__ = ["BatchConfiguration", "PluginEntry", "default_configuration", "load", "parse"]

@@ -12,18 +12,25 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from kframework.config import Configuration, in_tree_points, parse
-from kframework.cycle import Rotation
-from kframework.cycle_state import CycleState
-from kframework.layers import Layers, Plan
-from kframework.plugins.node_resources_fit import NodeResourcesFit
-from kframework.profile import Profile, Signature
-from kframework.profiles import Profiles
-from kframework.registry import Registry
-from kframework.seeds import Seeds
-from kframework.state.cluster import ClusterState
-from kframework.state.pods import LabelClass, PendingPod, PodTemplate
-from kframework.survey import Survey
+from kframework import CycleState, PendingPod
+from kframework.engine import (
+    ClusterState,
+    Configuration,
+    LabelClass,
+    Layers,
+    NodeResourcesFit,
+    Plan,
+    PodTemplate,
+    Profile,
+    Profiles,
+    Registry,
+    Rotation,
+    Seeds,
+    Signature,
+    Survey,
+    in_tree_points,
+    parse_configuration,
+)
 from kframework_batch.plugins.nodeorder import NodeOrder
 from kframework_batch.plugins.predicates import Predicates
 from kframework_batch.program import Program
@@ -88,7 +95,7 @@ def _configuration(
         "profiles": profiles,
     }
     options = {"apiVersion": "kframework.dev/v1", "kind": "KFrameworkConfiguration", "seed": seed}
-    return parse(f"{json.dumps(scheduler)}\n---\n{json.dumps(options)}", "<predicates and nodeorder>")
+    return parse_configuration(f"{json.dumps(scheduler)}\n---\n{json.dumps(options)}", "<predicates and nodeorder>")
 
 
 _POINTS = {"pre_filter": "preFilter", "filter": "filter", "reserve": "reserve", "pre_bind": "preBind"}

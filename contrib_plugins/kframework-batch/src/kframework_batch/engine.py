@@ -12,22 +12,29 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from kframework.clock import Clock, rfc3339
-from kframework.config import Configuration
-from kframework.cycle import Search
-from kframework.effects import Outside
-from kframework.errors import PluginError
-from kframework.extenders import Extenders
-from kframework.handle import Preemption
+from kframework import Clock, PendingPod, PluginError, Watch
+from kframework.engine import (
+    BindingEnded,
+    Changed,
+    ClusterState,
+    Configuration,
+    Extenders,
+    Gone,
+    Inbox,
+    MakeEngine,
+    Message,
+    Outside,
+    PluginHandle,
+    Preemption,
+    Profiles,
+    Search,
+    Seeds,
+    Synced,
+    Touched,
+    compile_profiles,
+    rfc3339,
+)
 from kframework.objects import Namespace, Pod, PodCondition, PriorityClass
-from kframework.plugin import Watch
-from kframework.plugin_handle import PluginHandle
-from kframework.profiles import Profiles, compile_profiles
-from kframework.scheduler import MakeEngine
-from kframework.seeds import Seeds
-from kframework.state.cluster import ClusterState
-from kframework.state.inbox import BindingEnded, Changed, Gone, Inbox, Message, Synced, Touched
-from kframework.state.pods import PendingPod
 from kframework_batch.bindings import Bindings
 from kframework_batch.broken_gangs import BrokenGangs
 from kframework_batch.cache import JobCache

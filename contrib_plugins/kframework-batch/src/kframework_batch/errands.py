@@ -11,9 +11,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
 import msgspec
 
-from kframework.clock import rfc3339_micro
-from kframework.effects import Outside
-from kframework.errors import ClusterError
+from kframework import ClusterError
+from kframework.engine import Outside, rfc3339_micro
 from kframework.objects import ApiObject, Event, ObjectMeta, ObjectReference, Pod, kind_of
 
 __all__ = ["Errands"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kframework.engine import QuantityError
 from kframework.objects import PriorityClass, ResourceList
-from kframework.quantity import QuantityError
 from kframework_batch.job import INQUEUE, JobInfo, Phase
 from kframework_batch.membership import GroupObject
 from kframework_batch.objects import KubePodGroup, PodGroup, PodGroupSpec, SigsPodGroup

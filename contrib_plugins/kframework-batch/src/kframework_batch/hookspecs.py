@@ -19,8 +19,7 @@ import pluggy
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from kframework.state.nodes import NodeInfo
-    from kframework.status import Status
+    from kframework import NodeInfo, Status
     from kframework_batch.job import JobInfo
     from kframework_batch.plugin import Vote
     from kframework_batch.queue import QueueInfo

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.status import Code, Status
+from kframework import Code, Status
 from kframework_batch.hookspecs import Rows
 from kframework_batch.plugin import BatchPlugin
 from kframework_batch.task import TaskInfo
 from kframework_batch.tiers import Call, Tiers
 
 if TYPE_CHECKING:
-    from kframework.state.nodes import NodeInfo
+    from kframework import NodeInfo
     from kframework_batch.session import Session
 
 __all__ = ["NodeQuestions"]

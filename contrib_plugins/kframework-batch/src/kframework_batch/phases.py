@@ -91,6 +91,8 @@ def verdict(job: JobInfo) -> Verdict | None:
         return Verdict(False, "InvalidPodGroup", job.refused)
     if _is_unschedulable(job):
         return Verdict(False, _shortage(job), _gang_message(job))
+    if job.message and not job.tasks:
+        return Verdict(False, "NotEnoughResources", job.message)
     if job.tasks and job.is_ready:
         return Verdict(True, "tasks in gang are ready to be scheduled", "")
     return None

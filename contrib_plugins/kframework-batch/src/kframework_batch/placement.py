@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.decision import fit_error
-from kframework.status import Code, Status
+from kframework import Code, Status
+from kframework.engine import fit_error
 from kframework_batch.combination import Combination
 from kframework_batch.hookspecs import Rows
 from kframework_batch.node_questions import NodeQuestions

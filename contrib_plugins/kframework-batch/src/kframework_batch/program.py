@@ -6,12 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from kframework.config import RawArgs
-from kframework.config.decode import decode
-from kframework.config.document import Place
-from kframework.config.fields import field_names
-from kframework.config.problems import Problem, collecting, raise_all
-from kframework.errors import ConfigError, PluginError, nearest
+from kframework import ConfigError, PluginError
+from kframework.engine import Place, Problem, RawArgs, collecting, decode, field_names, nearest, raise_all
 from kframework_batch.action import Action
 from kframework_batch.config import BatchConfiguration, PluginEntry
 from kframework_batch.plugin import BatchArguments

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from kframework.errors import PluginError
-from kframework.registry import Offer
+from kframework import PluginError
+from kframework.engine import Offer
 from kframework_batch.action import Action
 from kframework_batch.plugin import BatchArguments, BatchPlugin
 

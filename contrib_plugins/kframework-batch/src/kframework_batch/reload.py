@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from kframework.clock import outside
-from kframework.config.document import read_source
-from kframework.errors import ConfigError, KFrameworkError
+from kframework import ConfigError, KFrameworkError
+from kframework.engine import outside, read_source
 from kframework_batch.config import parse
 from kframework_batch.program import Program, compile_program
 from kframework_batch.registry import BatchRegistry

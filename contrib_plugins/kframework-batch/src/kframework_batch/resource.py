@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Self
 
+from kframework.engine import milli, value
 from kframework.objects import ResourceList
-from kframework.quantity import milli, value
 
 __all__ = ["Resource", "dominant_share", "share"]
 

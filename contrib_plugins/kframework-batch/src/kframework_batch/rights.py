@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kframework.clock import SystemClock
-from kframework.cluster.memory import MemoryCluster
-from kframework.config.models import LeaderElection
-from kframework.rbac import manifests
-from kframework.scheduler import Scheduler
+from kframework.engine import LeaderElection, MemoryCluster, Scheduler, SystemClock, manifests
 from kframework_batch.settings import MakeController, Settings
 
 __all__ = ["rights"]

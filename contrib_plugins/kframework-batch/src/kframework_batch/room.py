@@ -18,10 +18,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.state.columns import Column
-from kframework.state.nodes import NodeTable
-from kframework.state.pods import PodInfo
-from kframework.state.statement import Statement
+from kframework import NodeTable, PodInfo, Statement
+from kframework.engine import Column
 from kframework_batch.resource import Resource
 from kframework_batch.task import TaskInfo
 

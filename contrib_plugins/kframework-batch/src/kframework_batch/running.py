@@ -6,16 +6,23 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kframework.clock import Clock
-from kframework.config import Configuration
-from kframework.decision import Observer
-from kframework.endpoints import Checked, Listener
-from kframework.metrics import TIMED_SHARE, Metrics
-from kframework.metrics_endpoints import metrics_routes
+from kframework import Clock
+from kframework.engine import (
+    TIMED_SHARE,
+    Checked,
+    Companion,
+    Configuration,
+    Listener,
+    MakeEngine,
+    Metrics,
+    Observer,
+    Process,
+    Scheduler,
+    Server,
+    metrics_routes,
+    process,
+)
 from kframework.objects import Event
-from kframework.process import Companion, Process
-from kframework.run import Server, process
-from kframework.scheduler import MakeEngine, Scheduler
 from kframework_batch.engine import BatchEngine
 from kframework_batch.program import Program
 from kframework_batch.reload import ConfigurationFile

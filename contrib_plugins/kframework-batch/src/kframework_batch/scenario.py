@@ -20,11 +20,8 @@ from typing import ClassVar
 
 import msgspec
 
-from kframework.clock import Clock, seconds_of
-from kframework.cluster.kubelet import RUN_SECONDS
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.shelf import Change
-from kframework.cluster.transitions import has_ended
+from kframework import Clock
+from kframework.engine import RUN_SECONDS, Change, MemoryCluster, has_ended, seconds_of
 from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, RawQuantity
 from kframework.testing import make_pod
 from kframework.testing.scenario import Action

@@ -11,12 +11,8 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from random import Random
 from typing import Protocol
 
-from kframework.errors import PluginError
-from kframework.points import run_unreserve
-from kframework.state.cluster import ClusterState
-from kframework.state.columns import Column
-from kframework.state.nodes import NodeTable
-from kframework.state.pods import PodInfo
+from kframework import NodeTable, PluginError, PodInfo
+from kframework.engine import ClusterState, Column, run_unreserve
 from kframework_batch.action import Action
 from kframework_batch.combination import Combination
 from kframework_batch.config import BatchConfiguration

@@ -6,11 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from kframework.clock import Clock
-from kframework.cluster import Cluster
-from kframework.config import Configuration
-from kframework.registry import Registry
-from kframework.scheduler import MakeEngine
+from kframework import Clock
+from kframework.engine import Cluster, Configuration, MakeEngine, Registry
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.jobs import JobController
 from kframework_batch.controllers.pod_groups import PodGroupController

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from kframework.engine import MakeController, Observer, Progress, Scheduler, Simulation, simulate
 from kframework.objects import ApiObject
-from kframework.scheduler import Observer, Scheduler
-from kframework.simulate import MakeController, Progress, Simulation, simulate
 from kframework_batch.engine import BatchEngine, SessionObserver
 from kframework_batch.settings import Settings
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from kframework.points import run_reserve, run_unreserve
-from kframework.state.statement import Statement
-from kframework.status import Status
+from kframework import Statement, Status
+from kframework.engine import run_reserve, run_unreserve
 from kframework_batch.job import Place
 from kframework_batch.task import TaskInfo, TaskStatus
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from kframework import PodInfo
 from kframework.objects import Pod
-from kframework.state.pods import PodInfo
 from kframework_batch.resource import Resource
 
 if TYPE_CHECKING:

@@ -17,20 +17,24 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kframework.clock import VIRTUAL_EPOCH, rfc3339
-from kframework.decision import Decision
-from kframework.effects import Eviction, Reservation
-from kframework.errors import ClusterError
-from kframework.extenders import Extenders
-from kframework.handle import Api
-from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondition, RawQuantity
-from kframework.objects.codec import convert
-from kframework.objects.kinds import kind_of
-from kframework.plugin_handle import PluginHandle
-from kframework.profiles import compile_profiles
-from kframework.state.inbox import BindingEnded, Changed, Gone, Synced
-from kframework.state.pods import PendingPod, PodInfo
-from kframework.status import Code, Status
+from kframework import ClusterError, Code, PendingPod, PodInfo, Status
+from kframework.engine import (
+    VIRTUAL_EPOCH,
+    Api,
+    BindingEnded,
+    Changed,
+    Decision,
+    Eviction,
+    Extenders,
+    Gone,
+    PluginHandle,
+    Reservation,
+    Synced,
+    compile_profiles,
+    convert,
+    rfc3339,
+)
+from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondition, RawQuantity, kind_of
 from kframework.testing import make_node, make_pod
 from kframework_batch.config import BatchConfiguration, default_configuration, parse
 from kframework_batch.core import core_configuration, core_registry

@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 import pluggy
 
-from kframework.errors import PluginError
+from kframework import PluginError
 from kframework_batch.hookspecs import SPECIFICATIONS
 from kframework_batch.plugin import BatchPlugin
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from kframework.status import Status
+from kframework import Status
 from kframework_batch.action import Action
 from kframework_batch.actions.arguments import SearchArguments
 from kframework_batch.actions.candidates import candidates, is_pending, pending_tasks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kframework.status import Code
+from kframework import Code
 from kframework_batch.actions.candidates import pending_tasks
 from kframework_batch.actions.residents import Residents
 from kframework_batch.actions.victims import fewest, in_victim_order

@@ -14,12 +14,9 @@ from typing import ClassVar
 
 import anyio
 
-from kframework.clock import Clock
-from kframework.cluster import Cluster
-from kframework.errors import ClusterError
+from kframework import Clock, ClusterError, Watch
+from kframework.engine import Changed, Cluster, Gone, Message, Synced
 from kframework.objects import ApiObject, kind_of
-from kframework.plugin import Watch
-from kframework.state.inbox import Changed, Gone, Message, Synced
 from kframework_batch.controllers.mirror import Mirror
 
 __all__ = ["Controller"]

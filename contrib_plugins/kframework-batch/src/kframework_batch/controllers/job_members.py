@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kframework.cluster.transitions import has_ended
+from kframework.engine import has_ended
 from kframework.objects import ApiObject, Pod
 from kframework_batch.controllers.job_admission import pod_name
 from kframework_batch.objects import Job, JobStatus, TaskSpec

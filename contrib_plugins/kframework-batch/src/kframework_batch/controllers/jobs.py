@@ -10,10 +10,9 @@ import logging
 from collections.abc import Iterable
 from typing import ClassVar
 
-from kframework.clock import Clock, rfc3339, seconds_of
-from kframework.cluster import Cluster
+from kframework import Clock, Watch
+from kframework.engine import Cluster, rfc3339, seconds_of
 from kframework.objects import ApiObject, Pod, PriorityClass
-from kframework.plugin import Watch
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.job_admission import admitted, objection
 from kframework_batch.controllers.job_members import ENDED, RESTARTED_BY, VERSION, Members, is_outdated

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kframework.engine import Quantity, on_node_requests
 from kframework.objects import Pod, PodSpec, ResourceList
-from kframework.objects.requests import on_node_requests
-from kframework.quantity import Quantity
 from kframework_batch.resource import Resource
 
 __all__ = ["min_resources"]

@@ -6,9 +6,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, TypeAlias
 
-from kframework.clock import Clock
-from kframework.cluster import Cluster
-from kframework.cluster.transitions import has_ended
+from kframework import Clock, Watch
+from kframework.engine import Cluster, has_ended
 from kframework.objects import (
     ApiObject,
     ObjectMeta,
@@ -18,7 +17,6 @@ from kframework.objects import (
     ReplicationController,
     StatefulSet,
 )
-from kframework.plugin import Watch
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.merge_patch import merge_patch
 from kframework_batch.controllers.minimums import min_resources

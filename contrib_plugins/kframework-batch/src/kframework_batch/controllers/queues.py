@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from kframework.clock import Clock
-from kframework.cluster import Cluster
+from kframework import Clock, Watch
+from kframework.engine import Cluster
 from kframework.objects import ApiObject, ObjectMeta
-from kframework.plugin import Watch
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.objects import PodGroup, Queue, QueueSpec
 from kframework_batch.queue import DEFAULT_QUEUE, ROOT_QUEUE

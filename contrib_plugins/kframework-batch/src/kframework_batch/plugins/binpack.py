@@ -14,7 +14,7 @@ from kframework_batch.hookspecs import Rows
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
 
 if TYPE_CHECKING:
-    from kframework.state.nodes import NodeInfo
+    from kframework import NodeInfo
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from kframework.status import Status, unschedulable
+from kframework import Status, unschedulable
 from kframework_batch.hookspecs import Key
 from kframework_batch.plugin import BatchPlugin, Vote, hookimpl
 from kframework_batch.task import ALLOCATED, TaskStatus

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from kframework.errors import PluginError
-from kframework.status import Status
+from kframework import PluginError, Status
 from kframework_batch.hookspecs import Rows
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
 
 if TYPE_CHECKING:
-    from kframework.state.nodes import NodeInfo
+    from kframework import NodeInfo
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 

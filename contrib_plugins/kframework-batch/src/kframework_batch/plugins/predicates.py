@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from pydantic import Field
 
-from kframework.objections import PASS
-from kframework.status import Status
+from kframework import Status
+from kframework.engine import PASS
 from kframework_batch.hookspecs import Rows
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
 
 if TYPE_CHECKING:
-    from kframework.state.nodes import NodeInfo
+    from kframework import NodeInfo
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 

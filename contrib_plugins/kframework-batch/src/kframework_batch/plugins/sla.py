@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from kframework.clock import seconds_of
-from kframework.config.duration import Duration
+from kframework.engine import Duration, seconds_of
 from kframework_batch.hookspecs import Key
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
 

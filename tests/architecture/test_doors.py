@@ -1,0 +1,70 @@
+"""Whoever builds on kframework comes in by its doors, so that what stands behind them may change."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kframework
+import kframework.engine
+from tests.architecture.sources import ROOT, listed
+
+#: The doors: for plugin authors, for second engines, for those who declare kinds, for tests, and for commands.
+DOORS = ("kframework", "kframework.engine", "kframework.objects")
+HALLS = ("kframework.testing", "kframework.cli")
+FOLDERS = ("contrib_plugins", "examples")
+
+
+def test_distributions_come_in_by_the_doors() -> None:
+    problems = [problem for path in sources() for problem in break_ins(str(path.relative_to(ROOT)), path.read_text())]
+    assert not problems, listed(problems)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from kframework import Status", 0),
+        ("from kframework.engine import Scheduler", 0),
+        ("from kframework.testing.scenario import Action", 0),
+        ("import numpy", 0),
+        ("from kframework.scheduler import Scheduler", 1),
+        ("import kframework.state.cluster", 1),
+        ("if TYPE_CHECKING:\n    from kframework.cycle import Search", 1),
+    ],
+)
+def test_a_break_in_is_noticed(source: str, found: int) -> None:
+    assert len(list(break_ins("module.py", source))) == found
+
+
+def test_the_door_of_engines_hands_on_what_it_lists() -> None:
+    tree = ast.parse(Path(kframework.engine.__file__).read_text())
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module != "__future__"]
+    handed_on = [alias.asname or alias.name for node in imports for alias in node.names]
+    assert sorted(handed_on) == sorted(kframework.engine.__all__)
+    assert not set(handed_on) & set(kframework.__all__), "what plugin authors have is at their own door"
+
+
+def sources() -> Iterator[Path]:
+    """List the modules of other distributions, without their tests."""
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if "tests" not in path.relative_to(ROOT).parts:
+                yield path
+
+
+def break_ins(name: str, source: str) -> Iterator[str]:
+    """Yield a sentence for each import of what stands behind the doors."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            targets = [node.module or ""]
+        elif isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        else:
+            continue
+        for target in targets:
+            ours = target.partition(".")[0] == "kframework"
+            if ours and target not in DOORS and not target.startswith(HALLS):
+                yield f"{name}, line {node.lineno}: imports {target}, which is private; see kframework.engine"
