@@ -183,6 +183,14 @@ def test_a_role_that_is_short_of_pods_is_named_as_the_reason() -> None:
     assert said is not None and said.reason == "NotEnoughResources"
 
 
+def test_a_job_that_may_have_no_pods_yet_says_why() -> None:
+    job = job_of(1, [])
+    assert verdict(job) is None
+    job.message = "queue q has no room for it: not enough cpu"
+    assert verdict(job) == Verdict(False, "NotEnoughResources", "queue q has no room for it: not enough cpu")
+    assert next_phase(job) == "Pending"
+
+
 def test_a_job_that_is_refused_says_why_whatever_its_tasks() -> None:
     job = job_of(1, [])
     job.refused = "spec.subGroupPolicy is not supported"
@@ -256,6 +264,15 @@ def test_why_a_task_waits(
         job.fit_errors[first.uid] = fit_error
     job.message, job.refused = message, refused
     assert why_pending(job, first) == why
+
+
+def test_a_task_that_was_not_tried_says_which_was_tried_in_vain() -> None:
+    job = job_of(2, [P, P])
+    job.fit_errors = {"gone": "no", task(job, 0).uid: "0/1 nodes are available: no cpu."}
+    assert why_pending(job, task(job, 1)) == (
+        "Unschedulable",
+        "it was not tried after p0: 0/1 nodes are available: no cpu.",
+    )
 
 
 # -- Volcano's kind ----------------------------------------------------------------------------------------------------

@@ -118,11 +118,17 @@ def why_pending(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
     """
     place = job.places.get(task.uid)
     if place is None:
-        return "Unschedulable", job.fit_errors.get(task.uid) or job.message or job.refused
+        return "Unschedulable", job.fit_errors.get(task.uid) or job.message or job.refused or _not_tried(job)
     where = f"Pod {task.key} can possibly be assigned to {place.node_name}, once"
     if place.status is TaskStatus.PIPELINED:
         return "Unschedulable", f"{where} resource is released and minAvailable is satisfied"
     return "Schedulable", f"{where} minAvailable is satisfied"
+
+
+def _not_tried(job: JobInfo) -> str:
+    """Say why a task was not tried: where one of the gang finds no node, there is no use in trying the others."""
+    error = _first_fit_error(job)
+    return f"it was not tried after {error}" if error else ""
 
 
 def _is_unschedulable(job: JobInfo) -> bool:
@@ -170,10 +176,14 @@ def _histogram(counts: Counter[str]) -> str:
 def _origin(job: JobInfo) -> str:
     if job.message:
         return f". Origin reason is: {job.message}"
-    for uid, error in job.fit_errors.items():
-        if uid in job.tasks:
-            return f". Origin reason is {job.tasks[uid].name}: {error}"
-    return ""
+    error = _first_fit_error(job)
+    return f". Origin reason is {error}" if error else ""
+
+
+def _first_fit_error(job: JobInfo) -> str:
+    """Name the first task that found no node, and say why; "" if there is none."""
+    errors = ((job.tasks[uid].name, error) for uid, error in job.fit_errors.items() if uid in job.tasks)
+    return next((f"{name}: {error}" for name, error in errors), "")
 
 
 # -- the same in the words of each kind ------------------------------------------------------------------------------
