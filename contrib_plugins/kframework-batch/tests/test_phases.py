@@ -188,7 +188,6 @@ def test_a_job_that_may_have_no_pods_yet_says_why() -> None:
     assert verdict(job) is None
     job.message = "queue q has no room for it: not enough cpu"
     assert verdict(job) == Verdict(False, "NotEnoughResources", "queue q has no room for it: not enough cpu")
-    assert next_phase(job) == "Pending"
 
 
 def test_a_job_that_is_refused_says_why_whatever_its_tasks() -> None:
