@@ -1,0 +1,14 @@
+"""The examples do what the README shows; those that a command reads are in its tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_the_hour_of_the_three_teams_is_drawn_as_it_was() -> None:
+    done = subprocess.run([sys.executable, EXAMPLES / "sharing.py"], capture_output=True, text=True, check=True)
+    assert done.stdout == (EXAMPLES.parent / "sharing.svg").read_text()
