@@ -137,6 +137,13 @@ def test_what_queues_held_is_drawn(run: Command, tmp_path: Path) -> None:
     assert run("simulate", "-f", EXAMPLE, "--shares", EXAMPLE).err[0].endswith("is read; name another file")
 
 
+def test_jobs_that_have_no_pods_are_named(run: Command, tmp_path: Path) -> None:
+    lost = tmp_path / "lost.yaml"
+    lost.write_text(EXAMPLE.read_text().replace("queue: vision", "queue: vison"))
+    code, _, err = run("simulate", "-f", lost)
+    assert (code, err[0]) == (0, "notice: job default/resnet waits without pods: there is no queue 'vison'")
+
+
 def test_pods_of_others_are_named(run: Command) -> None:
     *_, last, _ = run("simulate", "-f", EXAMPLE, "--scheduler-name", "mine").err
     names = "default/notebook, default/resnet-master-0"

@@ -111,6 +111,7 @@ def simulate(
     have it; all of it happens in memory.
     """
     from kframework.engine import Journal
+    from kframework_batch.podless import podless
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.shares import Shares
     from kframework_batch.simulation import simulate_batch
@@ -127,6 +128,7 @@ def simulate(
         if verbosity:
             observers.append(Journal() if tracing is None else Journal(tracing.trace_id))
         held = Shares()
+        waiting: list[str] = []
         if shares is not None:
             # Opened at once, so that a simulation is not in vain that could not be drawn.
             closing.callback(held.write, closing.enter_context(open(shares, "w", encoding="utf-8")))
@@ -137,9 +139,12 @@ def simulate(
             observers=observers,
             session_observers=[held] if shares is not None else [],
             on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity)),
+            on_end=lambda scheduler: waiting.extend(podless(scheduler.cluster)),
             timed_share=tracing.share if tracing is not None else 0.0,
         )
     say_notices(simulation, scheduler_names)
+    for line in waiting:
+        say("notice", line)
     print_outcomes(simulation, output)
     summarise(simulation)
 
