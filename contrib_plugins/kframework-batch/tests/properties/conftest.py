@@ -34,7 +34,7 @@ from kframework.status import Code, Status
 from kframework.testing import make_pod, make_taint
 
 GPU, HOSTNAME = "nvidia.com/gpu", "kubernetes.io/hostname"
-GANG_TIMEOUT = 4.0
+GANG_TIMEOUT = 3.0
 
 _ACTIONS = (
     "enqueue, allocate, backfill",
@@ -87,6 +87,8 @@ class World(Stage):
         self.log: list[tuple[str, str, str]] = []
         self.held: dict[str, Reservation] = {}
         self.failed: list[str] = []
+        #: Called after a held binding has ended.
+        self.on_binding_ended: Callable[[], None] = lambda: None
         self.group_name: dict[str, str] = {}
         #: What is away and may come again.
         self.asleep: list[Node] = []
@@ -96,6 +98,7 @@ class World(Stage):
         self.fair: str = random.choice(["", "proportion", "proportion", "capacity", "capacity tree"])
         self.tiers: Tiers = drawn_tiers(random, self.fair)
         self.actions: str = random.choice(_ACTIONS)
+        self._together = _chance(random, 0.4)
         nodes = [self._node(f"node-{n}") for n in range(random.randint(1, 4))]
         super().__init__(
             json.dumps({"actions": self.actions, "tiers": [{"plugins": tier} for tier in self.tiers]}),
@@ -110,8 +113,11 @@ class World(Stage):
         )
         for _ in range(random.randint(0, 3)):
             self._other_pod()
-        for _ in range(random.randint(2, 7)):
-            self._new_gang()
+        if _chance(random, 0.6):
+            self._borrow()
+        else:
+            for _ in range(random.randint(2, 7)):
+                self._new_gang()
 
     # -- what is drawn -----------------------------------------------------------------------------------------------
 
@@ -168,8 +174,18 @@ class World(Stage):
 
     @property
     def leaves(self) -> list[str]:
-        """The queues that jobs go to."""
+        """The queues that jobs go to: but one where they are to preempt each other."""
+        if self._together:
+            return ["default"]
         return ["default", "b", "a1", "a2"] if self.fair == "capacity tree" else ["default", "a", "b"]
+
+    def _borrow(self) -> None:
+        """Fill the nodes with what others may take back, before they come."""
+        group = make_group("early", minimum=self.random.randint(0, 1), queue=self.random.choice(self.leaves), age=9.0)
+        self.put(group)
+        self._templates["early"] = {"cpu": "500m"} if _chance(self.random, 0.5) else {"cpu": 1}
+        for _ in range(self.random.randint(6, 16)):
+            self._new_member(group)
 
     def _new_gang(self) -> None:
         """Draw a pod group and its pods."""
@@ -180,14 +196,14 @@ class World(Stage):
         group = make_group(
             name,
             minimum=random.choice([sum(roles.values()), minimum]) if roles else minimum,
-            queue=random.choice([*self.leaves, *self.leaves, *self.leaves, "nowhere", "a"]),
+            queue=random.choice(["nowhere", "a"]) if _chance(random, 0.1) else random.choice(self.leaves),
             phase=random.choice(["Inqueue", "Inqueue", "Pending", ""]),
             roles=roles,
             resources=self._amounts(0.8, 1, 3) if _chance(random, 0.4) else None,
             priority_class=random.choice(["", "low", "high"]),
             age=float(random.randint(0, 9)),
         )
-        if _chance(random, 0.05):
+        if _chance(random, 0.12):
             group = replace(group, metadata=replace(group.metadata, namespace="kube-system"))
         self.put(group)
         self._templates[name] = self._template()
@@ -227,7 +243,7 @@ class World(Stage):
         )
         self.put(pod)
         self.group_name[name] = group.metadata.name
-        if _chance(random, 0.06):
+        if _chance(random, 0.12):
             self.unbindable[name] = "the API says no"
 
     def _other_pod(self) -> None:
@@ -297,6 +313,7 @@ class World(Stage):
         for name in list(self.held):
             if _chance(self.random, 0.5):
                 self.end_binding(self.held.pop(name))
+                self.on_binding_ended()
         for pod in self.of(Pod):
             if pod.metadata.deletion_timestamp is not None and _chance(self.random, 0.6):
                 self.gone(pod.metadata.name)
@@ -327,7 +344,7 @@ class World(Stage):
             self._queue_comes: 0.3,
             self._deletions_fail: 0.1,
             self._deletions_work: 0.4,
-            self._pod_becomes_bindable: 0.4,
+            self._pod_becomes_bindable: 0.15,
             self._pod_becomes_unbindable: 0.2,
         }
 
