@@ -34,7 +34,7 @@ _ENOUGH = 100
 class Clearance(NamedTuple):
     """Whom it takes that a task fits a node; `victims` in the order in which they go.
 
-    `tears` says that gangs are among them that lose what they need: these go as a whole.
+    `tears` says that gangs are among them that lose what they need: these go as a whole, unless that would be undone.
     """
 
     row: int
@@ -121,9 +121,14 @@ class Clearing:
             victims = self._victims(statement, task, row, may_go)
             if victims is None:
                 yield None
+                continue
+            followers = self._followers(statement, task, victims)
+            if followers and not self._would_be_undone(statement, task, victims, followers):
+                yield Clearance(row, [*victims, *followers], tears=True)
+            elif not self._would_be_undone(statement, task, victims, ()):
+                yield Clearance(row, victims, tears=bool(followers))
             else:
-                followers = self._followers(statement, task, victims)
-                yield Clearance(row, [*victims, *followers], bool(followers))
+                yield None
 
     def clear(self, statement: JobStatement, task: TaskInfo, clearance: Clearance) -> bool:
         """Evict the victims and promise the task their room; tell whether the plugins agree."""
@@ -162,6 +167,29 @@ class Clearing:
             self._evict(trial, victims)
             left = (other for job in whole if not plugins.job_ready(job) for other in job.tasks.values())
             return [other for other in left if other.preemptable and other.status in PREEMPTABLE]
+
+    def _would_be_undone(
+        self, statement: JobStatement, task: TaskInfo, victims: Sequence[TaskInfo], followers: Sequence[TaskInfo]
+    ) -> bool:
+        """Tell whether those who lose would be served first once they are made anew: then it never came to an end.
+
+        Those are jobs that come before the task's in their queue, and queues that come before its own and may have room
+        again for one of the victims. Where all plugins have been heard nobody is named who would; but a tier that
+        protects gangs alone names what they can spare, whatever their queue holds.
+        """
+        plugins, queues, mine = self._session.plugins, self._session.queues, task.job
+        losers = {victim.job.uid: victim.job for victim in victims if victim.job.queue == mine.queue}
+        rivals: set[str] = set()
+        with statement.statement() as trial:
+            for victim in victims:
+                trial.evict(victim, self._reason)
+                if victim.job.queue != mine.queue and plugins.allocatable(queues[victim.job.queue], victim):
+                    rivals.add(victim.job.queue)
+            self._evict(trial, followers)
+            job_key, queue_key = plugins.job_key(mine), plugins.queue_key(queues[mine.queue])
+            return any(plugins.job_key(job) < job_key for job in losers.values()) or any(
+                plugins.queue_key(queues[name]) < queue_key for name in rivals
+            )
 
     def _evict(self, statement: JobStatement, victims: Iterable[TaskInfo]) -> None:
         for victim in victims:
