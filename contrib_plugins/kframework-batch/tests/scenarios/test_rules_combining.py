@@ -1,0 +1,573 @@
+"""How the answers of plugins in tiers become one answer, seen in what whole sessions do: Volcano's rules, one a row."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+from kframework_batch.hookspecs import SPECIFICATIONS
+from kframework_batch.objects import Queue
+from kframework_batch.plugin import BatchPlugin, Vote, hookimpl
+from kframework_batch.session import Session
+from kframework_batch.task import TaskInfo
+from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_queue, make_task
+from msgspec.structs import replace
+
+from kframework.objects import Node, Pod
+from kframework.status import unschedulable
+
+# -- plugins that say what they are told ------------------------------------------------------------------------------
+
+_SPECIFIED: dict[str, Callable[..., object]] = {
+    hook: member for protocol in SPECIFICATIONS for hook, member in vars(protocol).items()
+}
+
+Voice = type[BatchPlugin]
+
+
+def voice(name: str, **answers: object) -> Voice:
+    """Make a plugin that answers so, hook by hook.
+
+    A mapping answers by the name of what is asked about, with 0 for others. Tasks are given by their names in a text.
+    """
+    hooks = {hook: _hook(hook, said) for hook, said in answers.items()}
+    return type(name, (BatchPlugin,), {"name": name, **hooks})
+
+
+def _hook(hook: str, said: object) -> object:
+    answer: Callable[..., object] = _ANSWERS.get(hook, _by_name)
+
+    @functools.wraps(_SPECIFIED[hook])
+    def method(self: BatchPlugin, session: Session, *asked: Any) -> object:
+        return answer(said, session, *asked)
+
+    return hookimpl(method)
+
+
+def _by_name(said: object, session: Session, *asked: Any) -> object:
+    if not isinstance(said, Mapping):
+        return said
+    return next((said[thing.name] for thing in asked if thing.name in said), 0)
+
+
+def _objection(said: Mapping[str, str], session: Session, *asked: Any) -> object:
+    reason = _by_name(said, session, *asked)
+    return unschedulable(str(reason)) if reason else None
+
+
+def _named(said: str | None, session: Session, *asked: Any) -> Sequence[TaskInfo] | None:
+    return None if said is None else [task for task in asked[-1] if task.name in said.split()]
+
+
+def _row(said: str | None, session: Session, *asked: Any) -> int | None:
+    return None if said is None else session.nodes.row(said)
+
+
+_ANSWERS: dict[str, Callable[..., object]] = {
+    **dict.fromkeys(("pre_predicate", "predicate", "job_valid"), _objection),
+    **dict.fromkeys(("preemptable", "reclaimable", "victim_tasks"), _named),
+    "best_node": _row,
+}
+
+
+# -- the stage ---------------------------------------------------------------------------------------------------------
+
+#: A plugin of the configuration: one of its own or a stock one, perhaps with its flags.
+Entry = Voice | str | tuple[Voice, Mapping[str, bool]]
+
+
+class Rule(NamedTuple):
+    """A rule by its name: what there is, and what a session makes of it."""
+
+    name: str
+    actions: str
+    tiers: Sequence[Sequence[Entry]]
+    given: dict[str, Any]
+    expected: dict[str, Any]
+
+
+def rule(
+    name: str,
+    tiers: Sequence[Sequence[Entry]],
+    *gangs: Gang,
+    actions: str = "allocate",
+    nodes: Sequence[Node] = (make_node("n1", cpu=1),),
+    queues: Sequence[Queue] = (),
+    bound: Mapping[str, str] | None = None,
+    evicted: str = "",
+    let_in: str = "",
+    says: Mapping[str, str] | None = None,
+) -> Rule:
+    """Write down what a session makes of gangs.
+
+    `bound` lists pods by node, `evicted` victims, `let_in` the groups that are Inqueue; `says` is why pods wait.
+    """
+    stage = {"nodes": nodes, "queues": queues, "gangs": gangs}
+    expected = {"bound": bound or {}, "evicted": evicted, "let_in": let_in, "says": says or {}}
+    return Rule(name, actions, tiers, stage, expected)
+
+
+def configured(actions: str, tiers: Sequence[Sequence[Entry]]) -> tuple[str, list[Voice]]:
+    """Write the configuration, and list the classes that it names."""
+    classes: list[Voice] = []
+
+    def entry(of: Entry) -> dict[str, object]:
+        if isinstance(of, str):
+            return {"name": of}
+        plugin, flags = of if isinstance(of, tuple) else (of, {})
+        classes.append(plugin)
+        return {"name": plugin.name, **flags}
+
+    plugins = [{"plugins": [entry(of) for of in tier]} for tier in tiers]
+    return json.dumps({"actions": actions, "tiers": plugins}), classes
+
+
+def outcome(stage: Stage, said: Mapping[str, str]) -> dict[str, object]:
+    bound: dict[str, str] = {}
+    for pod, node in sorted(stage.bound.items()):
+        bound[node] = f"{bound[node]} {pod}" if node in bound else pod
+    return {
+        "bound": bound,
+        "evicted": " ".join(sorted(stage.evicted)),
+        "let_in": " ".join(sorted(job.name for job in stage.engine.cache.jobs.values() if job.phase == "Inqueue")),
+        "says": {pod: stage.message(pod) for pod in said},
+    }
+
+
+def one(name: str, *, queue: str = "default", age: float = 0.0) -> Gang:
+    """Make a job of one task; jobs are let in from the start, and Running so that they are not listed as let in."""
+    return make_gang(name, 1, queue=queue, age=age, phase="Running")
+
+
+def born(pod: Pod, second: int) -> Pod:
+    return replace(pod, metadata=replace(pod.metadata, creation_timestamp=f"2026-01-01T00:00:{second:02}Z"))
+
+
+def queue_born(name: str, second: int) -> Queue:
+    queue = make_queue(name)
+    return replace(queue, metadata=replace(queue.metadata, creation_timestamp=f"2026-01-01T00:00:{second:02}Z"))
+
+
+def tasks(*pods: Pod) -> Gang:
+    return make_group("j", minimum=0, phase="Running"), list(pods)
+
+
+P_AND_Q = [make_queue("p"), make_queue("q")]
+#: A job that looks for victims, and is older than they are: nobody pushes out who would be served before.
+WAITING = one("w", age=9)
+TWO_QUEUES = (one("p", queue="p"), one("q", queue="q"))
+
+
+# -- who goes first: there is room for one -----------------------------------------------------------------------------
+
+X_FIRST, Y_FIRST, EQUAL = {"x": 0, "y": 1}, {"x": 1, "y": 0}, {"x": 1, "y": 1}
+TASK_0, TASK_1 = {"j-0": 0, "j-1": 1}, {"j-0": 1, "j-1": 0}
+Q_FIRST, P_FIRST = {"p": 1, "q": 0}, {"p": 0, "q": 1}
+PAIR = tasks(make_task("j-0", "j"), make_task("j-1", "j"))
+
+
+def ordered(hook: str, *keys: Mapping[str, int]) -> list[Voice]:
+    """Make plugins that order things like this, one after the other."""
+    return [voice(f"v{number}", **{hook: key}) for number, key in enumerate(keys)]
+
+
+ORDERS = [
+    rule(
+        "jobs: of two tiers the first decides",
+        [[plugin] for plugin in ordered("job_order", Y_FIRST, X_FIRST)],
+        one("x"),
+        one("y"),
+        bound={"n1": "y-0"},
+    ),
+    rule(
+        "jobs: of two plugins of a tier the first decides",
+        [ordered("job_order", Y_FIRST, X_FIRST)],
+        one("x"),
+        one("y"),
+        bound={"n1": "y-0"},
+    ),
+    rule(
+        "jobs: where the first sees no difference the next decides",
+        [ordered("job_order", EQUAL, Y_FIRST)],
+        one("x"),
+        one("y"),
+        bound={"n1": "y-0"},
+    ),
+    rule(
+        "jobs: where nobody sees one the older goes first",
+        [ordered("job_order", EQUAL)],
+        one("x"),
+        one("y", age=9),
+        bound={"n1": "y-0"},
+    ),
+    rule("jobs: of the same age the uid decides", [[]], one("y"), one("x"), bound={"n1": "x-0"}),
+    rule(
+        "tasks: of two tiers the first decides",
+        [[plugin] for plugin in ordered("task_order", TASK_1, TASK_0)],
+        PAIR,
+        bound={"n1": "j-1"},
+    ),
+    rule(
+        "tasks: where the first sees no difference the next decides",
+        [ordered("task_order", {}, TASK_1)],
+        PAIR,
+        bound={"n1": "j-1"},
+    ),
+    rule(
+        "tasks: else by their index as a number",
+        [[]],
+        tasks(
+            make_task("j-0", "j", labels={"volcano.sh/task-index": "10"}),
+            make_task("j-1", "j", labels={"volcano.sh/task-index": "9"}),
+        ),
+        bound={"n1": "j-1"},
+    ),
+    rule(
+        "tasks: the index counts before the age",
+        [[]],
+        tasks(
+            born(make_task("j-0", "j", labels={"volcano.sh/task-index": "1"}), 0),
+            born(make_task("j-1", "j", labels={"volcano.sh/task-index": "0"}), 1),
+        ),
+        bound={"n1": "j-1"},
+    ),
+    rule(
+        "tasks: of the same index the older goes first",
+        [[]],
+        tasks(born(make_task("j-0", "j"), 1), born(make_task("j-1", "j"), 0)),
+        bound={"n1": "j-1"},
+    ),
+    rule("tasks: of the same age the uid decides", [[]], tasks(*PAIR[1][::-1]), bound={"n1": "j-0"}),
+    rule(
+        "queues: of two tiers the first decides",
+        [[plugin] for plugin in ordered("queue_order", Q_FIRST, P_FIRST)],
+        *TWO_QUEUES,
+        queues=P_AND_Q,
+        bound={"n1": "q-0"},
+    ),
+    rule(
+        "queues: where the first sees no difference the next decides",
+        [ordered("queue_order", {}, Q_FIRST)],
+        *TWO_QUEUES,
+        queues=P_AND_Q,
+        bound={"n1": "q-0"},
+    ),
+    rule(
+        "queues: else the older goes first",
+        [[]],
+        *TWO_QUEUES,
+        queues=[queue_born("p", 1), queue_born("q", 0)],
+        bound={"n1": "q-0"},
+    ),
+    rule("queues: of the same age the uid decides", [[]], *TWO_QUEUES, queues=P_AND_Q[::-1], bound={"n1": "p-0"}),
+]
+
+# -- where to ----------------------------------------------------------------------------------------------------------
+
+THREE = [make_node("n1", cpu=1), make_node("n2", cpu=1), make_node("n3", cpu=1)]
+NOT_N1, NOT_N2 = voice("a", predicate={"n1": "a minds"}), voice("b", predicate={"n2": "b minds"})
+
+NODES = [
+    rule("predicates: all must agree", [[NOT_N1], [NOT_N2]], one("x"), nodes=THREE, bound={"n3": "x-0"}),
+    rule(
+        "predicates: where none agrees the first objection of each node counts",
+        [[NOT_N1, voice("b", predicate={"n1": "b minds", "n2": "b minds", "n3": "b minds"})]],
+        one("x"),
+        nodes=THREE,
+        says={"x-0": "0/3 nodes are available: 1 a minds, 2 b minds."},
+    ),
+    rule(
+        "pre-predicates: one objection is enough",
+        [[voice("a", pre_predicate={})], [voice("b", pre_predicate={"x-0": "never"})]],
+        one("x"),
+        nodes=THREE,
+        says={"x-0": "0/3 nodes are available: 3 never."},
+    ),
+    rule(
+        "pre-predicates: of two objections the first counts",
+        [[voice("a", pre_predicate={"x-0": "first"}), voice("b", pre_predicate={"x-0": "second"})]],
+        one("x"),
+        nodes=THREE,
+        says={"x-0": "0/3 nodes are available: 3 first."},
+    ),
+    rule(
+        "scores are added up",
+        [
+            [voice("a", node_order={"n1": 5.0, "n2": 4.0, "n3": 0.0})],
+            [voice("b", node_order={"n1": 0.0, "n2": 4.0, "n3": 5.0})],
+        ],
+        one("x"),
+        nodes=THREE,
+        bound={"n2": "x-0"},
+    ),
+    rule(
+        "the first plugin that chooses a node decides, whatever the scores",
+        [
+            [voice("a", node_order={"n1": 9.0}), voice("b", best_node=None)],
+            [voice("c", best_node="n3"), voice("d", best_node="n2")],
+        ],
+        one("x"),
+        nodes=THREE,
+        bound={"n3": "x-0"},
+    ),
+]
+
+# -- who is in the way -------------------------------------------------------------------------------------------------
+
+
+def victims(action: str, name: str, tiers: Sequence[Sequence[str | None]], evicted: str) -> Rule:
+    """Let a job that starves look for victims; plugins name them, "" is nobody and None abstains."""
+    hook = "preemptable" if action == "preempt" else "reclaimable"
+    voices = [[voice(f"v{i}{j}", **{hook: said}) for j, said in enumerate(tier)] for i, tier in enumerate(tiers)]
+    hungry = voice("hungry", job_starving={"w": True})
+    queue = "default" if action == "preempt" else "q"
+    there = make_gang("v", 3, on=["n1"] * 3, queue=queue)
+    nodes = [make_node("n1", cpu=3)]
+    return rule(
+        f"{action}: {name}",
+        [[hungry], *voices],
+        there,
+        WAITING,
+        actions=action,
+        nodes=nodes,
+        queues=P_AND_Q,
+        evicted=evicted,
+    )
+
+
+NAMED: list[tuple[str, list[list[str | None]], str]] = [
+    ("whom all plugins of a tier name", [["v-0 v-1", "v-1 v-2"]], "v-1"),
+    ("of two tiers the first decides", [["v-1"], ["v-0"]], "v-1"),
+    ("who abstains does not count", [["v-1 v-2", None, "v-1"]], "v-1"),
+    ("where all abstain the next tier is asked", [[None, None], ["v-2"]], "v-2"),
+    ("where one names nobody the next tier is asked", [["v-0", ""], ["v-2"]], "v-2"),
+    ("where they agree on nobody the next tier is asked", [["v-0", "v-1"], ["v-2"]], "v-2"),
+    ("who comes after a disagreement does not begin afresh", [["v-0", "v-1", "v-1"], ["v-2"]], "v-2"),
+    ("where no tier names anybody nobody goes", [["v-0", "v-1", "v-1"], [""]], ""),
+    ("where nobody is asked nobody goes", [], ""),
+]
+VICTIMS = [victims(action, *named) for action in ("preempt", "reclaim") for named in NAMED]
+
+TAKEN_FROM = (
+    make_gang("vp", 1, on=["n1"], queue="p"),
+    make_gang("vq", 1, on=["n1"], queue="q"),
+    WAITING,
+)
+
+
+def way_out(name: str, *voices: Voice, evicted: str) -> Rule:
+    """Let a job reclaim the room of one of two queues."""
+    willing = voice("willing", reclaimable="vp-0 vq-0", job_starving={"w": True})
+    nodes = [make_node("n1", cpu=2)]
+    return rule(name, [[willing], voices], *TAKEN_FROM, actions="reclaim", nodes=nodes, queues=P_AND_Q, evicted=evicted)
+
+
+VICTIM_QUEUES = [
+    way_out("victims: the queue goes first that is served last", voice("a", queue_order=P_FIRST), evicted="vq-0"),
+    way_out(
+        "victims: unless plugins say otherwise",
+        voice("a", queue_order=P_FIRST, victim_queue_order=P_FIRST),
+        evicted="vp-0",
+    ),
+    way_out(
+        "victims: the first that tells queues apart decides",
+        voice("a", victim_queue_order={}),
+        voice("b", victim_queue_order=P_FIRST),
+        voice("c", victim_queue_order=Q_FIRST),
+        evicted="vp-0",
+    ),
+]
+
+# -- yes and no --------------------------------------------------------------------------------------------------------
+
+ALL, NOBODY = {"n1": "x-0"}, None
+
+
+def said(name: str, tiers: Sequence[Sequence[Entry]], *, bound: Mapping[str, str] | None) -> Rule:
+    """Let one job be allocated."""
+    return rule(name, tiers, one("x"), bound=bound)
+
+
+def pushing(name: str, tiers: Sequence[Sequence[Entry]], *, evicted: str, action: str = "preempt") -> Rule:
+    """Let a job look for a victim; the plugins of these tiers say whether."""
+    willing = voice("willing", preemptable="v-0", reclaimable="v-0")
+    there = make_gang("v", 1, on=["n1"], queue="default" if action == "preempt" else "q")
+    return rule(name, [*tiers, [willing]], there, WAITING, actions=action, queues=P_AND_Q, evicted=evicted)
+
+
+def letting_in(name: str, tiers: Sequence[Sequence[object]], *, let_in: str) -> Rule:
+    """Let a job ask to be let in; the plugins vote like this."""
+    voices = [[voice(f"v{i}{j}", job_enqueueable=v) for j, v in enumerate(tier)] for i, tier in enumerate(tiers)]
+    waiting = make_group("x", phase="Pending", resources={"cpu": 1}), list[Pod]()
+    return rule(name, voices, waiting, actions="enqueue", let_in=let_in)
+
+
+def promised(name: str, tiers: Sequence[Sequence[object]], *, evicted: str) -> Rule:
+    """Let a job find a victim; the plugins vote like this on whether it has enough then."""
+    hungry = [voice("hungry", job_starving={"w": True})]
+    voices = [[voice(f"v{i}{j}", job_pipelined=v) for j, v in enumerate(tier)] for i, tier in enumerate(tiers)]
+    return pushing(name, [hungry, *voices], evicted=evicted)
+
+
+YES, NO, ABSTAIN = Vote.PERMIT, Vote.REJECT, Vote.ABSTAIN
+VOTES: list[tuple[str, list[list[object]], bool]] = [
+    ("nobody is asked", [], True),
+    ("all abstain", [[ABSTAIN], [ABSTAIN]], True),
+    ("one permits", [[YES]], True),
+    ("one rejects", [[NO]], False),
+    ("in a tier a rejection outweighs a permission before it", [[YES, NO]], False),
+    ("in a tier a rejection outweighs a permission behind it", [[NO, YES]], False),
+    ("a permission is final for the tiers behind", [[ABSTAIN, YES], [NO]], True),
+    ("where a tier abstains the next is asked", [[ABSTAIN], [NO]], False),
+]
+HUNGRY, CONTENT = voice("hungry", job_starving={"w": True}), voice("content", job_starving=False)
+YES_TO, NO_TO = voice("a", job_starving={"w": True}), voice("b", job_starving=False)
+
+VERDICTS = [
+    said("overused: one is enough", [[voice("a", overused=False)], [voice("b", overused=True)]], bound=NOBODY),
+    said("overused: else the queue is served", [[voice("a", overused=False), voice("b", overused=False)]], bound=ALL),
+    said(
+        "allocatable: all must agree", [[voice("a", allocatable=True)], [voice("b", allocatable=False)]], bound=NOBODY
+    ),
+    said(
+        "allocatable: if they do there is room",
+        [[voice("a", allocatable=True), voice("b", allocatable=True)]],
+        bound=ALL,
+    ),
+    said("ready: all must agree", [[voice("a", job_ready=True)], [voice("b", job_ready=False)]], bound=NOBODY),
+    said("ready: if they do the job is bound", [[voice("a", job_ready=True), voice("b", job_ready=True)]], bound=ALL),
+    rule(
+        "valid: the first objection counts",
+        [[voice("a", job_valid={}), voice("b", job_valid={"x": "b minds"})], [voice("c", job_valid={"x": "c minds"})]],
+        one("x"),
+        says={"x-0": "b minds"},
+    ),
+    pushing(
+        "preempt: allocatable: all must agree",
+        [[HUNGRY], [voice("a", allocatable=True), voice("b", allocatable=False)]],
+        evicted="",
+    ),
+    pushing(
+        "reclaim: preemptive: all must agree",
+        [[HUNGRY], [voice("a", preemptive=True), voice("b", preemptive=False)]],
+        evicted="",
+        action="reclaim",
+    ),
+    pushing(
+        "reclaim: preemptive: if they do room is made",
+        [[HUNGRY], [voice("a", preemptive=True)]],
+        evicted="v-0",
+        action="reclaim",
+    ),
+    pushing(
+        "reclaim: an overused queue takes nothing back",
+        [[HUNGRY], [voice("a", overused={"default": True})]],
+        evicted="",
+        action="reclaim",
+    ),
+    pushing("starving: nobody knows of it", [], evicted=""),
+    pushing("starving: all plugins of the tier say so", [[HUNGRY, YES_TO]], evicted="v-0"),
+    pushing("starving: one plugin of the tier does not", [[HUNGRY, NO_TO]], evicted=""),
+    pushing(
+        "starving: the first tier that knows of it decides for it", [[voice("c")], [HUNGRY], [NO_TO]], evicted="v-0"
+    ),
+    pushing("starving: the first tier that knows of it decides against it", [[NO_TO], [HUNGRY]], evicted=""),
+    *(letting_in(f"enqueueable: {name}", votes, let_in="x" if yes else "") for name, votes, yes in VOTES),
+    *(promised(f"pipelined: {name}", votes, evicted="v-0" if yes else "") for name, votes, yes in VOTES),
+]
+
+RUNNING = make_gang("r", 3, on=["n1"] * 3)
+TWO_NAME = [[voice("a", victim_tasks="r-0"), voice("b", victim_tasks="r-2")]]
+LAST_NAMES = [[voice("a", victim_tasks="")], [voice("b", victim_tasks="r-1")], [voice("c", victim_tasks="r-2")]]
+SHUFFLED = [
+    rule(name, tiers, RUNNING, actions="shuffle", nodes=[make_node("n1")], evicted=evicted)
+    for name, tiers, evicted in [
+        ("shuffle: all whom plugins of a tier name", TWO_NAME, "r-0 r-2"),
+        ("shuffle: the first tier that names anybody decides", LAST_NAMES, "r-1"),
+    ]
+]
+
+
+RULES = [*ORDERS, *NODES, *VICTIMS, *VICTIM_QUEUES, *VERDICTS, *SHUFFLED]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
+def test_combining(rule: Rule) -> None:
+    configuration, classes = configured(rule.actions, rule.tiers)
+    stage = Stage(configuration, **rule.given, classes=classes).session()
+    assert outcome(stage, rule.expected["says"]) == rule.expected
+
+
+# -- flags -------------------------------------------------------------------------------------------------------------
+
+#: What a plugin would say that keeps everything as it is, and the flag that silences it.
+SILENCED: list[tuple[str, str, dict[str, object]]] = [
+    ("allocate", "enablePredicate", {"predicate": {"n1": "no"}, "pre_predicate": {"w-0": "no"}}),
+    ("allocate", "enabledOverused", {"overused": True}),
+    ("allocate", "enabledAllocatable", {"allocatable": False}),
+    ("allocate", "enableJobReady", {"job_ready": False}),
+    ("preempt", "enableJobPipelined", {"job_pipelined": NO}),
+    ("preempt", "enablePreemptable", {"preemptable": ""}),
+    ("preempt", "enableJobStarving", {"job_starving": False}),
+    ("reclaim", "enableReclaimable", {"reclaimable": ""}),
+    ("reclaim", "enablePreemptive", {"preemptive": False}),
+]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize(("action", "flag", "answers"), [pytest.param(*row, id=row[1]) for row in SILENCED])
+def test_a_flag_that_is_off_silences_a_plugin(
+    action: str, flag: str, answers: dict[str, object], *, enabled: bool
+) -> None:
+    there = (
+        [] if action == "allocate" else [make_gang("v", 1, on=["n1"], queue="q" if action == "reclaim" else "default")]
+    )
+    objecting = voice("objecting", **answers)
+    willing = voice("willing", job_starving={"w": True}, preemptable="v-0", reclaimable="v-0")
+    configuration, classes = configured(action, [[(objecting, {flag: enabled}), willing]])
+    stage = Stage(
+        configuration, nodes=[make_node("n1", cpu=1)], queues=P_AND_Q, gangs=[*there, WAITING], classes=classes
+    ).session()
+    assert bool(stage.bound or stage.evicted) is not enabled
+
+
+# -- everybody is told -------------------------------------------------------------------------------------------------
+
+
+def telling(name: str, told: list[str]) -> Voice:
+    """Make a plugin that notes what it is told of."""
+
+    class Telling(BatchPlugin):
+        @hookimpl
+        def job_enqueued(self, session: Session, job: object) -> None:
+            told.append(f"{name} enqueued")
+
+        @hookimpl
+        def allocated(self, session: Session, task: TaskInfo) -> None:
+            told.append(f"{name} allocated {task.name}")
+
+        @hookimpl
+        def deallocated(self, session: Session, task: TaskInfo) -> None:
+            told.append(f"{name} deallocated {task.name}")
+
+    Telling.name = name
+    return Telling
+
+
+@pytest.fixture
+def told() -> Iterator[list[str]]:
+    yield []
+
+
+def test_all_plugins_are_told_of_a_job_that_is_let_in_and_of_every_task(told: list[str]) -> None:
+    configuration, classes = configured("enqueue, allocate", [[telling("a", told)], [telling("b", told), "gang"]])
+    waiting = make_gang("x", 2, phase="Pending")
+    Stage(configuration, nodes=[make_node("n1", cpu=1)], gangs=[waiting], classes=classes).session()
+    assert told == [
+        *("a enqueued", "b enqueued"),
+        *("a allocated x-0", "b allocated x-0"),
+        *("a deallocated x-0", "b deallocated x-0"),
+    ], "the gang lacks room for its second task"
