@@ -94,6 +94,19 @@ def test_a_plugin_may_want_a_session_although_nothing_has_changed() -> None:
     assert (run(stage), stage.engine.settled) == (1, True)
 
 
+def test_what_is_overdue_waits_for_the_next_session() -> None:
+    class Late(BatchPlugin):
+        name = "late"
+
+        @hookimpl
+        def wakes_at(self, session: Session) -> float | None:
+            return session.now - 100.0
+
+    stage = staged(configuration=CONFIGURATION.replace("{name: gang}", "{name: gang}, {name: late}"), classes=[Late])
+    run(stage)
+    assert stage.engine.deadline == stage.time + 1.0
+
+
 def test_a_core_plugin_that_saw_something_outside_gets_another_session() -> None:
     stage = staged()
     run(stage)

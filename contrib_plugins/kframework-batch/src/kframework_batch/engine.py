@@ -190,7 +190,9 @@ class BatchEngine:
     def deadline(self) -> float | None:
         """When something is due next, in seconds since 1970; None if nothing is."""
         wanted = (self._not_before if self._dirty else None, self._wanted_at, self._broken.deadline)
-        return min((moment for moment in wanted if moment is not None), default=None)
+        soonest = min((moment for moment in wanted if moment is not None), default=None)
+        # What is overdue waits for the next session; a timer that has fired already would only keep the loop busy.
+        return None if soonest is None else max(soonest, self._not_before)
 
     @property
     def settled(self) -> bool:
