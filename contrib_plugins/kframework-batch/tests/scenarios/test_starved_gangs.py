@@ -126,6 +126,7 @@ def test_a_gang_of_which_one_could_not_be_bound_is_completed_at_once(classes: li
     scenario.at(0.0, failing_once("gang-worker-3"))
     for second, job in stream():
         scenario.at(second + 0.5, job)
-    record = scenario.run(60.0)
+    record = scenario.run(62.0)
     assert record.bound.get("gang-worker-3", []) == ([] if starves else [2.0])
-    assert record.running("gang") == (5 if starves else 6)
+    assert record.running("gang", 60.0) == (5 if starves else 6)
+    assert len(record.victims("gang")) == (5 if starves else 0)
