@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from kframework import Statement, Status
+from kframework import PluginError, Statement, Status
 from kframework.engine import run_reserve, run_unreserve
 from kframework_batch.job import Place
 from kframework_batch.task import TaskInfo, TaskStatus
@@ -78,7 +78,11 @@ class JobStatement:
                 session.room.evicted(step, task.pod, row)
             before = task.status
             task.job.move(task, TaskStatus.RELEASING)
-            session.plugins.deallocated(task)
+            try:
+                session.plugins.deallocated(task)
+            except PluginError:
+                task.job.move(task, before)
+                raise
             step.record(self._taken_back(task, before))
             step.commit()
         self.evicted.append((task, reason))
@@ -90,21 +94,18 @@ class JobStatement:
     def _place(self, step: Statement, task: TaskInfo, node_name: str, status: TaskStatus) -> Status | None:
         """Give a task its place in the books of job and plugins, and note how that is undone."""
         before = task.node_name
-        task.job.move(task, status)
-        task.node_name = node_name
-        refused = self._session.plugins.allocated(task)
-        if refused is not None:
-            task.job.move(task, TaskStatus.PENDING)
-            task.node_name = before
-            return refused
 
         def undo() -> None:
-            self._session.plugins.deallocated(task)
             task.job.move(task, TaskStatus.PENDING)
             task.node_name = before
 
-        step.record(undo)
-        return None
+        task.job.move(task, status)
+        task.node_name = node_name
+        step.record(undo)  # before plugins are told, since they may refuse or raise
+        refused = self._session.plugins.allocated(task)
+        if refused is None:
+            step.record(lambda: self._session.plugins.deallocated(task))
+        return refused
 
     def _taken_back(self, task: TaskInfo, before: TaskStatus) -> Callable[[], None]:
         def undo() -> None:
