@@ -7,7 +7,7 @@ stay assumed. So a session costs no copy of the cluster, and nothing that comes 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from random import Random
 from typing import Protocol
 
@@ -97,6 +97,8 @@ class Session:
         #: The tasks that are promised room, and those that hold room without being bound, until the session ends.
         self.promised: list[TaskInfo] = []
         self.reserved: list[TaskInfo] = []
+        #: What a plugin raised that was told that something is undone.
+        self.fault: PluginError | None = None
         self._program = program
         self._consequences = consequences
         self._statement = cluster.statement()
@@ -148,6 +150,17 @@ class Session:
     def tell(self, job: JobInfo, reason: str, message: str) -> None:
         """Record a warning about a pod group."""
         self._consequences.tell(job, reason, message)
+
+    def tell_undone(self, tell: Callable[[TaskInfo], object], task: TaskInfo) -> None:
+        """Tell the plugins that an operation is undone; what one raises is kept, so that undoing comes to its end.
+
+        Nobody is told any more then: the session ends, and the books with it.
+        """
+        if self.fault is None:
+            try:
+                tell(task)
+            except PluginError as error:
+                self.fault = error
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

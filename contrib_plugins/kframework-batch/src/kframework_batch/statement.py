@@ -102,15 +102,16 @@ class JobStatement:
         task.job.move(task, status)
         task.node_name = node_name
         step.record(undo)  # before plugins are told, since they may refuse or raise
-        refused = self._session.plugins.allocated(task)
+        plugins = self._session.plugins
+        refused = plugins.allocated(task)
         if refused is None:
-            step.record(lambda: self._session.plugins.deallocated(task))
+            step.record(lambda: self._session.tell_undone(plugins.deallocated, task))
         return refused
 
     def _taken_back(self, task: TaskInfo, before: TaskStatus) -> Callable[[], None]:
         def undo() -> None:
             task.job.move(task, before)
-            self._session.plugins.allocated(task)
+            self._session.tell_undone(self._session.plugins.allocated, task)
 
         return undo
 
@@ -143,10 +144,15 @@ class JobStatement:
         self._session.reserved += self.allocated
 
     def discard(self) -> None:
-        """Undo what was done, last things first; the jobs remember where their tasks would have gone."""
+        """Undo what was done, last things first; the jobs remember where their tasks would have gone.
+
+        What a plugin raises that is told of it is raised when all is undone.
+        """
         for task in (*self.allocated, *self.pipelined):
             task.job.places[task.uid] = Place(task.status, task.node_name)
         self._statement.rollback()
+        if self._session.fault is not None:
+            raise self._session.fault
 
     @property
     def closed(self) -> bool:

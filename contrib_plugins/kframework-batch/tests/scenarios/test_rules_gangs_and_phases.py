@@ -470,6 +470,7 @@ def fuse() -> Iterator[type[Fuse]]:
         pytest.param("allocate", "on_session_open", "", "", id="before the first action"),
         pytest.param("allocate", "allocated", "j-1", "", id="in the middle of the first gang"),
         pytest.param("allocate", "allocated", "k-1", "j-0 j-1", id="in the middle of the second gang"),
+        pytest.param("allocate", "deallocated", "l", "j-0 j-1 k-0 k-1", id="while a gang is given up"),
         pytest.param("allocate", "job_ready", "k", "j-0 j-1", id="before the commit of the second gang"),
         pytest.param("allocate", "job_pipelined", "l", "j-0 j-1 k-0 k-1", id="before a gang is given up"),
         pytest.param("failing, allocate", "run", "failing", "", id="an action before the commits"),
@@ -495,6 +496,29 @@ def test_what_raises_ends_the_session_and_what_was_committed_stays(
     even(stage)
 
 
+@pytest.mark.parametrize(("hook", "of"), [("deallocated", "v"), ("allocated", "w-0")])
+def test_victims_stay_where_a_plugin_raises_that_is_told_of_them(hook: str, of: str, fuse: type[Fuse]) -> None:
+    stage = Stage(
+        "actions: preempt" + TIERS.replace("{name: gang}", "{name: priority}, {name: gang}, {name: fuse}"),
+        nodes=[make_node("n1", cpu=2)],
+        gangs=[
+            make_gang("v", 2, minimum=0, on=["n1", "n1"], priority_class="low"),
+            make_gang("w", 1, priority_class="high"),
+        ],
+        objects=CLASSES,
+        classes=[Fuse],
+    )
+    fuse.blows = (hook, of)
+    with pytest.raises(PluginError, match="blown"):
+        stage.session()
+    assert stage.evicted == {}
+    assert {stage.task(name).status for name in ("v-0", "v-1")} == {TaskStatus.RUNNING}
+    even(stage)
+    fuse.blows = ("", "")
+    assert len(stage.session().evicted) == 1
+    even(stage)
+
+
 class Halves(Action):
     """Commits the gang j, and raises half-way through k."""
 
@@ -514,7 +538,7 @@ class Halves(Action):
 def test_an_action_that_raises_between_two_commits_keeps_the_first() -> None:
     gangs = [make_gang("j", 2, age=9), make_gang("k", 2)]
     stage = Stage("actions: halves" + TIERS, nodes=[make_node("n1")], gangs=gangs, classes=[Halves])
-    with pytest.raises(PluginError, match=r"halves.*blown|blown"):
+    with pytest.raises(PluginError, match="blown"):
         stage.session()
     assert set(stage.bound) == {"j-0", "j-1"}
     assert stage.engine.failure is not None
