@@ -188,7 +188,7 @@ RANKED = of("v", make_task("v-0", "v", node="n1", priority=1), make_task("v-1", 
 ONE_GUARDED = of("v", make_task("v-0", "v", node="n1", annotations=GUARDED), make_task("v-1", "v", node="n1"))
 EACH_ON_ONE = of("v", make_task("v-0", "v", node="n1"), make_task("v-1", "v", node="n2"))
 OWN = (
-    make_group("w", minimum=3, priority_class="high"),
+    make_group("w", minimum=1, priority_class="high"),
     [
         make_task("w-0", "w", node="n1", priority=1),
         make_task("w-1", "w", node="n1", priority=1),
@@ -229,6 +229,7 @@ PREEMPT = [
         evicted="v-0 v-1",
         nodes=SMALL,
     ),
+    Rule("a job gives up a less important task of its own", "preempt", [OWN], evicted="w-?", nodes=SMALL, tiers=ANY),
     Rule("another queue is left alone", "preempt", [low(2, queue="p"), high(1, queue="q")], nodes=SMALL),
     Rule("without it nobody goes", "enqueue, allocate, backfill", [low(2), high(1)], nodes=SMALL),
 ]
