@@ -129,7 +129,7 @@ def test_a_pod_that_a_statement_took_off_its_node_may_go_on(then: str) -> None:
     state = cluster("a", "b")
     state.put_pod(pod("p", {"cpu": "1"}, node_name="a"))
     with state.statement() as statement:
-        statement.evict(state.pods["p"])
+        statement.remove(state.pods["p"])
         statement.commit()
     assert taken(state) == {"a": 0, "b": 0}
     match then:
