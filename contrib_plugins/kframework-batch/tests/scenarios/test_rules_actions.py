@@ -185,7 +185,8 @@ ALLOCATE = [
 SMALL = (make_node("n1", cpu=2),)
 NOT_RUNNING = of("v", bound_only(make_task("v-0", "v", node="n1")), bound_only(make_task("v-1", "v", node="n1")))
 RANKED = of("v", make_task("v-0", "v", node="n1", priority=1), make_task("v-1", "v", node="n1", priority=5))
-ONE_GUARDED = of("v", make_task("v-0", "v", node="n1", annotations=GUARDED), make_task("v-1", "v", node="n1"))
+# The one that would go if neither minded.
+ONE_GUARDED = of("v", make_task("v-0", "v", node="n1"), make_task("v-1", "v", node="n1", annotations=GUARDED))
 EACH_ON_ONE = of("v", make_task("v-0", "v", node="n1"), make_task("v-1", "v", node="n2"))
 OWN = (
     make_group("w", minimum=1, priority_class="high"),
@@ -208,7 +209,7 @@ PREEMPT = [
         evicted="u-0",
         nodes=SMALL,
     ),
-    Rule("who says so stays", "preempt", [ONE_GUARDED, high(1)], evicted="v-1", nodes=SMALL),
+    Rule("who says so stays", "preempt", [ONE_GUARDED, high(1)], evicted="v-0", nodes=SMALL),
     Rule("on the best node somebody goes", "preempt", [EACH_ON_ONE, high(1)], evicted="v-1", nodes=TWO_NODES),
     Rule("two nodes are cleared for a gang", "preempt", [EACH_ON_ONE, high(2)], evicted="v-0 v-1", nodes=TWO_NODES),
     Rule("a gang that cannot have all takes nothing", "preempt", [EACH_ON_ONE, high(3)], nodes=TWO_NODES),
@@ -237,7 +238,7 @@ PREEMPT = [
 RECLAIM = [
     Rule("one who runs goes", "reclaim", [low(2, queue="p"), high(1, queue="q")], evicted="v-?", nodes=SMALL),
     Rule("who is bound and does not run stays", "reclaim", [NOT_RUNNING, high(1, queue="q")], nodes=SMALL),
-    Rule("who says so stays", "reclaim", [ONE_GUARDED, high(1, queue="q")], evicted="v-1", nodes=SMALL),
+    Rule("who says so stays", "reclaim", [ONE_GUARDED, high(1, queue="q")], evicted="v-0", nodes=SMALL),
     Rule(
         "on the best node somebody goes", "reclaim", [EACH_ON_ONE, high(1, queue="q")], evicted="v-1", nodes=TWO_NODES
     ),
