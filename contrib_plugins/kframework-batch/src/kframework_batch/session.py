@@ -7,7 +7,9 @@ stay assumed. So a session costs no copy of the cluster, and nothing that comes 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from random import Random
 from typing import Protocol
 
@@ -106,22 +108,26 @@ class Session:
     def run(self) -> Generator[None, None, None]:
         """Run all actions; yields wherever others may look on, but nothing may change. Closing it early is no harm."""
         try:
-            for job in self._all:
-                job.fit_errors.clear()
-                job.places.clear()
-                job.message = "" if job.queue in self.queues else f"there is no queue {job.queue!r}"
-            self.core.begin()
-            self._consequences.mend(self)
-            yield from self.plugins.open()
-            for action in self._program.actions:
-                yield from self._run(action)
-                yield
-            self.plugins.close()
-            for task in (*self.promised, *self.reserved):
-                task.job.places[task.uid] = Place(task.status, task.node_name)
-            yield from self._consequences.account(self)
+            with _uncollected():
+                yield from self._run_all()
         finally:
             self._close()
+
+    def _run_all(self) -> Generator[None, None, None]:
+        for job in self._all:
+            job.fit_errors.clear()
+            job.places.clear()
+            job.message = "" if job.queue in self.queues else f"there is no queue {job.queue!r}"
+        self.core.begin()
+        self._consequences.mend(self)
+        yield from self.plugins.open()
+        for action in self._program.actions:
+            yield from self._run(action)
+            yield
+        self.plugins.close()
+        for task in (*self.promised, *self.reserved):
+            task.job.places[task.uid] = Place(task.status, task.node_name)
+        yield from self._consequences.account(self)
 
     def _run(self, action: Action) -> Generator[None, None, None]:
         try:
@@ -182,6 +188,22 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.uid}: {len(self.jobs)} jobs in {len(self.queues)} queues>"
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Hold the garbage collector off.
+
+    In a session of 100,000 tasks it walks all that is new again and again and finds nothing: that is a sixth of the
+    time, and pauses of 0.6 s.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _returns(task: TaskInfo) -> None:
