@@ -53,16 +53,16 @@ class NodeRoom:
 
     def pipelined(self, statement: Statement, pod: PodInfo) -> None:
         """Count a task that was promised room on the node it has been put on."""
-        self._count("pipelined", statement, pod, pod.row, 1)
+        self._count("pipelined", statement, pod, pod.row)
 
     def evicted(self, statement: Statement, pod: PodInfo, row: int) -> None:
         """Count a victim that was taken off its node."""
-        self._count("evicted", statement, pod, row, 1)
+        self._count("evicted", statement, pod, row)
 
-    def _count(self, kind: str, statement: Statement, pod: PodInfo, row: int, sign: int) -> None:
+    def _count(self, kind: str, statement: Statement, pod: PodInfo, row: int) -> None:
         for resource, amount in _amounts(pod):
             column = self._column(kind, resource)
-            statement.write(column, row, column.cells[row] + sign * amount)
+            statement.write(column, row, column.cells[row] + amount)
 
     def _column(self, kind: str, resource: str) -> Column:
         column = self._columns[kind].get(resource)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from kframework import PluginError, Statement, Status
+from kframework import Statement, Status
 from kframework.engine import run_reserve, run_unreserve
 from kframework_batch.job import Place
 from kframework_batch.task import TaskInfo, TaskStatus
@@ -78,12 +77,10 @@ class JobStatement:
                 session.room.evicted(step, task.pod, row)
             before = task.status
             task.job.move(task, TaskStatus.RELEASING)
-            try:
-                session.plugins.deallocated(task)
-            except PluginError:
-                task.job.move(task, before)
-                raise
-            step.record(self._taken_back(task, before))
+            step.record(lambda: task.job.move(task, before))  # before plugins are told, since they may raise
+            plugins = session.plugins
+            plugins.deallocated(task)
+            step.record(lambda: session.tell_undone(plugins.allocated, task))
             step.commit()
         self.evicted.append((task, reason))
 
@@ -107,13 +104,6 @@ class JobStatement:
         if refused is None:
             step.record(lambda: self._session.tell_undone(plugins.deallocated, task))
         return refused
-
-    def _taken_back(self, task: TaskInfo, before: TaskStatus) -> Callable[[], None]:
-        def undo() -> None:
-            task.job.move(task, before)
-            self._session.tell_undone(self._session.plugins.allocated, task)
-
-        return undo
 
     # -- closing ---------------------------------------------------------------------------------------------------
 
