@@ -139,7 +139,7 @@ class BatchEngine:
         gang_timeout: float = GANG_TIMEOUT,
         observers: Sequence[SessionObserver] = (),
     ) -> MakeEngine[BatchEngine]:
-        """Return what makes a Scheduler's engine; its configuration comes from `configuration_of`."""
+        """Return what makes a Scheduler's engine; its configuration comes from `core_configuration`."""
 
         def make(configuration: Configuration, clock: Clock, outside: Outside, extenders: Extenders) -> BatchEngine:
             return cls(

@@ -1,8 +1,8 @@
 """Where a task is to go: the nodes that let it in and have room for it, and the best of them.
 
 What plugins say of a node is remembered in columns, per signature of the plugins asked, and asked again only for the
-rows that have changed; so is where there is room. The best node is then the maximum of a column: choosing costs 0.6 ns
-a node beside what it takes to ask about the one row that the task before has changed.
+rows that have changed; so is where there is room. The best node is then the maximum of a column: 13 us at 5,000 nodes,
+beside what it takes to ask about the one row that the task before has changed.
 """
 
 from __future__ import annotations
