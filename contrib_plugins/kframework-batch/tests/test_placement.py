@@ -264,3 +264,14 @@ def test_the_terms_of_a_pod_count_although_others_like_it_have_none() -> None:
         ],
     )
     assert stage.session().bound == {"plain": "n"}
+
+
+def test_what_was_seen_in_a_statement_that_is_discarded_is_seen_anew() -> None:
+    """Nobody else reads the log of changed rows here: the core is asked nothing."""
+    gangs = [
+        (make_gang("torn", 0, minimum=2, age=9)[0], [make_task("torn-0", "torn", cpu=2), make_task("torn-1", "torn")]),
+        make_gang("fits", 1),
+    ]
+    configuration = "actions: allocate\ntiers: [{plugins: [{name: gang}]}]"
+    stage = Stage(configuration, nodes=[make_node("n1", cpu=2)], gangs=gangs).session()
+    assert stage.bound == {"fits-0": "n1"}

@@ -32,6 +32,9 @@ __all__ = ["Choice", "Outlooks", "Placement"]
 
 _NOT_HERE = float("-inf")
 
+#: The log does not reach back so far; it is asked all the same, since it forgets only what nobody has asked for.
+_NEVER = -1
+
 #: Up to so many rows are asked one by one, more as columns.
 _FEW = 16
 
@@ -64,8 +67,8 @@ class Outlook:
     def __init__(self, capacity: int) -> None:
         self.idle: NDArray[np.float64] = np.full(capacity, _NOT_HERE)
         self.future: NDArray[np.float64] = np.full(capacity, _NOT_HERE)
-        #: How far the log of changed rows had been read; None before the first look.
-        self.position: int | None = None
+        #: How far the log of changed rows had been read.
+        self.position: int = _NEVER
 
 
 class Outlooks:
@@ -157,7 +160,7 @@ class Placement:
         nodes = self._nodes
         outlook = self._outlooks.get(signature, nodes.generation, nodes.capacity)
         position, outlook.position = outlook.position, nodes.pod_log.end
-        rows = None if position is None else nodes.pod_log.since(position)
+        rows = nodes.pod_log.since(position)
         if rows is None:
             self._fill(outlook, task, nodes.order)
         elif len(distinct := dict.fromkeys(rows)) <= _FEW:
