@@ -76,6 +76,7 @@ def test_sums_and_counts_are_those_of_its_tasks(
         return len(counted) >= minimum and complete
 
     assert job.is_ready == enough([*ready, *idle])
+    assert job.is_broken == (held > 0 and not job.is_ready)
     assert job.is_pipelined == enough([*ready, *idle, *promised])
     assert job.is_starving == (len(ready) + len(promised) < minimum)
 

@@ -9,11 +9,20 @@ from kframework_batch.membership import GroupObject, GroupStatus
 from kframework_batch.resource import Resource
 from kframework_batch.task import ALLOCATED, COMPLETED, TaskInfo, TaskStatus
 
-__all__ = ["INQUEUE", "JobInfo", "Phase", "Place"]
+__all__ = ["INQUEUE", "READY", "JobInfo", "Phase", "Place"]
 
 #: The phases of a pod group: `Pending` (or none yet), `Inqueue`, `Running`, `Unknown`, `Completed`.
 Phase = str
 INQUEUE = "Inqueue"
+
+#: The tasks that count for a minimum: they have room, or have succeeded.
+READY: tuple[TaskStatus, ...] = (
+    TaskStatus.BOUND,
+    TaskStatus.BINDING,
+    TaskStatus.RUNNING,
+    TaskStatus.ALLOCATED,
+    TaskStatus.SUCCEEDED,
+)
 
 _NONE: dict[str, TaskInfo] = {}
 
@@ -138,9 +147,7 @@ class JobInfo:
     @property
     def ready_num(self) -> int:
         """The number of tasks that have room, or have succeeded."""
-        return self.count(
-            TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING, TaskStatus.ALLOCATED, TaskStatus.SUCCEEDED
-        )
+        return self.count(*READY)
 
     @property
     def waiting_num(self) -> int:
@@ -160,22 +167,18 @@ class JobInfo:
     @property
     def is_ready(self) -> bool:
         """Whether enough tasks have room for the job to run."""
-        return self.ready_num + self.best_effort_pending >= self.min_available and self._roles_have(
-            TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING, TaskStatus.ALLOCATED, TaskStatus.SUCCEEDED
-        )
+        return self.ready_num + self.best_effort_pending >= self.min_available and self._roles_have(*READY)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it holds room without being ready, as a gang that has lost members."""
+        return not self.allocated.empty and not self.is_ready
 
     @property
     def is_pipelined(self) -> bool:
         """Whether enough tasks have room or are promised it."""
         enough = self.waiting_num + self.ready_num + self.best_effort_pending >= self.min_available
-        return enough and self._roles_have(
-            TaskStatus.BOUND,
-            TaskStatus.BINDING,
-            TaskStatus.RUNNING,
-            TaskStatus.ALLOCATED,
-            TaskStatus.SUCCEEDED,
-            TaskStatus.PIPELINED,
-        )
+        return enough and self._roles_have(*READY, TaskStatus.PIPELINED)
 
     @property
     def is_starving(self) -> bool:

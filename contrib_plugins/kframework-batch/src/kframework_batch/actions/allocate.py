@@ -11,20 +11,17 @@ from kframework_batch.action import Action
 from kframework_batch.actions.arguments import SearchArguments
 from kframework_batch.actions.candidates import candidates, is_pending, pending_tasks
 from kframework_batch.actions.turns import Turns
-from kframework_batch.job import INQUEUE, JobInfo
+from kframework_batch.job import INQUEUE, READY, JobInfo
 from kframework_batch.placement import Choice
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.queue import QueueInfo
 from kframework_batch.statement import JobStatement
-from kframework_batch.task import ALLOCATED, TaskInfo, TaskStatus
+from kframework_batch.task import TaskInfo, TaskStatus
 
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
 __all__ = ["Allocate"]
-
-#: The tasks that count for the minimum of a role.
-_COUNTED = (*sorted(ALLOCATED, key=lambda status: status.value), TaskStatus.SUCCEEDED, TaskStatus.PIPELINED)
 
 
 class Allocate(Action):
@@ -97,7 +94,7 @@ class _Hope:
     def take_turn(self, queue: QueueInfo) -> Generator[None, None, bool]:
         """Try tasks until the job is ready; return whether it is to have another turn."""
         job, plugins = self._job, self._session.plugins
-        broken = not job.allocated.empty and not plugins.job_ready(job)
+        broken = job.is_broken
         if self._tasks is None:
             self._tasks = deque(task for task in pending_tasks(self._session, job) if _may_have_room(task))
         with self._session.statement() as statement:
@@ -149,7 +146,7 @@ class _Hope:
         if job.min_available < sum(minimums.values()):
             left = sum(task.role not in failed for task in job.with_status(TaskStatus.PENDING).values())
             return job.ready_num + job.waiting_num + left >= job.min_available
-        have = job.roles(*_COUNTED)
+        have = job.roles(*READY, TaskStatus.PIPELINED)
         return all(have.get(role, 0) >= minimums.get(role, 0) for role in failed)
 
 

@@ -67,8 +67,7 @@ class Drf(BatchPlugin):
 
     @hookimpl
     def job_order(self, session: Session, job: JobInfo) -> tuple[bool, float]:
-        broken = not job.allocated.empty and not job.is_ready
-        return not broken, dominant_share(self._held[job.uid], self._total)
+        return not job.is_broken, dominant_share(self._held[job.uid], self._total)
 
     @hookimpl
     def queue_order(self, session: Session, queue: QueueInfo) -> FairKey:

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kframework import Status, unschedulable
 from kframework_batch.hookspecs import Key
+from kframework_batch.job import READY, JobInfo
 from kframework_batch.plugin import BatchPlugin, Vote, hookimpl
-from kframework_batch.task import ALLOCATED, TaskStatus
+from kframework_batch.task import TaskStatus
 
 if TYPE_CHECKING:
-    from kframework_batch.job import JobInfo
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
 __all__ = ["Gang"]
 
-_READY = (*sorted(ALLOCATED, key=lambda status: status.value), TaskStatus.SUCCEEDED)
-_VALID = (*_READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
+_VALID = (*READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
 
 
 class Gang(BatchPlugin):
@@ -82,7 +81,7 @@ class _Surplus:
         self._tasks = job.ready_num - job.min_available
         self._roles: dict[str, int] = {}
         if job.minds_roles:
-            ready = job.roles(*_READY)
+            ready = job.roles(*READY)
             self._roles = {role: ready.get(role, 0) - minimum for role, minimum in job.role_minimums.items()}
 
     def take(self, task: TaskInfo) -> bool:
