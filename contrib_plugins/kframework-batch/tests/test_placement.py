@@ -11,7 +11,7 @@ import pytest
 from kframework_batch.action import Action
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.session import Session
-from kframework_batch.task import PREEMPTABLE, TaskInfo, TaskStatus
+from kframework_batch.task import INDEX, PREEMPTABLE, TaskInfo, TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_task
 
 from kframework.objects import Affinity, LabelSelector, Node, PodAffinityTerm, PodAntiAffinity
@@ -268,10 +268,9 @@ def test_the_terms_of_a_pod_count_although_others_like_it_have_none() -> None:
 
 def test_what_was_seen_in_a_statement_that_is_discarded_is_seen_anew() -> None:
     """Nobody else reads the log of changed rows here: the core is asked nothing."""
-    gangs = [
-        (make_gang("torn", 0, minimum=2, age=9)[0], [make_task("torn-0", "torn", cpu=2), make_task("torn-1", "torn")]),
-        make_gang("fits", 1),
-    ]
+    large = make_task("torn-0", "torn", cpu=2, annotations={INDEX: "0"})
+    small = make_task("torn-1", "torn", cpu=1, annotations={INDEX: "1"})
+    gangs = [(make_gang("torn", 0, minimum=2, age=9)[0], [large, small]), make_gang("fits", 1)]
     configuration = "actions: allocate\ntiers: [{plugins: [{name: gang}]}]"
     stage = Stage(configuration, nodes=[make_node("n1", cpu=2)], gangs=gangs).session()
     assert stage.bound == {"fits-0": "n1"}
