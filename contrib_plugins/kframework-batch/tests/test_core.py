@@ -123,7 +123,12 @@ def remembered(pod: Pod, *others: Pod, nodes: tuple[Any, ...] = ()) -> tuple[boo
     return before, after
 
 
-def play(script: Callable[[Session], None], pods: list[Pod], nodes: tuple[Any, ...]) -> None:
+def play(
+    script: Callable[[Session], None],
+    pods: list[Pod],
+    nodes: tuple[Any, ...],
+    plugins: str = "{name: predicates}, {name: nodeorder}",
+) -> None:
     class Scripted(Action):
         name = "scripted"
 
@@ -131,7 +136,7 @@ def play(script: Callable[[Session], None], pods: list[Pod], nodes: tuple[Any, .
             script(session)
             yield
 
-    text = "actions: scripted\ntiers: [{plugins: [{name: predicates}, {name: nodeorder}]}]"
+    text = f"actions: scripted\ntiers: [{{plugins: [{plugins}]}}]"
     Stage(text, nodes=nodes, gangs=[(make_gang("g", 0)[0], pods)], classes=[Scripted]).session()
 
 
@@ -162,3 +167,22 @@ def test_memory_answers_where_no_other_pod_or_node_matters(
     pod: Pod, others: list[Pod], nodes: tuple[Any, ...], answers: tuple[bool, bool]
 ) -> None:
     assert remembered(pod, *others, nodes=nodes) == answers
+
+
+def test_a_survey_made_in_a_statement_that_is_discarded_is_not_taken_for_a_later_one() -> None:
+    """No layer reads pods here, so that the logs are cut back, and come to the same end with another content."""
+    seen: list[str] = []
+
+    def script(session: Session) -> None:
+        tasks = {task.name: task for job in session.jobs.values() for task in job.tasks.values()}
+        for name, node in (("one", "n1"), ("two", "n2")):
+            with session.statement() as statement:
+                assert statement.allocate(tasks[name], node) is None
+                choice = session.placement.choose(tasks["shy"])
+                assert not isinstance(choice, str)
+                seen.append(choice.node)
+
+    arguments = "arguments: {predicate.NodePortsEnable: false}"
+    pods = [make_task(name, "g", labels={"app": "x"}) for name in ("one", "two")]
+    play(script, [*pods, shy("shy", "x")], (make_node("n1"), make_node("n2")), f"{{name: predicates, {arguments}}}")
+    assert seen == ["n2", "n1"]

@@ -183,6 +183,7 @@ class CoreQuestions:
             if plan.top is not None:
                 plan.top.catch_up(plan.state, pod)
             planned = self._planned = _Planned(now, plan, self._is_alone(task, plan))
+            self._read_logs()
         return planned
 
     def _is_alone(self, task: TaskInfo, plan: Plan) -> bool:
@@ -203,6 +204,11 @@ class CoreQuestions:
         nodes = self._cluster.nodes
         return task.uid, id(task.pod), nodes.pod_log.end, nodes.node_log.end
 
+    def _read_logs(self) -> None:
+        """Let the logs not be cut back behind this moment: they could come to the same end another way."""
+        for log in (self._cluster.nodes.pod_log, self._cluster.nodes.node_log):
+            log.since(log.end)
+
     def _is_even(self, plan: Plan) -> bool:
         """Tell whether the scores that are normalised are the same on all nodes: they then decide nothing."""
         end = self._cluster.nodes.node_log.end
@@ -222,6 +228,7 @@ class CoreQuestions:
             survey.look()
             self._states[task.uid] = survey.state
             self._surveyed = (now, survey)
+            self._read_logs()
         return self._surveyed[1]
 
     def ask(self, task: TaskInfo) -> Survey:
