@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
 from kframework.objects import ObjectMeta, OwnerReference, Pod, PodSpec, ResourceList
+from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down
 from kframework_batch.controllers.job_admission import pod_name
 from kframework_batch.controllers.job_members import VERSION
 from kframework_batch.controllers.minimums import min_resources
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import Job, PodGroup, PodGroupSpec, TaskSpec
-from kframework_batch.task import INDEX, MAY_BE_PREEMPTED, ROLE
+from kframework_batch.task import INDEX, ROLE
 
 __all__ = ["made_group", "made_pod"]
 
@@ -21,9 +22,6 @@ _JOB_NAMESPACE = "volcano.sh/job-namespace"
 _QUEUE_NAME = "volcano.sh/queue-name"
 _RETRY_COUNT = "volcano.sh/job-retry-count"
 _TEMPLATE = "volcano.sh/template-uid"
-_COOLDOWN = "volcano.sh/cooldown-time"
-_ZONE = "volcano.sh/revocable-zone"
-_BUDGETS = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
 
 #: Gives the value of a priority class by its name.
 PriorityOf = Callable[[str], int]
@@ -61,14 +59,12 @@ def made_pod(job: Job, task: TaskSpec, index: int) -> Pod:
         _TEMPLATE: f"{metadata.name}-{task.name}",
     }
     labels = both | {_JOB_NAMESPACE: metadata.namespace}
-    budget = next((key for key in _BUDGETS if key in metadata.annotations), "")
-    inherited = _taken(metadata.annotations, MAY_BE_PREEMPTED, _COOLDOWN, _ZONE, budget)
     return Pod(
         metadata=ObjectMeta(
             name=pod_name(job, task, index),
             namespace=metadata.namespace,
-            annotations=template.metadata.annotations | annotations | inherited,
-            labels=template.metadata.labels | labels | _taken(metadata.labels, MAY_BE_PREEMPTED, _COOLDOWN),
+            annotations=template.metadata.annotations | annotations | annotations_handed_down(metadata.annotations),
+            labels=template.metadata.labels | labels | labels_handed_down(metadata.labels),
             owner_references=_owned_by(job),
         ),
         spec=_pod_spec(job, template.spec),
@@ -115,7 +111,3 @@ def _owned_by(job: Job) -> tuple[OwnerReference, ...]:
             block_owner_deletion=True,
         ),
     )
-
-
-def _taken(texts: Mapping[str, str], *keys: str) -> dict[str, str]:
-    return {key: texts[key] for key in keys if key in texts}

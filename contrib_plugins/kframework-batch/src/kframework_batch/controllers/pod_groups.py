@@ -18,13 +18,13 @@ from kframework.objects import (
     StatefulSet,
 )
 from kframework_batch.controllers.controller import Controller
+from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down
 from kframework_batch.controllers.merge_patch import merge_patch
 from kframework_batch.controllers.minimums import min_resources
 from kframework_batch.groups import QUEUE_NAME
 from kframework_batch.membership import GROUP_NAME, group_of
 from kframework_batch.objects import PodGroup, PodGroupSpec
 from kframework_batch.queue import DEFAULT_QUEUE
-from kframework_batch.task import MAY_BE_PREEMPTED
 
 __all__ = ["MIN_MEMBER", "PREFIX", "PodGroupController"]
 
@@ -34,9 +34,6 @@ PREFIX = "podgroup-"
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 
 _INHERITED = "volcano.sh/"
-_COOLDOWN = "volcano.sh/cooldown-time"
-_ZONE = "volcano.sh/revocable-zone"
-_BUDGETS = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
 
 _Owner: TypeAlias = ReplicaSet | StatefulSet | ReplicationController
 _OWNERS: tuple[type[_Owner], ...] = (ReplicaSet, StatefulSet, ReplicationController)
@@ -115,13 +112,12 @@ class PodGroupController(Controller):
         of_pod = pod.metadata.annotations
         members = _min_member(of_owner | of_pod, pod)
         inherited = {key: value for key, value in of_owner.items() if key.startswith(_INHERITED)}
-        budget = next((key for key in _BUDGETS if key in of_pod), "")
         return PodGroup(
             metadata=ObjectMeta(
                 name=name,
                 namespace=pod.metadata.namespace,
-                annotations=inherited | _taken(of_pod, MAY_BE_PREEMPTED, _COOLDOWN, _ZONE, budget),
-                labels=_taken(pod.metadata.labels, MAY_BE_PREEMPTED, _COOLDOWN),
+                annotations=inherited | annotations_handed_down(of_pod),
+                labels=labels_handed_down(pod.metadata.labels),
                 owner_references=_owner_references(pod),
             ),
             spec=PodGroupSpec(
@@ -156,10 +152,6 @@ def _owner_references(pod: Pod) -> tuple[OwnerReference, ...]:
         api_version="v1", kind="Pod", name=name, uid=uid, controller=True, block_owner_deletion=True
     )
     return (itself,)
-
-
-def _taken(texts: Mapping[str, str], *keys: str) -> dict[str, str]:
-    return {key: texts[key] for key in keys if key in texts}
 
 
 def _min_member(annotations: Mapping[str, str], pod: Pod) -> int:

@@ -1,0 +1,28 @@
+"""Only what is about pushing pods out is handed down."""
+
+from __future__ import annotations
+
+import pytest
+from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down
+
+PREEMPTABLE = {"volcano.sh/preemptable": "true"}
+COOLDOWN = {"volcano.sh/cooldown-time": "5m"}
+ZONE = {"volcano.sh/revocable-zone": "*"}
+LEAST, MOST = {"volcano.sh/jdb-min-available": "2"}, {"volcano.sh/jdb-max-unavailable": "1"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({}, {}),
+        (PREEMPTABLE | COOLDOWN | ZONE | {"team": "a"}, PREEMPTABLE | COOLDOWN | ZONE),
+        (MOST, MOST),
+        (MOST | LEAST, LEAST),
+    ],
+)
+def test_annotations(annotations: dict[str, str], expected: dict[str, str]) -> None:
+    assert annotations_handed_down(annotations) == expected
+
+
+def test_labels() -> None:
+    assert labels_handed_down(PREEMPTABLE | COOLDOWN | ZONE | LEAST | {"team": "a"}) == PREEMPTABLE | COOLDOWN
