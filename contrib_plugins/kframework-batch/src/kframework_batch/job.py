@@ -14,6 +14,7 @@ __all__ = ["INQUEUE", "READY", "JobInfo", "Phase", "Place"]
 #: The phases of a pod group: `Pending` (or none yet), `Inqueue`, `Running`, `Unknown`, `Completed`.
 Phase = str
 INQUEUE = "Inqueue"
+_PENDING = frozenset({"", "Pending"})
 
 #: The tasks that count for a minimum: they have room, or have succeeded.
 READY: tuple[TaskStatus, ...] = (
@@ -81,6 +82,11 @@ class JobInfo:
         self.message: str = ""
         #: Where tasks had their place in this session before it was taken back, by uid.
         self.places: dict[str, Place] = {}
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it has not been let in yet: see the action `enqueue`."""
+        return self.phase in _PENDING
 
     # -- tasks -----------------------------------------------------------------------------------------------------
 

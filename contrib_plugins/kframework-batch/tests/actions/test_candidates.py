@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from kframework_batch.action import Action
-from kframework_batch.actions.candidates import candidates, is_pending, pending_tasks, starving
+from kframework_batch.actions.candidates import candidates, pending_tasks, starving
 from kframework_batch.session import Session
 from kframework_batch.testing import Stage, make_gang, make_node, make_queue, make_task
 
@@ -44,7 +44,7 @@ def test_jobs_in_any_other_phase_than_pending_are_candidates(phase: str) -> None
 def test_pending_jobs_are_none(phase: str) -> None:
     stage = Stage(CONFIGURATION, gangs=[make_gang("a", 1, phase=phase)], classes=[Ask]).session()
     assert Ask.jobs == []
-    assert is_pending(stage.job("a"))
+    assert stage.job("a").is_pending
 
 
 def test_an_invalid_job_is_none_and_says_why() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from kframework import Status
 from kframework_batch.action import Action
 from kframework_batch.actions.arguments import SearchArguments
-from kframework_batch.actions.candidates import candidates, is_pending, pending_tasks
+from kframework_batch.actions.candidates import candidates, pending_tasks
 from kframework_batch.actions.turns import Turns
 from kframework_batch.job import INQUEUE, READY, JobInfo
 from kframework_batch.placement import Choice
@@ -65,7 +65,7 @@ class Allocate(Action):
 
 def _let_all_in(session: Session) -> None:
     for job in session.jobs.values():
-        if is_pending(job):
+        if job.is_pending:
             job.phase = INQUEUE
 
 

@@ -11,20 +11,13 @@ from kframework_batch.task import TaskInfo, TaskStatus
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["candidates", "is_pending", "pending_tasks", "starving"]
-
-_PENDING = frozenset({"", "Pending"})
-
-
-def is_pending(job: JobInfo) -> bool:
-    """Tell whether a job has not been let in yet: see the action `enqueue`."""
-    return job.phase in _PENDING
+__all__ = ["candidates", "pending_tasks", "starving"]
 
 
 def candidates(session: Session) -> Iterator[JobInfo]:
     """Yield the jobs whose tasks may have room: those that were let in, and are valid."""
     for job in session.jobs.values():
-        if is_pending(job):
+        if job.is_pending:
             continue
         objection = session.plugins.job_valid(job)
         if objection is None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from kframework_batch.action import Action
-from kframework_batch.actions.candidates import is_pending
 from kframework_batch.actions.turns import Turns
 from kframework_batch.job import INQUEUE, JobInfo
 
@@ -30,7 +29,7 @@ class Enqueue(Action):
         plugins = session.plugins
         waiting: dict[str, Turns[JobInfo]] = {}
         for job in session.jobs.values():
-            if is_pending(job):
+            if job.is_pending:
                 waiting.setdefault(job.queue, Turns(plugins.job_key)).put(job)
                 yield
         queues = Turns(plugins.queue_key, (session.queues[name] for name in waiting))

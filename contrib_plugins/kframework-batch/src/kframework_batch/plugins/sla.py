@@ -57,7 +57,7 @@ class Sla(BatchPlugin):
     @hookimpl
     def wakes_at(self, session: Session) -> float | None:
         """Want a session at the next deadline of a job that waits."""
-        waiting = (job for job in session.jobs.values() if not job.is_ready or job.phase in ("", "Pending"))
+        waiting = (job for job in session.jobs.values() if not job.is_ready or job.is_pending)
         deadlines = map(self._deadline, waiting)
         return min((deadline for deadline in deadlines if session.now < deadline < inf), default=None)
 
