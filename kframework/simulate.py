@@ -9,7 +9,6 @@ from typing import Generic, Protocol
 
 import anyio
 import msgspec
-from typing_extensions import TypeVar
 
 from kframework.clock import Clock, LoopClock, run_virtual
 from kframework.cluster.kubelet import Kubelet
@@ -25,7 +24,7 @@ from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, Pod
 from kframework.pod_engine import PodEngine
 from kframework.registry import Registry
-from kframework.scheduler import Engine, MakeEngine, Observer, Scheduler
+from kframework.scheduler import E, MakeEngine, Observer, Scheduler
 from kframework.state.pods import PodInfo
 from kframework.status import Code
 
@@ -41,9 +40,6 @@ __all__ = [
 
 #: A simulation in which nothing has moved for so long is over, in virtual seconds.
 STAGNATION = 3600.0
-
-#: The engine of the scheduler.
-E = TypeVar("E", bound=Engine, default=PodEngine)
 
 
 class Controller(Protocol):
