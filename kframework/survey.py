@@ -50,9 +50,7 @@ class Survey(Search):
             return
         if self.top is not None:
             self.top.catch_up(self.plan.state, self.pod)
-        self.ring: NDArray[np.int64] = self._ring(narrowing)
-        self.objections: Scores = self._objections(self.ring)
-        self._ask_along(self.ring, self.objections, len(self.ring))
+        self._look(self._ring(narrowing), len(self.nodes))
         self.by_row[self.ring] = self.objections
 
     def words(self, objection: int) -> Status:
