@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from kframework.cli.tracing import traced, traced_to
-from kframework.config import Configuration, parse
-from tests.test_process import SWIFT
+from kframework.config import Configuration, default_configuration, parse
 
-OFF = parse(SWIFT % "false")
+OFF = default_configuration()
 
 
 def tracing_as(options: str) -> Configuration:
