@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kframework.metrics import HealthResults, Readings, Series, families, pod_resources, written
-from kframework.scheduler import Scheduler
+from kframework.scheduler import E, Scheduler
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -26,7 +26,7 @@ _HEADERS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8", "X-Conte
 _SLICE = 0.001
 
 
-def metrics_routes(scheduler: Scheduler[Any], series: Iterable[Series], health: HealthResults) -> list[web.RouteDef]:
+def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: HealthResults) -> list[web.RouteDef]:
     """Return the routes that show what is counted of a scheduler and of its health checks."""
     own = (*series, *_leadership(scheduler))
     resources = pod_resources(scheduler.engine)
@@ -47,7 +47,7 @@ def metrics_routes(scheduler: Scheduler[Any], series: Iterable[Series], health: 
     ]
 
 
-def _leadership(scheduler: Scheduler[Any]) -> tuple[Series, ...]:
+def _leadership(scheduler: Scheduler[E]) -> tuple[Series, ...]:
     """Return what tells whether this process leads; nothing where nobody is elected."""
     election = scheduler.configuration.settings.leader_election
     if not election.leader_elect:

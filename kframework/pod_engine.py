@@ -63,13 +63,16 @@ __all__ = ["PodEngine"]
 
 _log = logging.getLogger(__name__)
 
-
 #: If no plugin has been timed for so long, those of the next attempt are, in seconds.
 _TIMED_EVERY = 1.0
 
 
 class PodEngine:
     """Schedules one pod after the other."""
+
+    #: What the engine follows and writes itself, and whether it sees ended pods too: all of it is plugins' business.
+    watches: tuple[Watch, ...] = ()
+    ended_pods: bool = False
 
     def __init__(
         self,
@@ -152,10 +155,6 @@ class PodEngine:
             name: Layers(profile, self.cluster.nodes, self._layer_memory // len(profiles))
             for name, profile in profiles.items()
         }
-
-    #: What the engine follows and writes itself, and whether it sees ended pods too: all of it is plugins' business.
-    watches: tuple[Watch, ...] = ()
-    ended_pods: bool = False
 
     @property
     def pending(self) -> Mapping[str, PendingPod]:

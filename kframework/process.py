@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Generic, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
@@ -253,7 +253,7 @@ class Collector:
     What a cluster is listed into lives for long, and to walk it takes a hundred times as long as a scheduling cycle.
     """
 
-    def __init__(self, clock: Clock, scheduler: Scheduler[Any]) -> None:
+    def __init__(self, clock: Clock, scheduler: Scheduler[E]) -> None:
         self._clock = clock
         self._scheduler = scheduler
         self._due = 0.0

@@ -59,10 +59,10 @@ class GoFlagsCommand(TyperCommand):
         return super().parse_args(ctx, understood)
 
 
-def say_passed_over(flags: Sequence[str], whose: str) -> None:
+def say_passed_over(names: Sequence[str], whose: str) -> None:
     """Say which flags of another scheduler mean nothing here."""
-    if flags:
-        say("notice", f"flags of {whose} that mean nothing here: {', '.join(dict.fromkeys(flags))}")
+    if names:
+        say("notice", f"flags of {whose} that mean nothing here: {', '.join(dict.fromkeys(names))}")
 
 
 def sorted_out(
