@@ -1,55 +1,134 @@
-"""Imports point down the floors only, type-only imports too: a type from above is a dependency on it."""
+"""Imports point up the list of rooms only."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 import kframework
-from tests.architecture.sources import listed, modules
+from tests.architecture.sources import ROOT, listed, modules
 
-ROOF = 8
-FLOORS = {
-    unit: floor
-    for floor, units in {
-        0: "errors quantity selectors clock seeds verbosity loopback slices",
-        1: "objects status cycle_state events",
-        2: "state current_attempt",
-        3: "hookspecs plugin handle",
-        4: "config registry profile installed_kinds",
-        5: """
-            objections points outcome profiles effects attempt queue decision layers scoring cycle afresh budgets
-            dry_runs dry_run_memory preemption event_handlers pod_engine plugin_handle
-            extender_wire extender extenders extended_search extended_attempt stopwatch watched inquiry score_log
-            survey
-        """,
-        6: """
-            tracing trace_export metrics journal recording recording_file recording_privacy recording_scribe recorded
-            replaying reconsidering history remedies remedy_changes remedy_obstacles remedy_pod_changes
-            remedy_proposals remedy_prospects remedy_trials
-        """,
-        7: """
-            cluster apiserver binding endpoints eviction http_line leader_thread lease outbox scheduler cluster_api
-            event_recorder event_series flow_control gate lane metered_transport metrics_endpoints
-        """,
-        ROOF: """
-            plugins onlookers process run fake_api simulate rbac explain report web conformance bench testing
-            pytest_plugin engine cli __main__
-        """,
-    }.items()
-    for unit in units.split()
+#: The rooms, ground first: each imports only those before it, and itself.
+ROOMS = (
+    *("errors", "clock", "verbosity"),
+    *("objects", "framework", "state", "config"),
+    *("core",),
+    *("cluster", "apiserver", "plugins", "scheduler", "observe", "process", "testing", "cli", "engine"),
+)
+#: What stands loose until it is carried into its room.
+LOOSE: Mapping[str, str] = {
+    "afresh": "core",
+    "attempt": "core",
+    "binding": "scheduler",
+    "budgets": "core",
+    "cluster_api": "scheduler",
+    "conformance": "testing",
+    "current_attempt": "core",
+    "cycle": "core",
+    "cycle_state": "framework",
+    "decision": "core",
+    "dry_run_memory": "core",
+    "dry_runs": "core",
+    "effects": "core",
+    "endpoints": "process",
+    "event_handlers": "core",
+    "event_recorder": "scheduler",
+    "event_series": "scheduler",
+    "events": "framework",
+    "eviction": "scheduler",
+    "explain": "observe",
+    "extended_attempt": "core",
+    "extended_search": "core",
+    "extender": "core",
+    "extender_wire": "core",
+    "extenders": "core",
+    "fake_api": "process",
+    "flow_control": "cluster",
+    "gate": "cluster",
+    "handle": "framework",
+    "history": "observe",
+    "hookspecs": "framework",
+    "http_line": "scheduler",
+    "inquiry": "observe",
+    "installed_kinds": "core",
+    "journal": "observe",
+    "lane": "scheduler",
+    "layers": "core",
+    "leader_thread": "process",
+    "lease": "process",
+    "loopback": "cluster",
+    "metered_transport": "observe",
+    "metrics": "observe",
+    "metrics_endpoints": "observe",
+    "objections": "core",
+    "onlookers": "process",
+    "outbox": "scheduler",
+    "outcome": "core",
+    "plugin": "framework",
+    "plugin_handle": "core",
+    "pod_engine": "core",
+    "points": "core",
+    "preemption": "core",
+    "profile": "core",
+    "profiles": "core",
+    "quantity": "objects",
+    "queue": "core",
+    "rbac": "process",
+    "reconsidering": "observe",
+    "recorded": "observe",
+    "recording": "observe",
+    "recording_file": "observe",
+    "recording_privacy": "observe",
+    "recording_scribe": "observe",
+    "registry": "core",
+    "remedies": "observe",
+    "remedy_changes": "observe",
+    "remedy_obstacles": "observe",
+    "remedy_pod_changes": "observe",
+    "remedy_proposals": "observe",
+    "remedy_prospects": "observe",
+    "remedy_trials": "observe",
+    "replaying": "observe",
+    "report": "observe",
+    "run": "process",
+    "score_log": "core",
+    "scoring": "core",
+    "seeds": "clock",
+    "selectors": "objects",
+    "simulate": "scheduler",
+    "slices": "observe",
+    "state.affinity": "plugins",
+    "state.preempting": "core",
+    "state.queued_pod": "core",
+    "state.spread_constraints": "plugins",
+    "state.spread_scores": "plugins",
+    "status": "framework",
+    "stopwatch": "core",
+    "survey": "core",
+    "trace_export": "observe",
+    "tracing": "observe",
+    "watched": "core",
+    "web": "observe",
 }
 #: What kframework/__init__.py defines itself, as opposed to what it hands on.
 OF_THE_DOOR = {"API_VERSION", "__version__"}
+#: What is above the contract and yet may be named by it: the types that its hooks receive.
+RECEIVED = ("kframework.state", "kframework.core.queue.queued_pod")
+#: Where the Kubernetes client may be imported, inside functions.
+CLIENT = "kframework.cluster.kube"
 
 
-def test_imports_point_down() -> None:
+def test_imports_point_up_the_list() -> None:
     problems = [problem for name, path in modules().items() for problem in misplaced_imports(name, path.read_text())]
     assert not problems, listed(problems)
+
+
+def test_few_modules_stand_in_the_root() -> None:
+    assert len(list((ROOT / "kframework").glob("*.py"))) <= 5 + len(LOOSE)
 
 
 def test_the_kubernetes_client_is_imported_where_a_cluster_is_opened() -> None:
@@ -58,34 +137,45 @@ def test_the_kubernetes_client_is_imported_where_a_cluster_is_opened() -> None:
 
 
 def misplaced_imports(module: str, source: str) -> Iterator[str]:
-    """Yield a sentence for each import of `module` that does not point down."""
-    if module == "kframework":  # the door hands on names of every floor
+    """Yield a sentence for each import of `module` that does not point up the list."""
+    if module == "kframework":  # the door hands on names of every room
         return
-    if unit_of(module) not in FLOORS:
-        yield f"{module} stands on no floor; give {unit_of(module)!r} one in {Path(__file__).name}"
+    if room_of(module) is None:
+        yield f"{module} stands in no room; name its room in {Path(__file__).name}"
         return
-    allowed = plugin_may_import if unit_of(module) == "plugins" else other_may_import
-    for line, target in imports(module, ast.parse(source)):
+    tree = ast.parse(source)
+    for_types = {line for block in type_blocks(tree) for line, _ in imports(module, block)}
+    for line, target in imports(module, tree):
         if not ours(target):
             continue
         home = behind_the_door(target)
-        if home is not None and not allowed(module, home):
-            reason = "is not below it" if unit_of(home) in FLOORS else "stands on no floor"
-            yield f"{module}, line {line}: imports {home}, which {reason}"
+        if home is None or may_import(module, home) or (line in for_types and is_received(module, home)):
+            continue
+        reason = "is not before it in the list of rooms" if room_of(home) else "stands in no room"
+        yield f"{module}, line {line}: imports {home}, which {reason}"
 
 
-def other_may_import(module: str, target: str) -> bool:
-    """Tell whether the target stands no higher than the module."""
-    return FLOORS.get(unit_of(target), ROOF + 1) <= FLOORS[unit_of(module)]
+def may_import(module: str, target: str) -> bool:
+    """Return whether the target's room is the module's own or before it; plugins see less than others."""
+    own, other = room_of(module), room_of(target)
+    if own == "plugins":
+        return plugin_may_import(module, target)
+    return own is not None and other is not None and ROOMS.index(other) <= ROOMS.index(own)
 
 
 def plugin_may_import(module: str, target: str) -> bool:
-    """Tell whether the target is the contract or below it, the Args of the configuration, or the plugin's own file."""
+    """Return whether the target is the contract, the state or below, the Args of the configuration, or its own."""
+    room = room_of(target)
     return (
-        FLOORS.get(unit_of(target), ROOF + 1) <= FLOORS["plugin"]
+        (room is not None and ROOMS.index(room) <= ROOMS.index("state"))
         or is_within(target, "kframework.config.args")
         or is_within(target, ".".join(module.split(".")[:3]))
     )
+
+
+def is_received(module: str, target: str) -> bool:
+    """Return whether the contract names a type that its hooks receive."""
+    return room_of(module) == "framework" and any(is_within(target, home) for home in RECEIVED)
 
 
 def early_client_imports(module: str, source: str) -> Iterator[str]:
@@ -94,7 +184,7 @@ def early_client_imports(module: str, source: str) -> Iterator[str]:
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     late = {line for function in functions for line, _ in imports(module, function)}
     for line, target in imports(module, tree):
-        if is_within(target, "kubernetes_asyncio") and not (module == "kframework.cluster.kube" and line in late):
+        if is_within(target, "kubernetes_asyncio") and not (module == CLIENT and line in late):
             yield f"{module}, line {line}: imports {target}"
 
 
@@ -107,6 +197,13 @@ def imports(module: str, tree: ast.AST) -> Iterator[tuple[int, str]]:
             package = module.split(".")[: -node.level] if node.level else []
             origin = ".".join([*package, *filter(None, [node.module])])
             yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
+
+
+def type_blocks(tree: ast.AST) -> Iterator[ast.If]:
+    """Yield the blocks that only type checkers read."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield node
 
 
 def behind_the_door(target: str) -> str | None:
@@ -126,57 +223,66 @@ def is_within(target: str, module: str) -> bool:
     return f"{target}.".startswith(f"{module}.")
 
 
-def unit_of(module: str) -> str:
-    """Name the file or folder of kframework that stands on a floor."""
-    return module.split(".")[1] if "." in module else module
+def room_of(module: str) -> str | None:
+    """Name the room that a module of kframework stands in; None where it stands in none."""
+    inside = module.partition(".")[2]
+    unit = inside.partition(".")[0]
+    if unit in LOOSE or inside in LOOSE:
+        return LOOSE.get(inside) or LOOSE[unit]
+    return max((room for room in ROOMS if is_within(inside, room)), key=len, default=None)
 
 
 @pytest.mark.parametrize(
     ("module", "statement"),
     [
-        ("kframework.status", "from kframework.errors import ConfigError"),
-        ("kframework.status", "import numpy"),
-        ("kframework.status", "import kframeworks_neighbour"),
+        ("kframework.framework.status", "from kframework.errors import ConfigError"),
+        ("kframework.framework.status", "import numpy"),
+        ("kframework.framework.status", "import kframeworks_neighbour"),
+        ("kframework.framework.plugin", "if TYPE_CHECKING:\n    from kframework.state.pods import PodInfo"),
         ("kframework.state.nodes", "from kframework.state import pods"),
         ("kframework.state.nodes", "from . import pods"),
-        ("kframework.registry", "from kframework import API_VERSION"),
-        ("kframework.cli", "from kframework import simulate"),
+        ("kframework.core.runtime.registry", "from kframework import API_VERSION"),
+        ("kframework.core.cycle.search", "from kframework.core.runtime.profile import Profile"),
+        ("kframework.core.pod_engine", "from kframework.core.cycle.search import Search"),
+        ("kframework.cli", "from kframework.scheduler.simulate import simulate"),
         ("kframework.plugins.node_name", "from kframework import Plugin, hookimpl"),
         ("kframework.plugins.node_name", "from kframework.config.args import NodeNameArgs"),
         ("kframework.plugins.node_name", "from kframework.state.nodes import NodeInfo"),
     ],
 )
-def test_downward_and_level_imports_pass(module: str, statement: str) -> None:
+def test_imports_up_the_list_pass(module: str, statement: str) -> None:
     assert list(misplaced_imports(module, statement)) == []
 
 
 @pytest.mark.parametrize(
     ("module", "statement"),
     [
-        ("kframework.errors", "from kframework.status import Status"),
+        ("kframework.errors", "from kframework.framework.status import Status"),
         ("kframework.errors", "from kframework import Status"),
-        ("kframework.errors", "import kframework.status"),
+        ("kframework.errors", "import kframework.framework.status"),
         ("kframework.errors", "import kframework"),
-        ("kframework.errors", "from .status import Status"),
-        ("kframework.state.nodes", "from ..plugin import Plugin"),
-        ("kframework.state.nodes", "from kframework import plugin"),
-        ("kframework.cycle", "def schedule():\n    from kframework.scheduler import run"),
-        ("kframework.plugin", "if TYPE_CHECKING:\n    from kframework.queue.active import QueuedPod"),
+        ("kframework.errors", "from .framework.status import Status"),
+        ("kframework.state.nodes", "from ..config.models import Profile"),
+        ("kframework.state.nodes", "from kframework import config"),
+        ("kframework.core.cycle.search", "def schedule():\n    from kframework.scheduler.scheduler import Scheduler"),
+        ("kframework.framework.plugin", "from kframework.state.pods import PodInfo"),
+        ("kframework.framework.plugin", "if TYPE_CHECKING:\n    from kframework.core.queue.heap import Heap"),
         ("kframework.cli.run", "from kframework.unheard_of import thing"),
+        ("kframework.cli.run", "from kframework.engine import Scheduler"),
         ("kframework.plugins.node_name", "from kframework.plugins.node_ports import NodePorts"),
         ("kframework.plugins.node_name", "from kframework.plugins import node_ports"),
         ("kframework.plugins.node_name", "from kframework.config.models import Profile"),
         ("kframework.plugins.node_name", "from kframework.testing import make_pod"),
     ],
 )
-def test_upward_imports_are_found(module: str, statement: str) -> None:
+def test_imports_down_the_list_are_found(module: str, statement: str) -> None:
     (problem,) = misplaced_imports(module, statement)
     assert problem.startswith(f"{module}, line ")
 
 
-def test_a_module_without_a_floor_is_found() -> None:
+def test_a_module_without_a_room_is_found() -> None:
     assert list(misplaced_imports("kframework.attic.box", "")) == [
-        "kframework.attic.box stands on no floor; give 'attic' one in test_import_order.py"
+        "kframework.attic.box stands in no room; name its room in test_import_order.py"
     ]
 
 
@@ -187,10 +293,8 @@ def test_early_client_imports_are_found() -> None:
             from kubernetes_asyncio import config
             import kubernetes_asyncio_twin
     """)
-    assert list(early_client_imports("kframework.cluster.kube", source)) == [
-        "kframework.cluster.kube, line 1: imports kubernetes_asyncio.client"
-    ]
-    assert list(early_client_imports("kframework.cluster.lease", source)) == [
-        "kframework.cluster.lease, line 1: imports kubernetes_asyncio.client",
-        "kframework.cluster.lease, line 3: imports kubernetes_asyncio.config",
+    assert list(early_client_imports(CLIENT, source)) == [f"{CLIENT}, line 1: imports kubernetes_asyncio.client"]
+    assert list(early_client_imports("kframework.process.lease", source)) == [
+        "kframework.process.lease, line 1: imports kubernetes_asyncio.client",
+        "kframework.process.lease, line 3: imports kubernetes_asyncio.config",
     ]
