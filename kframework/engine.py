@@ -37,6 +37,7 @@ from kframework.metrics import TIMED_SHARE, Metrics
 from kframework.metrics_endpoints import metrics_routes
 from kframework.objections import PASS
 from kframework.objects.codec import convert
+from kframework.objects.quantity import Quantity, QuantityError, milli, value
 from kframework.objects.requests import on_node_requests
 from kframework.plugin_handle import HandledEngine, PluginHandle
 from kframework.plugins.node_resources_fit import NodeResourcesFit
@@ -44,7 +45,6 @@ from kframework.points import run_reserve, run_unreserve
 from kframework.process import Audience, Companion, Process
 from kframework.profile import Profile, Signature
 from kframework.profiles import Profiles, compile_profiles
-from kframework.quantity import Quantity, QuantityError, milli, value
 from kframework.rbac import manifests
 from kframework.registry import Offer, Registry
 from kframework.run import Server, process

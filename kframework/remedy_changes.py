@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 import msgspec
 
 from kframework.objects import Node, Pod, Taint
-from kframework.quantity import Quantity, nano
+from kframework.objects.quantity import Quantity, nano
 
 __all__ = [
     "CORDON",

@@ -22,8 +22,8 @@ from kframework.objects import (
     TopologySpreadConstraint,
 )
 from kframework.objects.ports import HostPort, any_conflict, conflicts
+from kframework.objects.selectors import NodeSelector
 from kframework.objects.taints import first_untolerated
-from kframework.selectors import NodeSelector
 from kframework.state.affinity import Affinities
 from kframework.state.cluster import ClusterState
 from kframework.state.counters import Selection

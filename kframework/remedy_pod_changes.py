@@ -23,10 +23,10 @@ from kframework.objects import (
     Volume,
 )
 from kframework.objects.ports import HostPort
+from kframework.objects.quantity import Quantity, nano
 from kframework.objects.requests import fit_requests
-from kframework.quantity import Quantity, nano
+from kframework.objects.selectors import SelectorError, label_selector
 from kframework.remedy_changes import PodChange, amount_of, written
-from kframework.selectors import SelectorError, label_selector
 
 __all__ = [
     "DropHostPort",

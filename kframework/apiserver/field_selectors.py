@@ -8,7 +8,7 @@ from kframework.apiserver.plain_data import flag, text, value
 from kframework.cluster import refusals
 from kframework.objects import Kind
 from kframework.objects.meta import ApiObject
-from kframework.selectors import SelectorError, parse_field_selector
+from kframework.objects.selectors import SelectorError, parse_field_selector
 
 __all__ = ["field_selector"]
 

@@ -8,7 +8,7 @@ from kframework.apiserver.documents import Document
 from kframework.apiserver.field_selectors import field_selector
 from kframework.apiserver.served import Resource, as_is
 from kframework.cluster import refusals
-from kframework.selectors import SelectorError, parse_field_selector, parse_label_selector
+from kframework.objects.selectors import SelectorError, parse_field_selector, parse_label_selector
 
 __all__ = ["Selection"]
 

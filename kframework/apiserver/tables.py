@@ -23,7 +23,7 @@ from kframework.apiserver.storage_cells import (
 from kframework.cluster import refusals
 from kframework.objects import Kind, LabelSelector
 from kframework.objects.meta import ApiObject
-from kframework.selectors import label_selector
+from kframework.objects.selectors import label_selector
 
 __all__ = ["table"]
 

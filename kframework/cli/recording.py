@@ -21,7 +21,7 @@ _LEAST = 1 << 20
 
 def size(text: str) -> int:
     """Read a number of bytes from an option: 64Mi, 1G."""
-    from kframework.quantity import QuantityError, value
+    from kframework.objects.quantity import QuantityError, value
 
     try:
         found = value(text)

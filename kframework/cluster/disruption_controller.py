@@ -22,7 +22,7 @@ from kframework.objects import (
     ReplicationController,
     StatefulSet,
 )
-from kframework.selectors import NOTHING, Selector, SelectorError, label_selector
+from kframework.objects.selectors import NOTHING, Selector, SelectorError, label_selector
 
 __all__ = ["DisruptionController"]
 

@@ -52,7 +52,7 @@ from kframework.objects.claims import (
     is_controlled_by,
     volume_class,
 )
-from kframework.selectors import SelectorError
+from kframework.objects.selectors import SelectorError
 from kframework.state.reach import Reach
 
 __all__ = ["VolumeController"]

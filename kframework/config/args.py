@@ -22,8 +22,8 @@ from kframework.config.problems import (
 )
 from kframework.errors import nearest
 from kframework.objects.pod import NodeAffinity, TopologySpreadConstraint
+from kframework.objects.selectors import NodeSelector, SelectorError, is_qualified_name, preferred_node_score
 from kframework.plugin import PluginArgs
-from kframework.selectors import NodeSelector, SelectorError, is_qualified_name, preferred_node_score
 
 __all__ = [
     "DefaultPreemptionArgs",

@@ -8,7 +8,7 @@ from typing import Literal
 from kframework.config.duration import Duration
 from kframework.config.fields import ApiModel, Bool, Int32, Int64
 from kframework.config.problems import Problem, invalid
-from kframework.quantity import QuantityError, value
+from kframework.objects.quantity import QuantityError, value
 
 __all__ = ["OPTIONS_API_VERSION", "OPTIONS_KIND", "Options", "Tracing"]
 

@@ -17,7 +17,7 @@ from kframework.config.models import (
     camel,
 )
 from kframework.config.problems import Problem, ProblemPath, duplicate, invalid, required
-from kframework.selectors import is_qualified_name
+from kframework.objects.selectors import is_qualified_name
 
 __all__ = ["extender_problems", "profile_problems", "settings_problems"]
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from kframework.conformance.facts import Fact, beside
 from kframework.objects import ApiStruct
-from kframework.quantity import Quantity, QuantityError
+from kframework.objects.quantity import Quantity, QuantityError
 
 __all__ = ["Given", "compare"]
 

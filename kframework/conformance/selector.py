@@ -20,9 +20,9 @@ from kframework.objects import (
     Toleration,
 )
 from kframework.objects.affinity import node_affinity, required_node_affinity
+from kframework.objects.selectors import NodeSelector as CompiledNodeSelector
+from kframework.objects.selectors import SelectorError, exact, label_selector, preferred_node_score
 from kframework.objects.taints import first_untolerated, tolerates
-from kframework.selectors import NodeSelector as CompiledNodeSelector
-from kframework.selectors import SelectorError, exact, label_selector, preferred_node_score
 
 __all__ = ["Given", "compare"]
 

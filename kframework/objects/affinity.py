@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from kframework.objects.node import NodeSelector
 from kframework.objects.pod import NodeAffinity, PodSpec
-from kframework.selectors import NodeSelector as CompiledNodeSelector
-from kframework.selectors import exact, preferred_node_score
+from kframework.objects.selectors import NodeSelector as CompiledNodeSelector
+from kframework.objects.selectors import exact, preferred_node_score
 
 __all__ = [
     "NodePredicate",

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from kframework.objects.meta import ObjectMeta, ResourceList
 from kframework.objects.pod import Volume
+from kframework.objects.quantity import nano
+from kframework.objects.selectors import Matcher, SelectorError, label_selector
 from kframework.objects.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
-from kframework.quantity import nano
-from kframework.selectors import Matcher, SelectorError, label_selector
 
 __all__ = [
     "BIND_COMPLETED",

@@ -9,8 +9,8 @@ from kframework.objects.codec import FieldPath
 from kframework.objects.meta import ApiObject, RawQuantity, ResourceList
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
+from kframework.objects.quantity import QuantityError, nano
 from kframework.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
-from kframework.quantity import QuantityError, nano
 
 __all__ = ["first_complaint"]
 

@@ -15,7 +15,7 @@ __all__ = [
     "ResourceList",
 ]
 
-#: A quantity as it stands in the object; `kframework.quantity` makes integers of it.
+#: A quantity as it stands in the object; `kframework.objects.quantity` makes integers of it.
 RawQuantity = str | int | float
 
 #: Resource name (`cpu`, `memory`, `nvidia.com/gpu`, ...) -> quantity.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kframework.objects.pod import PodAffinity, PodAffinityTerm, PodAntiAffinity, PodSpec, WeightedPodAffinityTerm
-from kframework.selectors import Selector, SelectorError, label_selector
+from kframework.objects.selectors import Selector, SelectorError, label_selector
 
 __all__ = ["AffinityTerm", "PodTerms", "pod_terms"]
 

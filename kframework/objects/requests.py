@@ -13,8 +13,8 @@ from functools import lru_cache
 from kframework.objects.meta import ResourceList
 from kframework.objects.node import Node
 from kframework.objects.pod import Container, Pod, PodSpec
-from kframework.quantity import nano
-from kframework.selectors import is_qualified_name
+from kframework.objects.quantity import nano
+from kframework.objects.selectors import is_qualified_name
 
 __all__ = [
     "DEFAULT_CPU",

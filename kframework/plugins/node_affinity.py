@@ -36,8 +36,8 @@ from kframework.objects.affinity import (
     pinned_nodes,
     required_node_affinity,
 )
+from kframework.objects.selectors import SelectorError, preferred_node_score
 from kframework.plugin import NodeNames, PluginArgs, Reads, Rows, Scores, default_normalize
-from kframework.selectors import SelectorError, preferred_node_score
 from kframework.state import selection
 
 __all__ = ["CONFLICT", "ENFORCED", "REASON", "NodeAffinity"]

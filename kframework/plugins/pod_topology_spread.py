@@ -37,8 +37,8 @@ from kframework.objects import (
     TopologySpreadConstraint,
 )
 from kframework.objects.affinity import required_node_affinity
+from kframework.objects.selectors import SelectorError
 from kframework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores, Watch
-from kframework.selectors import SelectorError
 from kframework.state.domain_counts import DomainCounts, FrozenCounts
 from kframework.state.node_sets import NodeSets
 from kframework.state.spread_constraints import (

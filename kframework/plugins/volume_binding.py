@@ -50,8 +50,8 @@ from kframework.objects.claims import (
 )
 from kframework.objects.csi_migration import TranslationError
 from kframework.objects.csi_topology import migrated_plugins
+from kframework.objects.selectors import SelectorError
 from kframework.plugin import PluginArgs, Reads, Rows, Scores, Watch
-from kframework.selectors import SelectorError
 from kframework.state.objects import AssumptionError
 from kframework.state.pod_volumes import (
     BIND_CONFLICT,

@@ -16,7 +16,7 @@ from weakref import WeakSet, WeakValueDictionary
 import numpy as np
 
 from kframework.objects.pod_affinity import AffinityTerm, PodTerms, pod_terms
-from kframework.selectors import Selector
+from kframework.objects.selectors import Selector
 from kframework.state.columns import Column
 from kframework.state.topology import Tally, Topology
 

@@ -14,7 +14,7 @@ from kframework.objects import (
     TopologySelectorTerm,
     VolumeNodeAffinity,
 )
-from kframework.selectors import NodeSelector, SelectorError, label_selector
+from kframework.objects.selectors import NodeSelector, SelectorError, label_selector
 from kframework.state import selection
 from kframework.state.nodes import NodeTable
 from kframework.state.selection import Mask, Rows

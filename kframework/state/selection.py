@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kframework.objects import NodeSelectorRequirement, NodeSelectorTerm, PodSpec, PreferredSchedulingTerm
 from kframework.objects.affinity import node_affinity
-from kframework.selectors import NodeSelector
+from kframework.objects.selectors import NodeSelector
 from kframework.state.nodes import NodeTable
 
 __all__ = ["labelled", "matched", "preferred", "required"]

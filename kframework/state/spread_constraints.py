@@ -16,7 +16,7 @@ from kframework.objects import (
     StatefulSet,
     TopologySpreadConstraint,
 )
-from kframework.selectors import NOTHING, Requirement, Selector, SelectorError, exact, label_selector
+from kframework.objects.selectors import NOTHING, Requirement, Selector, SelectorError, exact, label_selector
 from kframework.state.counters import Selection
 from kframework.state.objects import ObjectStore, Stores
 from kframework.state.pods import LabelClass, PendingPod, PodInfo

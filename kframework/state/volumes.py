@@ -16,7 +16,7 @@ from kframework.objects import (
 )
 from kframework.objects.claims import Wanted, capacity, is_claimed_by, is_free, volume_class
 from kframework.objects.csi_topology import migrated_plugins
-from kframework.quantity import value
+from kframework.objects.quantity import value
 from kframework.state.objects import ObjectStore, Stores
 from kframework.state.reach import Reach
 

@@ -9,7 +9,7 @@ import pytest
 
 from kframework.objects.affinity import pinned_nodes, preferred_node_affinity, required_node_affinity
 from kframework.objects.pod import PodSpec
-from kframework.selectors import SelectorError
+from kframework.objects.selectors import SelectorError
 
 Term = dict[str, Any]
 

@@ -18,8 +18,8 @@ from kframework.objects import (
     TopologySpreadConstraint,
 )
 from kframework.objects.affinity import required_node_affinity
+from kframework.objects.selectors import Requirement, Selector, SelectorError, exact, label_selector
 from kframework.objects.taints import tolerates
-from kframework.selectors import Requirement, Selector, SelectorError, exact, label_selector
 from kframework.state.cluster import ClusterState
 
 __all__ = ["LARGE", "SKEWED", "UNLABELLED", "Constraint", "Frozen", "SlowSpread"]

@@ -16,8 +16,8 @@ from kframework.config.args import DefaultPreemptionArgs
 from kframework.errors import ClusterError
 from kframework.events import QueueingHint
 from kframework.objects import ApiObject, Node, Pod, PodCondition, PodStatus
+from kframework.objects.quantity import milli
 from kframework.plugins.default_preemption import REASON, DefaultPreemption, after_pod_is_gone
-from kframework.quantity import milli
 from kframework.testing import Scenario, create, delete, make_node, make_pod
 from kframework.testing.scenario import Result
 from tests.plugins.asking import made, on_node, pending

@@ -35,8 +35,8 @@ from kframework.objects import (
     TopologySpreadConstraint,
     WorkloadSpec,
 )
+from kframework.objects.selectors import SelectorError
 from kframework.plugins.pod_topology_spread import PodTopologySpread, after_selector_change
-from kframework.selectors import SelectorError
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod

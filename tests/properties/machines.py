@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from kframework.errors import StaleNodeError
 from kframework.objects import Affinity, LabelSelector, Node, Pod, PodAffinityTerm, PodAntiAffinity
-from kframework.selectors import EVERYTHING, exact
+from kframework.objects.selectors import EVERYTHING, exact
 from kframework.state.cluster import AssumeError, ClusterState
 from kframework.state.counters import PodCount, Selection
 from kframework.state.log import NEVER, Log

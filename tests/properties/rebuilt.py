@@ -12,7 +12,7 @@ import numpy as np
 
 from kframework.objects import Node, Pod
 from kframework.objects.requests import allocatable, non_zero_requests, on_node_requests
-from kframework.selectors import label_selector
+from kframework.objects.selectors import label_selector
 from kframework.state.cluster import ClusterState
 from kframework.state.counters import PodCount, Selection
 from kframework.state.nodes import NodeInfo, NodeTable

@@ -14,9 +14,9 @@ from kframework.objects import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from kframework.quantity import nano, value
-from kframework.selectors import NodeSelector as Compiled
-from kframework.selectors import label_selector
+from kframework.objects.quantity import nano, value
+from kframework.objects.selectors import NodeSelector as Compiled
+from kframework.objects.selectors import label_selector
 from kframework.state.cluster import ClusterState
 from kframework.state.pod_volumes import BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING
 

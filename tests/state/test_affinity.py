@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kframework.objects import Affinity, Namespace, ObjectMeta
-from kframework.selectors import exact
+from kframework.objects.selectors import exact
 from kframework.state.affinity import Affinities, Wishes
 from kframework.state.cluster import ClusterState
 from kframework.state.counters import Selection

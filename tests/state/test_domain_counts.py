@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from kframework.objects import Pod
-from kframework.selectors import exact
+from kframework.objects.selectors import exact
 from kframework.state.cluster import ClusterState
 from kframework.state.counters import Selection
 from kframework.state.domain_counts import DomainCounts, FrozenCounts

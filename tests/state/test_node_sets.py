@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kframework.objects import Pod
 from kframework.objects.affinity import required_node_affinity
+from kframework.objects.selectors import exact
 from kframework.objects.taints import first_untolerated
-from kframework.selectors import exact
 from kframework.state import node_sets
 from kframework.state.cluster import ClusterState
 from kframework.state.counters import Selection

@@ -21,7 +21,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
     WorkloadSpec,
 )
-from kframework.selectors import NOTHING, SelectorError
+from kframework.objects.selectors import NOTHING, SelectorError
 from kframework.state.cluster import ClusterState
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import Interned, PendingPod

@@ -7,7 +7,7 @@ from kframework_batch.objects import Guarantee, Queue, QueueSpec, QueueStatus
 from kframework_batch.queue import QueueInfo
 
 from kframework.objects import ObjectMeta
-from kframework.quantity import QuantityError
+from kframework.objects.quantity import QuantityError
 
 PLAIN = QueueSpec()
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.resource import Resource, dominant_share, share
 
-from kframework.quantity import QuantityError
+from kframework.objects.quantity import QuantityError
 
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "gpu"]), st.integers(-5, 5)).map(Resource)
 names = ("cpu", "memory", "gpu")

@@ -6,7 +6,7 @@ import pytest
 from kframework_batch.controllers.minimums import min_resources
 from kframework_batch.resource import Resource
 
-from kframework.quantity import QuantityError
+from kframework.objects.quantity import QuantityError
 from kframework.testing import make_pod
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kframework.objects.meta import LabelSelector
 from kframework.objects.node import NodeSelectorTerm
 from kframework.objects.pod import PreferredSchedulingTerm
-from kframework.selectors import (
+from kframework.objects.selectors import (
     EVERYTHING,
     NOTHING,
     NodeSelector,

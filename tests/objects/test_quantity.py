@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.quantity import Quantity, QuantityError, milli, nano, value
+from kframework.objects.quantity import Quantity, QuantityError, milli, nano, value
 
 SUFFIXES = {
     "n": Fraction(1, 10**9),
