@@ -21,10 +21,10 @@ from kframework.config.args import (
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from kframework.cycle_state import CycleState
-from kframework.handle import Handle
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.handle import Handle
+from kframework.framework.plugin import Plugin, PluginArgs
 from kframework.objects import Affinity
-from kframework.plugin import Plugin, PluginArgs
 from kframework.plugins.dynamic_resources import DynamicResources
 from kframework.plugins.image_locality import ImageLocality
 from kframework.plugins.node_affinity import NodeAffinity

@@ -56,55 +56,55 @@ __all__ = [
 API_VERSION: Final = 1
 
 _HOMES = {
-    "MAX_SCORE": "kframework.plugin",
-    "ActionType": "kframework.events",
-    "Candidate": "kframework.plugin",
-    "ClearNomination": "kframework.plugin",
+    "MAX_SCORE": "kframework.framework.plugin",
+    "ActionType": "kframework.framework.events",
+    "Candidate": "kframework.framework.plugin",
+    "ClearNomination": "kframework.framework.plugin",
     "Clock": "kframework.clock",
     "ClusterError": "kframework.errors",
-    "ClusterEvent": "kframework.events",
-    "Code": "kframework.status",
+    "ClusterEvent": "kframework.framework.events",
+    "Code": "kframework.framework.status",
     "ConfigError": "kframework.errors",
-    "CycleState": "kframework.cycle_state",
-    "Diagnosis": "kframework.plugin",
-    "EventResource": "kframework.events",
-    "Handle": "kframework.handle",
+    "CycleState": "kframework.framework.cycle_state",
+    "Diagnosis": "kframework.framework.plugin",
+    "EventResource": "kframework.framework.events",
+    "Handle": "kframework.framework.handle",
     "KFrameworkError": "kframework.errors",
     "NodeInfo": "kframework.state.nodes",
     "NodeTable": "kframework.state.nodes",
-    "Nominate": "kframework.plugin",
+    "Nominate": "kframework.framework.plugin",
     "PendingPod": "kframework.state.pods",
-    "Plugin": "kframework.plugin",
-    "PluginArgs": "kframework.plugin",
+    "Plugin": "kframework.framework.plugin",
+    "PluginArgs": "kframework.framework.plugin",
     "PluginError": "kframework.errors",
     "PodInfo": "kframework.state.pods",
-    "Preempt": "kframework.plugin",
-    "QueueingHint": "kframework.events",
-    "Rows": "kframework.plugin",
-    "Scores": "kframework.plugin",
-    "Skip": "kframework.status",
-    "StateKey": "kframework.cycle_state",
+    "Preempt": "kframework.framework.plugin",
+    "QueueingHint": "kframework.framework.events",
+    "Rows": "kframework.framework.plugin",
+    "Scores": "kframework.framework.plugin",
+    "Skip": "kframework.framework.status",
+    "StateKey": "kframework.framework.cycle_state",
     "Statement": "kframework.state.statement",
-    "Status": "kframework.status",
-    "Wait": "kframework.status",
-    "WaitingPod": "kframework.handle",
-    "Watch": "kframework.plugin",
-    "default_normalize": "kframework.plugin",
-    "error": "kframework.status",
-    "hookimpl": "kframework.plugin",
-    "min_max": "kframework.plugin",
-    "unresolvable": "kframework.status",
-    "unschedulable": "kframework.status",
+    "Status": "kframework.framework.status",
+    "Wait": "kframework.framework.status",
+    "WaitingPod": "kframework.framework.handle",
+    "Watch": "kframework.framework.plugin",
+    "default_normalize": "kframework.framework.plugin",
+    "error": "kframework.framework.status",
+    "hookimpl": "kframework.framework.plugin",
+    "min_max": "kframework.framework.plugin",
+    "unresolvable": "kframework.framework.status",
+    "unschedulable": "kframework.framework.status",
 }
 
 # Type checkers read these imports instead of `__getattr__`, so that a misspelt name is an error to them too.
 if TYPE_CHECKING:
     from kframework.clock import Clock
-    from kframework.cycle_state import CycleState, StateKey
     from kframework.errors import ClusterError, ConfigError, KFrameworkError, PluginError
-    from kframework.events import ActionType, ClusterEvent, EventResource, QueueingHint
-    from kframework.handle import Handle, WaitingPod
-    from kframework.plugin import (
+    from kframework.framework.cycle_state import CycleState, StateKey
+    from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+    from kframework.framework.handle import Handle, WaitingPod
+    from kframework.framework.plugin import (
         MAX_SCORE,
         Candidate,
         ClearNomination,
@@ -120,10 +120,10 @@ if TYPE_CHECKING:
         hookimpl,
         min_max,
     )
+    from kframework.framework.status import Code, Skip, Status, Wait, error, unresolvable, unschedulable
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.state.statement import Statement
-    from kframework.status import Code, Skip, Status, Wait, error, unresolvable, unschedulable
 
     __version__: str
 else:

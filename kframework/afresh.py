@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from kframework.cycle import Search, nodes_to_find
-from kframework.cycle_state import CycleState
 from kframework.errors import KFrameworkError
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.status import Code, Status
 from kframework.objections import PASS
 from kframework.outcome import Failed, Found, Unfit
 from kframework.points import (
@@ -26,7 +27,6 @@ from kframework.profile import FilterStep, Profile, ScoreStep
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
-from kframework.status import Code, Status
 
 __all__ = ["Afresh", "VerificationError", "verify"]
 

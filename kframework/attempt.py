@@ -9,15 +9,15 @@ from kframework.cycle import Search
 from kframework.decision import Decision, Result, fit_error
 from kframework.effects import Eviction, Reservation
 from kframework.errors import PluginError
+from kframework.framework.plugin import Candidate, ClearNomination, Nominate, Preempt
+from kframework.framework.status import Code, Status
 from kframework.outcome import Found, Unfit
-from kframework.plugin import Candidate, ClearNomination, Nominate, Preempt
 from kframework.points import PostFilterAnswer, fault, run_permit, run_post_filter, run_reserve, run_unreserve
 from kframework.profile import Profile
 from kframework.state.cluster import AssumeError
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
-from kframework.status import Code, Status
 from kframework.stopwatch import Laps, PluginStopwatch
 
 if TYPE_CHECKING:

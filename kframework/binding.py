@@ -16,10 +16,10 @@ import anyio
 from kframework.clock import Clock
 from kframework.decision import Binding, PluginTiming, fit_error
 from kframework.effects import Reservation
+from kframework.framework.status import Code, Status
 from kframework.points import fault, on_node_status
 from kframework.profile import Profile, Step
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
-from kframework.status import Code, Status
 from kframework.stopwatch import Laps
 
 __all__ = ["BindFirst", "BindingCycle", "contained"]

@@ -18,11 +18,12 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.cycle_state import CycleState
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import Diagnosis, Scores
+from kframework.framework.status import Code, Status
 from kframework.layers import FEW, Layer, Plan, ask_filter_rows
 from kframework.objections import ATTEMPT, PASS, PLUGIN, UNREACHED, StatusTable, bits_of, of_plugin, order_of, source_of
 from kframework.outcome import Failed, Found, Unfit
-from kframework.plugin import Diagnosis, Scores
 from kframework.points import (
     Narrowing,
     PreFilterAnswer,
@@ -39,7 +40,6 @@ from kframework.scoring import Scoring
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.status import Code, Status
 from kframework.stopwatch import Laps
 
 __all__ = ["Rotation", "Search", "nodes_to_find"]

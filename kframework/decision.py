@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from kframework.status import Code
+from kframework.framework.status import Code
 
 __all__ = ["Binding", "Decision", "Observer", "PluginTiming", "PointTiming", "Result", "fit_error"]
 

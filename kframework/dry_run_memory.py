@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.dry_runs import Ranked
+from kframework.framework.status import Status
 from kframework.layers import Plan
 from kframework.state.columns import Column
 from kframework.state.log import NEVER
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PodInfo
-from kframework.status import Status
 
 __all__ = ["Answers", "DryRunMemory"]
 

@@ -7,9 +7,9 @@ from typing import Protocol
 
 import msgspec
 
-from kframework.cycle_state import CycleState
 from kframework.decision import Decision
-from kframework.handle import Api
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.handle import Api
 from kframework.objects import PodCondition
 from kframework.profile import Profile
 from kframework.state.pods import PendingPod, PodInfo

@@ -30,7 +30,7 @@ from kframework.effects import Effects, Eviction, Outside, Reservation
 from kframework.endpoints import Checked, Listener
 from kframework.errors import nearest
 from kframework.extenders import Extenders
-from kframework.handle import Api, Preemption
+from kframework.framework.handle import Api, Preemption
 from kframework.journal import Journal
 from kframework.layers import Layers, Plan
 from kframework.metrics import TIMED_SHARE, Metrics

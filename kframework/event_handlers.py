@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Callable
 
-from kframework.events import ActionType, EventResource, Occurrence, event_resource, node_updates, pod_updates
+from kframework.framework.events import ActionType, EventResource, Occurrence, event_resource, node_updates, pod_updates
 from kframework.objects import ApiObject, Node, Pod, kind_of
 from kframework.profiles import Profiles
 from kframework.queue import SchedulingQueue

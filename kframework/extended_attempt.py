@@ -8,10 +8,10 @@ from kframework.attempt import Attempt
 from kframework.cycle import Search
 from kframework.errors import PluginError
 from kframework.extender import ExtenderError
+from kframework.framework.plugin import Preempt
+from kframework.framework.status import Code, Status
 from kframework.outcome import Found, Unfit
-from kframework.plugin import Preempt
 from kframework.points import PostFilterAnswer, PostFilterRound
-from kframework.status import Code, Status
 
 __all__ = ["ExtendedAttempt"]
 

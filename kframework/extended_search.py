@@ -10,15 +10,15 @@ import numpy as np
 from kframework.cycle import Rotation, Search
 from kframework.extender import EXTENDER, ExtenderError
 from kframework.extenders import Extenders
+from kframework.framework.plugin import Scores
+from kframework.framework.status import Code, Status
 from kframework.layers import Plan
 from kframework.objections import PASS
 from kframework.outcome import Failed, Found, Unfit
-from kframework.plugin import Scores
 from kframework.points import Narrowing, narrow
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod
-from kframework.status import Code, Status
 from kframework.stopwatch import Laps
 
 __all__ = ["ExtendedSearch"]

@@ -23,11 +23,11 @@ from kframework.extender_wire import (
     read_scores,
     read_victims,
 )
+from kframework.framework.plugin import MAX_SCORE, Candidate
+from kframework.framework.status import Code, Status
 from kframework.objects import PodSpec
-from kframework.plugin import MAX_SCORE, Candidate
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.status import Code, Status
 
 __all__ = ["EXTENDER", "Extender", "ExtenderError", "Filtered", "Line"]
 

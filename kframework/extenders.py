@@ -7,10 +7,10 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from kframework.extender import Extender, ExtenderError, Filtered
-from kframework.plugin import Candidate
+from kframework.framework.plugin import Candidate
+from kframework.framework.status import Code, Skip, Status
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.status import Code, Skip, Status
 
 __all__ = ["Extenders"]
 

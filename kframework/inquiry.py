@@ -16,12 +16,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.cycle_state import CycleState
 from kframework.decision import fit_error
 from kframework.errors import PluginError
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import MAX_SCORE, Diagnosis, Scores
+from kframework.framework.status import Code, Status
 from kframework.layers import ask_filter_rows, ask_score_rows
 from kframework.objections import ATTEMPT, PASS, StatusTable, bits_of, order_of, source_of
-from kframework.plugin import MAX_SCORE, Diagnosis, Scores
 from kframework.pod_engine import PodEngine
 from kframework.points import (
     Narrowing,
@@ -39,7 +40,6 @@ from kframework.slices import in_slices
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.status import Code, Status
 
 __all__ = ["Inquiry", "ScoreColumn", "inquire"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 
 from kframework.decision import Binding, Decision, Result
-from kframework.status import Code
+from kframework.framework.status import Code
 from kframework.verbosity import NOTICE, V2
 
 __all__ = ["SLOW", "Journal"]

@@ -14,9 +14,10 @@ from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.cycle_state import CycleState
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import MAX_SCORE, Scores
+from kframework.framework.status import Code, Status
 from kframework.objections import LOWER, PASS, UPPER, StatusTable, of_plugin, order_of
-from kframework.plugin import MAX_SCORE, Scores
 from kframework.points import (
     Narrowing,
     PreFilterAnswer,
@@ -33,7 +34,6 @@ from kframework.state.columns import Column
 from kframework.state.log import NEVER, Log
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
-from kframework.status import Code, Status
 
 __all__ = ["FEW", "Layer", "Layers", "Plan", "ask_filter_rows", "ask_score_rows"]
 

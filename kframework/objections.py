@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kframework.status import Status
+from kframework.framework.status import Status
 
 __all__ = [
     "ATTEMPT",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.plugin import Diagnosis
-from kframework.status import Status
+from kframework.framework.plugin import Diagnosis
+from kframework.framework.status import Status
 
 __all__ = ["Failed", "Found", "Unfit"]
 

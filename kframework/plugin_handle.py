@@ -8,9 +8,10 @@ from typing import Protocol, TypeVar
 
 from kframework.clock import Clock
 from kframework.cycle import Search
-from kframework.cycle_state import CycleState
 from kframework.effects import Effects, Outside
-from kframework.handle import Api, Preemption, WaitingPod
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.handle import Api, Preemption, WaitingPod
+from kframework.framework.status import Status
 from kframework.objects import ApiObject, Node, Pod
 from kframework.points import run_filter
 from kframework.profile import Profile
@@ -21,7 +22,6 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
-from kframework.status import Status
 
 __all__ = ["HandledEngine", "PluginHandle"]
 
@@ -77,7 +77,7 @@ class HandledEngine(Protocol):
 
 
 class PluginHandle:
-    """Implements `kframework.handle.Handle` on an engine."""
+    """Implements `kframework.framework.handle.Handle` on an engine."""
 
     def __init__(self, engine: HandledEngine, outside: Outside, profile: str, plugin: str) -> None:
         self._engine = engine

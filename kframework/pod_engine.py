@@ -20,14 +20,15 @@ from kframework.current_attempt import CURRENT
 from kframework.cycle import Rotation, Search
 from kframework.effects import Effects, Eviction, Nowhere, Reservation
 from kframework.event_handlers import EventHandlers
-from kframework.events import ActionType, EventResource, Occurrence
 from kframework.extended_attempt import ExtendedAttempt
 from kframework.extended_search import ExtendedSearch
 from kframework.extenders import Extenders
+from kframework.framework.events import ActionType, EventResource, Occurrence
+from kframework.framework.plugin import Watch
+from kframework.framework.status import Code, Status
 from kframework.layers import Layers, Plan
 from kframework.objects import PodCondition
 from kframework.outcome import Failed, Found, Unfit
-from kframework.plugin import Watch
 from kframework.points import run_unreserve
 from kframework.preemption import Evaluator
 from kframework.profile import Profile, Signature
@@ -55,7 +56,6 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.preempting import Preempting
 from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
-from kframework.status import Code, Status
 from kframework.stopwatch import Laps, PluginStopwatch
 from kframework.verbosity import V3, V10
 

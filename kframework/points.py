@@ -13,13 +13,13 @@ from typing import TypeVar
 
 import msgspec
 
-from kframework.cycle_state import CycleState
 from kframework.errors import PluginError
-from kframework.plugin import ClearNomination, Diagnosis, NodeNames, Nominate, PluginResult, Preempt
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import ClearNomination, Diagnosis, NodeNames, Nominate, PluginResult, Preempt
+from kframework.framework.status import Code, Status, Wait
 from kframework.profile import FilterStep, Profile, ScoreStep, Step
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.status import Code, Status, Wait
 
 __all__ = [
     "MAX_PERMIT_WAIT",

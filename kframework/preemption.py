@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from kframework.afresh import VerificationError
 from kframework.budgets import Budgets
 from kframework.cycle import Search
-from kframework.cycle_state import CycleState
 from kframework.decision import fit_error
 from kframework.dry_run_memory import UNKNOWN, Answers, DryRunMemory
 from kframework.dry_runs import DryRun, Question, Ranked, may_preempt, rank
-from kframework.handle import DryRuns
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.handle import DryRuns
+from kframework.framework.plugin import Candidate, Diagnosis
+from kframework.framework.status import Code, Status
 from kframework.objects import PodDisruptionBudget
-from kframework.plugin import Candidate, Diagnosis
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.preempting import Preempting
-from kframework.status import Code, Status
 
 __all__ = ["Evaluator"]
 
@@ -32,7 +32,7 @@ _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
 class Evaluator:
-    """Implements `kframework.handle.Preemption`: dry runs for the pod whose search is going on.
+    """Implements `kframework.framework.handle.Preemption`: dry runs for the pod whose search is going on.
 
     `offsets` draws where in the order of the nodes the dry runs start; nothing else is left to chance. `spared` tells
     of a pod that it is never a victim. `verifying` compares every remembered answer with one asked afresh.

@@ -11,16 +11,26 @@ from weakref import WeakSet, WeakValueDictionary
 import numpy as np
 import pluggy
 
-from kframework.cycle_state import CycleState
 from kframework.errors import PluginError
-from kframework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource
-from kframework.hookspecs import SPECIFICATIONS
-from kframework.plugin import MAX_SCORE, ClearNomination, Diagnosis, NodeNames, Nominate, Plugin, Preempt, Rows, Scores
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource
+from kframework.framework.hookspecs import SPECIFICATIONS
+from kframework.framework.plugin import (
+    MAX_SCORE,
+    ClearNomination,
+    Diagnosis,
+    NodeNames,
+    Nominate,
+    Plugin,
+    Preempt,
+    Rows,
+    Scores,
+)
+from kframework.framework.status import Status
 from kframework.registry import hooks_of
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.queued_pod import QueuedPod
-from kframework.status import Status
 
 __all__ = ["FilterStep", "Profile", "ScoreStep", "Signature", "Step", "as_column"]
 

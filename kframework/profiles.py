@@ -15,17 +15,17 @@ from kframework.config.document import Place
 from kframework.config.models import POINTS, camel
 from kframework.config.problems import Problem
 from kframework.errors import ConfigError, PluginError
-from kframework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
 from kframework.extender import EXTENDER
-from kframework.handle import Handle
-from kframework.plugin import Plugin
+from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
+from kframework.framework.handle import Handle
+from kframework.framework.plugin import Plugin
+from kframework.framework.status import Status
 from kframework.points import fault, run_pre_enqueue
 from kframework.profile import Profile, Signature
 from kframework.queue.pool import Holder
 from kframework.registry import Registry, points_of
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
-from kframework.status import Status
 from kframework.verbosity import V5
 
 __all__ = ["Profiles", "compile_profiles", "load_plugins"]

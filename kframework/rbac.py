@@ -13,8 +13,8 @@ from typing import get_args
 import msgspec
 
 from kframework.config.models import LeaderElection
+from kframework.framework.plugin import Verb, Watch
 from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Node, Pod, kind_of
-from kframework.plugin import Verb, Watch
 from kframework.profiles import Profiles
 
 __all__ = ["Rule", "cluster_rules", "lease_rules", "manifests"]

@@ -19,8 +19,9 @@ from kframework.cycle import Search
 from kframework.decision import Decision, Observer, Result
 from kframework.effects import Nowhere
 from kframework.errors import ConfigError
+from kframework.framework.plugin import Preempt
+from kframework.framework.status import Code, Status
 from kframework.outcome import Found
-from kframework.plugin import Preempt
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.points import PostFilterAnswer
@@ -29,7 +30,6 @@ from kframework.profiles import compile_profiles
 from kframework.registry import Registry
 from kframework.replaying import Replay
 from kframework.state.queued_pod import QueuedPod
-from kframework.status import Code, Status
 
 __all__ = ["Disagreement", "Reconsidered", "Reconsidering", "reconsider"]
 

@@ -12,7 +12,7 @@ import msgspec
 from kframework.errors import PluginError, nearest
 
 if TYPE_CHECKING:
-    from kframework.plugin import Plugin
+    from kframework.framework.plugin import Plugin
 
 __all__ = ["GROUP", "POINTS", "Offer", "Registry", "hooks_of", "points_of"]
 
@@ -130,7 +130,7 @@ def _itself(plugin: type[Plugin]) -> type[Plugin]:
 
 
 def _load(offer: Offer) -> type[Plugin]:
-    from kframework.plugin import Plugin, PluginArgs
+    from kframework.framework.plugin import Plugin, PluginArgs
 
     source = offer.distribution or None
     try:

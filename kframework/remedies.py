@@ -14,6 +14,7 @@ from typing import cast
 import msgspec
 
 from kframework.afresh import Afresh
+from kframework.framework.status import Status
 from kframework.inquiry import Inquiry
 from kframework.pod_engine import PodEngine
 from kframework.remedy_changes import (
@@ -44,7 +45,6 @@ from kframework.remedy_trials import Trials, objections_to, rejection_of
 from kframework.slices import in_slices
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.status import Status
 
 __all__ = ["AnyChange", "Remedy", "remedies"]
 

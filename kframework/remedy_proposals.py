@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kframework.afresh import Afresh
 from kframework.config.args import NodeAffinityArgs
+from kframework.framework.status import Code, Status
 from kframework.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from kframework.objects.affinity import node_affinity
 from kframework.remedy_changes import (
@@ -47,7 +48,6 @@ from kframework.remedy_pod_changes import (
 )
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PodInfo
-from kframework.status import Code, Status
 
 __all__ = ["MOST", "Proposal", "of_cluster", "of_pod"]
 

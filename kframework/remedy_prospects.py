@@ -11,18 +11,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.framework.plugin import Scores
+from kframework.framework.status import Code
 from kframework.inquiry import Inquiry
 from kframework.objections import PASS
 from kframework.objects import Namespace, NodeSelectorTerm
 from kframework.objects.affinity import node_affinity
-from kframework.plugin import Scores
 from kframework.remedy_changes import is_cordon
 from kframework.remedy_obstacles import spreads, untolerated
 from kframework.remedy_proposals import MOST
 from kframework.state import selection
 from kframework.state.affinity import Affinities
 from kframework.state.namespaces import Namespaces
-from kframework.status import Code
 
 __all__ = ["HOPELESS", "Estimate", "Prospects"]
 

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from kframework.afresh import Afresh
+from kframework.framework.status import Status
 from kframework.layers import ask_filter_rows
 from kframework.objections import ATTEMPT, PASS, StatusTable
 from kframework.objects import Node
@@ -17,7 +18,6 @@ from kframework.profile import FilterStep, Profile
 from kframework.remedy_changes import Change, DeletePod, NodeChange, PodChange
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod
-from kframework.status import Status
 
 __all__ = ["Trials", "objections_to", "rejection_of"]
 

@@ -20,6 +20,7 @@ from kframework.cycle import Search
 from kframework.decision import Binding, Decision, Observer, Result
 from kframework.effects import Nowhere
 from kframework.extenders import Extenders
+from kframework.framework.status import Status
 from kframework.outcome import Failed, Found, Unfit
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
@@ -28,7 +29,6 @@ from kframework.recorded import Recorded
 from kframework.recording import Allowed, Continued, Judged, Line
 from kframework.registry import Registry
 from kframework.state.queued_pod import QueuedPod
-from kframework.status import Status
 
 __all__ = ["Difference", "Following", "Replay", "Replayed", "replay"]
 

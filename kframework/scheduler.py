@@ -26,18 +26,18 @@ from kframework.event_recorder import EventRecorder
 from kframework.eviction import EvictionTask
 from kframework.extender import Extender
 from kframework.extenders import Extenders
+from kframework.framework.plugin import Watch
+from kframework.framework.status import Code, Status
 from kframework.gate import Gate
 from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, PodCondition
 from kframework.outbox import Outbox
-from kframework.plugin import Watch
 from kframework.plugin_handle import HandledEngine, PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profiles import Profiles, compile_profiles
 from kframework.registry import Registry
 from kframework.state.inbox import Inbox, Message
 from kframework.state.pods import PodInfo
-from kframework.status import Code, Status
 from kframework.watched import watched_kinds
 
 __all__ = ["Engine", "MakeEngine", "Observer", "Scheduler"]

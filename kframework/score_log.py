@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kframework.afresh import Afresh
 from kframework.cycle import Search
-from kframework.status import Status
+from kframework.framework.status import Status
 from kframework.verbosity import V10
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.cycle_state import CycleState
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import MAX_SCORE, Scores
+from kframework.framework.status import Code, Status
 from kframework.layers import Layer, Plan, ask_score_rows
-from kframework.plugin import MAX_SCORE, Scores
 from kframework.points import bad_score, fault, run_pre_score
 from kframework.profile import Profile, ScoreStep, as_column
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
-from kframework.status import Code, Status
 
 __all__ = ["Scoring"]
 

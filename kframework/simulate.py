@@ -20,13 +20,13 @@ from kframework.config import Extender as ExtenderSettings
 from kframework.decision import Binding, Decision
 from kframework.errors import ClusterError
 from kframework.extender import Extender, ExtenderError
+from kframework.framework.status import Code
 from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, Pod
 from kframework.pod_engine import PodEngine
 from kframework.registry import Registry
 from kframework.scheduler import E, MakeEngine, Observer, Scheduler
 from kframework.state.pods import PodInfo
-from kframework.status import Code
 
 __all__ = [
     "Controller",

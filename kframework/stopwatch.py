@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from time import perf_counter_ns
 
 from kframework.decision import PluginTiming, PointTiming
-from kframework.plugin import ClearNomination, Nominate, Preempt
+from kframework.framework.plugin import ClearNomination, Nominate, Preempt
+from kframework.framework.status import Code, Status, Wait
 from kframework.profile import FilterStep, Profile, ScoreStep, Step
-from kframework.status import Code, Status, Wait
 
 __all__ = ["Laps", "PluginStopwatch"]
 

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.cycle import Search
+from kframework.framework.plugin import Scores
+from kframework.framework.status import Code, Status
 from kframework.objections import PASS, UNREACHED
-from kframework.plugin import Scores
 from kframework.points import narrow
 from kframework.scoring import Scoring
-from kframework.status import Code, Status
 
 __all__ = ["Survey"]
 

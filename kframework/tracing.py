@@ -33,8 +33,8 @@ from opentelemetry.trace import (
 from kframework import __version__
 from kframework.config import Tracing as TracingOptions
 from kframework.decision import Binding, Decision, PluginTiming, PointTiming, Result
+from kframework.framework.status import Code
 from kframework.seeds import Seeds
-from kframework.status import Code
 from kframework.trace_export import otlp_exporter, otlp_line, resource
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _attributes_of_plugins(timings: Iterable[PluginTiming]) -> _Attributes:
     seconds: dict[str, float] = {}
     ends: _Attributes = {}
     for _, plugin, nanoseconds, code in timings:
-        name = f"kframework.plugin.{plugin}"
+        name = f"kframework.framework.plugin.{plugin}"
         seconds[name] = seconds.get(name, 0.0) + nanoseconds / 1e9
         if code is not _SUCCESS:
             ends[f"{name}.status"] = code.title
@@ -245,7 +245,7 @@ def _attributes_of_plugins(timings: Iterable[PluginTiming]) -> _Attributes:
 
 def _status(code: Code) -> _Attributes:
     """Tell how something ended; of Success, which most do, nothing is said, as every word is paid for."""
-    return {} if code is _SUCCESS else {"kframework.status": code.title}
+    return {} if code is _SUCCESS else {"kframework.framework.status": code.title}
 
 
 def _attributes_of_pod(record: Decision | Binding) -> _Attributes:

@@ -10,8 +10,8 @@ import pytest
 
 from kframework.afresh import Afresh, VerificationError, verify
 from kframework.cycle import Search
+from kframework.framework.status import unschedulable
 from kframework.objects import Node
-from kframework.status import unschedulable
 from kframework.testing import make_node, make_pod
 from tests.searching import Searching
 from tests.searching import profile_of as profile

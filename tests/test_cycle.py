@@ -21,10 +21,10 @@ from kframework import (
     unschedulable,
 )
 from kframework.cycle import nodes_to_find
+from kframework.framework.plugin import Rows, Scores
+from kframework.framework.status import Code
 from kframework.objects import Node
 from kframework.outcome import Failed, Found, Unfit
-from kframework.plugin import Rows, Scores
-from kframework.status import Code
 from kframework.testing import make_node, make_pod
 from tests.searching import Searching, profile_of
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.decision import Binding, Decision, Result, fit_error
-from kframework.status import Code
+from kframework.framework.status import Code
 
 
 @pytest.mark.parametrize(

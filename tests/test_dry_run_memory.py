@@ -14,11 +14,11 @@ from kframework.clock import SystemClock
 from kframework.cycle import Search
 from kframework.dry_run_memory import Answers, DryRunMemory
 from kframework.dry_runs import DryRun, Ranked
-from kframework.handle import DryRuns
+from kframework.framework.handle import DryRuns
+from kframework.framework.plugin import Diagnosis
 from kframework.layers import Plan
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.outcome import Unfit
-from kframework.plugin import Diagnosis
 from kframework.pod_engine import PodEngine
 from kframework.preemption import Evaluator
 from kframework.state.cluster import ClusterState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kframework import Code, Status
 from kframework.dry_runs import Ranked, rank
-from kframework.plugin import Candidate
+from kframework.framework.plugin import Candidate
 from kframework.testing import make_node, make_pod
 from tests.test_preemption.stopped import full, told, unfit
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.event_handlers import EventHandlers
-from kframework.events import Occurrence
+from kframework.framework.events import Occurrence
+from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, StorageClass
-from kframework.plugin import Plugin
 from kframework.profiles import Profiles
 from kframework.queue import SchedulingQueue
 from kframework.queue.backoff import Backoff

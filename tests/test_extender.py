@@ -11,8 +11,8 @@ import pytest
 
 from kframework import Code, Status
 from kframework.extender import ExtenderError
+from kframework.framework.plugin import Candidate
 from kframework.objects import Container
-from kframework.plugin import Candidate
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.decision import Binding, Decision, Result
+from kframework.framework.status import Code
 from kframework.history import History
-from kframework.status import Code
 
 
 def decision(attempt: int, uid: str) -> Decision:

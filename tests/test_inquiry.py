@@ -22,9 +22,9 @@ from kframework import (
     slices,
     unschedulable,
 )
+from kframework.framework.plugin import Reads, Scores
 from kframework.inquiry import Inquiry, inquire
 from kframework.objections import PASS
-from kframework.plugin import Reads, Scores
 from kframework.points import Narrowing
 from kframework.slices import finished
 from kframework.state.inbox import Changed

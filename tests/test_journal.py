@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from kframework.cli.log_lines import plain_text
 from kframework.decision import Binding, Decision, Result
+from kframework.framework.status import Code
 from kframework.journal import Journal
-from kframework.status import Code
 from kframework.verbosity import NOTICE, V2
 
 DECISION = Decision(

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Status, hookimpl, unschedulable
+from kframework.framework.plugin import Rows, Scores
 from kframework.layers import FEW, Layers, Plan
 from kframework.objections import PASS
 from kframework.outcome import Unfit
-from kframework.plugin import Rows, Scores
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.plugins.taint_toleration import TaintToleration
 from kframework.profile import as_column

@@ -9,8 +9,8 @@ import pytest
 
 from kframework import ClusterError, CycleState, Handle, NodeInfo, PendingPod, Plugin, Wait, unschedulable
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.framework.plugin import Watch
 from kframework.objects import Namespace, Node, ObjectMeta, Pod
-from kframework.plugin import Watch
 from kframework.testing import make_pod
 from kframework.testing.scenario import Result, create, delete, patch
 from tests.extension_points.scripted import held, plugin, run, scenario

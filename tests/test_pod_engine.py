@@ -23,8 +23,9 @@ from kframework import (
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.decision import Decision, Result
 from kframework.effects import Eviction, Reservation
+from kframework.framework.plugin import Candidate
+from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, PodCondition
-from kframework.plugin import Candidate
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profiles import Profiles
@@ -42,7 +43,6 @@ from kframework.state.inbox import (
     Touched,
 )
 from kframework.state.pods import PendingPod
-from kframework.status import Code, Status
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import held, plugin, profile
 

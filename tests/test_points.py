@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from kframework import ClearNomination, Code, Nominate, Status, Wait, error, unresolvable, unschedulable
-from kframework.cycle_state import CycleState
-from kframework.plugin import Diagnosis
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import Diagnosis
 from kframework.points import (
     MAX_PERMIT_WAIT,
     Narrowing,

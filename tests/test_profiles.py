@@ -10,7 +10,7 @@ from kframework import ActionType, ConfigError, Handle, Plugin, PluginArgs, unsc
 from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.effects import Nowhere
-from kframework.events import ClusterEvent, EventResource, Hint, Occurrence, QueueingHint
+from kframework.framework.events import ClusterEvent, EventResource, Hint, Occurrence, QueueingHint
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profiles import Profiles, compile_profiles

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from kframework.decision import Decision, Result
+from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject
 from kframework.recording_scribe import Opening, Scribe
 from kframework.state.inbox import BindingEnded, Changed, Gone, Synced
-from kframework.status import Code, Status
 from kframework.testing import make_node, make_pod
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from kframework.framework.status import Code, Status
 from kframework.objects import Affinity, ApiObject, Pod
 from kframework.remedy_changes import Change, DeletePod, FreeResource, RemoveLabel, RemoveTaint, SetLabel, Uncordon
 from kframework.remedy_pod_changes import LowerRequest
 from kframework.remedy_proposals import Proposal, of_cluster, of_pod
-from kframework.status import Code, Status
 from kframework.testing import make_node, make_pod, make_taint
 from tests.helping import afresh, engine_of
 

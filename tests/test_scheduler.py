@@ -18,9 +18,9 @@ from kframework.decision import Binding, Decision
 from kframework.effects import Reservation
 from kframework.extender import Extender
 from kframework.extenders import Extenders
+from kframework.framework.plugin import Watch
 from kframework.history import History
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
-from kframework.plugin import Watch
 from kframework.registry import Registry
 from kframework.scheduler import CLOSING, FINISHING, WRITING, Scheduler
 from kframework.simulate import simulate

@@ -10,8 +10,8 @@ import pytest
 
 from kframework import CycleState, PendingPod
 from kframework.decision import Result
+from kframework.framework.plugin import Scores
 from kframework.objects import ApiObject
-from kframework.plugin import Scores
 from kframework.simulate import Simulation, simulate
 from kframework.testing import make_node, make_pod
 from kframework.verbosity import V5, V10

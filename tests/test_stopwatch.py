@@ -10,7 +10,7 @@ import pytest
 import kframework.stopwatch
 from kframework import Code, CycleState, PendingPod, Plugin, Preempt, Status, Wait, error, unschedulable
 from kframework.decision import Decision, PluginTiming
-from kframework.plugin import Candidate
+from kframework.framework.plugin import Candidate
 from kframework.stopwatch import Laps, PluginStopwatch
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin, profile

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kframework import Code, Plugin, Status, error, unresolvable, unschedulable
+from kframework.framework.plugin import Reads
 from kframework.objections import PASS
-from kframework.plugin import Reads
 from kframework.survey import Survey
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin

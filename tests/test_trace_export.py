@@ -20,8 +20,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from kframework.config import Tracing as TracingOptions
 from kframework.decision import Binding, Decision, Result
 from kframework.errors import ConfigError
+from kframework.framework.status import Code
 from kframework.simulate import simulate
-from kframework.status import Code
 from kframework.testing import make_node, make_pod
 from kframework.trace_export import otlp_exporter
 from kframework.tracing import EVERY_ATTEMPT, Tracing
@@ -117,7 +117,7 @@ def test_a_collector_receives_the_traces_of_a_run(collector: Collector) -> None:
             *("pre_bind_pre_flight", "bind", "binding_cycle"),
         ]
     bind = next(span for span in collector.spans if span.name == "bind")
-    assert [attribute.key for attribute in bind.attributes] == ["kframework.plugin.DefaultBinder"]
+    assert [attribute.key for attribute in bind.attributes] == ["kframework.framework.plugin.DefaultBinder"]
 
 
 class _Keeping:

@@ -15,7 +15,7 @@ import kframework
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config import Tracing as TracingOptions
 from kframework.decision import Binding, Decision, PluginTiming, Result
-from kframework.status import Code
+from kframework.framework.status import Code
 from kframework.tracing import EVERY_ATTEMPT, Tracing
 
 SECOND = 10**9
@@ -216,7 +216,7 @@ def test_an_attempt_in_vain_says_why_and_is_no_error() -> None:
         )
     )
     assert {span.status.status_code for span in traced.spans} == {StatusCode.UNSET}
-    assert attribute(traced.named("pre_filter"), "kframework.status") == "Unschedulable"
+    assert attribute(traced.named("pre_filter"), "kframework.framework.status") == "Unschedulable"
     span = traced.named("scheduling_cycle")
     assert attribute(span, "k8s.node.name") is None
     assert attribute(span, "kframework.result") == "unschedulable"
@@ -241,7 +241,7 @@ def test_a_fault_is_an_error_where_it_happened_and_above() -> None:
 
 
 def plugins(span: ReadableSpan) -> dict[str, object]:
-    prefix = "kframework.plugin."
+    prefix = "kframework.framework.plugin."
     return {name.removeprefix(prefix): value for name, value in (span.attributes or {}).items() if prefix in name}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kframework import ActionType, ClusterEvent, ConfigError, EventResource, Plugin, Watch, scheduler, unschedulable
 from kframework.effects import Outside
-from kframework.events import event_resource
+from kframework.framework.events import event_resource
 from kframework.objects import (
     ApiObject,
     Namespace,

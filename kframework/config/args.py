@@ -21,9 +21,9 @@ from kframework.config.problems import (
     required,
 )
 from kframework.errors import nearest
+from kframework.framework.plugin import PluginArgs
 from kframework.objects.pod import NodeAffinity, TopologySpreadConstraint
 from kframework.objects.selectors import NodeSelector, SelectorError, is_qualified_name, preferred_node_score
-from kframework.plugin import PluginArgs
 
 __all__ = [
     "DefaultPreemptionArgs",

@@ -11,7 +11,7 @@ from kframework.config.document import Json, Place
 from kframework.config.models import API_VERSION, Plugins, Settings
 from kframework.config.options import Options
 from kframework.config.problems import Problem
-from kframework.plugin import PluginArgs
+from kframework.framework.plugin import PluginArgs
 
 __all__ = ["Configuration", "Profile", "RawArgs", "typed_args", "without_kind"]
 

@@ -21,7 +21,7 @@ from kframework.config.args import (
     VolumeBindingArgs,
 )
 from kframework.config.models import PluginEntry, Plugins, PluginSet
-from kframework.plugin import PluginArgs
+from kframework.framework.plugin import PluginArgs
 
 __all__ = ["DEFAULT_PLUGINS", "REMOVED", "InTreePlugin", "in_tree_points", "known_in_tree"]
 

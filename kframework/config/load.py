@@ -26,7 +26,7 @@ from kframework.config.options import OPTIONS_API_VERSION, OPTIONS_KIND, Options
 from kframework.config.problems import Problem, collecting, raise_all, shown
 from kframework.config.validation import profile_problems, settings_problems
 from kframework.errors import ConfigError, nearest
-from kframework.plugin import PluginArgs
+from kframework.framework.plugin import PluginArgs
 
 __all__ = ["default_configuration", "load", "parse"]
 

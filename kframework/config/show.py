@@ -10,7 +10,7 @@ from kframework.config.configuration import Configuration, Profile, RawArgs
 from kframework.config.document import Json
 from kframework.config.models import API_VERSION, KIND, Extender, Plugins, PluginSet, camel
 from kframework.config.options import OPTIONS_API_VERSION, OPTIONS_KIND, Options
-from kframework.plugin import PluginArgs
+from kframework.framework.plugin import PluginArgs
 
 __all__ = ["effective", "effective_options", "effective_yaml"]
 

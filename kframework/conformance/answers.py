@@ -8,8 +8,9 @@ import numpy as np
 
 from kframework.conformance.facts import Fact, beside
 from kframework.conformance.recorded import PASSES, Recorded, Scored, Verdict
-from kframework.cycle_state import CycleState
-from kframework.plugin import Scores
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import Scores
+from kframework.framework.status import Code, Status
 from kframework.points import (
     PreFilterAnswer,
     ask_pre_filter,
@@ -22,7 +23,6 @@ from kframework.points import (
 from kframework.profile import FilterStep, Profile, ScoreStep, as_column
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
-from kframework.status import Code, Status
 
 __all__ = ["Answers", "compare_pre_enqueue"]
 

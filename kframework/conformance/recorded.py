@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 
 import msgspec
 
+from kframework.framework.status import Status
 from kframework.objects import ApiStruct
-from kframework.status import Status
 
 __all__ = ["PASSES", "Candidate", "PostFilter", "Recorded", "Scored", "Verdict"]
 

@@ -10,10 +10,10 @@ from kframework.config import in_tree_points, known_in_tree
 from kframework.conformance.facts import Fact, Uncompared, beside, not_built
 from kframework.conformance.recorded_cluster import RecordedCluster
 from kframework.conformance.whole_cycle import WholeCycle
+from kframework.framework.status import Status
 from kframework.objects import ApiStruct, Pod
 from kframework.registry import Registry
 from kframework.state.pods import PendingPod
-from kframework.status import Status
 
 __all__ = ["Given", "Recorded", "compare"]
 

@@ -11,6 +11,7 @@ from kframework.conformance.recorded import Verdict
 from kframework.conformance.recorded_cluster import PROFILE
 from kframework.cycle import Search
 from kframework.decision import fit_error
+from kframework.framework.status import Status
 from kframework.objections import PASS
 from kframework.outcome import Failed, Found, Unfit
 from kframework.pod_engine import PodEngine
@@ -19,7 +20,6 @@ from kframework.profile import Profile
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
-from kframework.status import Status
 
 __all__ = ["WholeCycle"]
 

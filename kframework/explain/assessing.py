@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from kframework.cycle import nodes_to_find
 from kframework.explain.explanation import Assessment, KeptRoom, NodeScore, Objection, Score
+from kframework.framework.plugin import Scores
+from kframework.framework.status import Code, Status
 from kframework.inquiry import Inquiry
 from kframework.objections import PASS
-from kframework.plugin import Scores
-from kframework.status import Code, Status
 
 __all__ = ["assess"]
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from kframework.dry_runs import DryRun, Ranked, rank
 from kframework.explain.explanation import Preemption
+from kframework.framework.plugin import Candidate
+from kframework.framework.status import Code, Status
 from kframework.inquiry import Inquiry
 from kframework.objections import PASS
-from kframework.plugin import Candidate
-from kframework.status import Code, Status
 
 __all__ = ["preempting"]
 

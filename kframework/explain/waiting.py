@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kframework.events import ActionType, ClusterEvent
 from kframework.explain.explanation import State, Waiting, Waker
+from kframework.framework.events import ActionType, ClusterEvent
 from kframework.pod_engine import PodEngine
 from kframework.points import run_pre_enqueue
 from kframework.profile import Profile

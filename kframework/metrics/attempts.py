@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Final
 
 from kframework.decision import Binding, Decision, PointTiming, Result
+from kframework.framework.status import Code
 from kframework.metrics import families
 from kframework.metrics.series import NANOSECONDS, Counts, Histograms, Series, Totals
-from kframework.status import Code
 
 __all__ = ["EXTENSION_POINTS", "TIMED_SHARE", "Attempts"]
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Hashable
 from time import perf_counter_ns
 
 from kframework.event_handlers import EventHandlers
-from kframework.events import ActionType, EventResource, Occurrence
+from kframework.framework.events import ActionType, EventResource, Occurrence
+from kframework.framework.status import Code, Status
 from kframework.metrics import families
 from kframework.metrics.series import NANOSECONDS, Histograms, Series
 from kframework.objects import ApiObject, Pod
@@ -19,7 +20,6 @@ from kframework.queue import QueueRules
 from kframework.queue.pool import Holder
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
-from kframework.status import Code, Status
 
 __all__ = ["EventTimes"]
 

@@ -21,10 +21,10 @@ from kframework import (
     unresolvable,
 )
 from kframework.config.args import DefaultPreemptionArgs
-from kframework.events import QueueingHint
+from kframework.framework.events import QueueingHint
+from kframework.framework.plugin import PluginArgs
+from kframework.framework.status import Code
 from kframework.objects import Pod, PodDisruptionBudget
-from kframework.plugin import PluginArgs
-from kframework.status import Code
 
 __all__ = ["REASON", "DefaultPreemption"]
 

@@ -19,8 +19,8 @@ from kframework import (
     unschedulable,
 )
 from kframework.config.args import DynamicResourcesArgs
-from kframework.cycle_state import StateKey, StateKeyError
-from kframework.plugin import Diagnosis, PluginArgs, Reads, Rows
+from kframework.framework.cycle_state import StateKey, StateKeyError
+from kframework.framework.plugin import Diagnosis, PluginArgs, Reads, Rows
 
 __all__ = ["NOTHING_TO_DEALLOCATE", "REASON", "DynamicResources"]
 

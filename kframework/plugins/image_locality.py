@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, hookimpl
+from kframework.framework.plugin import MAX_SCORE, Reads, Rows, Scores
 from kframework.objects import PodSpec
-from kframework.plugin import MAX_SCORE, Reads, Rows, Scores
 from kframework.state.images import ImageState
 
 __all__ = ["ImageLocality"]

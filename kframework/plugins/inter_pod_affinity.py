@@ -27,11 +27,11 @@ from kframework import (
     unschedulable,
 )
 from kframework.config.args import InterPodAffinityArgs
-from kframework.cycle_state import StateKey
-from kframework.events import QueueingHint
+from kframework.framework.cycle_state import StateKey
+from kframework.framework.events import QueueingHint
+from kframework.framework.plugin import MAX_SCORE, PluginArgs, Rows, Scores
 from kframework.objects import Namespace, Node
 from kframework.objects.selectors import Selector
-from kframework.plugin import MAX_SCORE, PluginArgs, Rows, Scores
 from kframework.state.affinity import NO_LABELS, Affinities, Wishes
 from kframework.state.counters import HeldTerm, Selection, terms_of
 from kframework.state.namespaces import Namespaces

@@ -25,8 +25,9 @@ from kframework import (
     unresolvable,
 )
 from kframework.config.args import NodeAffinityArgs
-from kframework.cycle_state import StateKey
-from kframework.events import QueueingHint
+from kframework.framework.cycle_state import StateKey
+from kframework.framework.events import QueueingHint
+from kframework.framework.plugin import NodeNames, PluginArgs, Reads, Rows, Scores, default_normalize
 from kframework.objects import Node, NodeSelector, PodSpec, PreferredSchedulingTerm
 from kframework.objects.affinity import (
     NodePredicate,
@@ -37,7 +38,6 @@ from kframework.objects.affinity import (
     required_node_affinity,
 )
 from kframework.objects.selectors import SelectorError, preferred_node_score
-from kframework.plugin import NodeNames, PluginArgs, Reads, Rows, Scores, default_normalize
 from kframework.state import selection
 
 __all__ = ["CONFLICT", "ENFORCED", "REASON", "NodeAffinity"]

@@ -22,9 +22,9 @@ from kframework import (
     hookimpl,
     unresolvable,
 )
-from kframework.events import QueueingHint
+from kframework.framework.events import QueueingHint
+from kframework.framework.plugin import Reads, Rows, Scores
 from kframework.objects import Node, PodSpec
-from kframework.plugin import Reads, Rows, Scores
 
 __all__ = ["REASON", "NodeDeclaredFeatures"]
 

@@ -19,7 +19,7 @@ from kframework import (
     hookimpl,
     unresolvable,
 )
-from kframework.plugin import Reads, Rows, Scores
+from kframework.framework.plugin import Reads, Rows, Scores
 
 __all__ = ["REASON", "NodeName"]
 

@@ -21,9 +21,9 @@ from kframework import (
     hookimpl,
     unschedulable,
 )
-from kframework.events import QueueingHint
+from kframework.framework.events import QueueingHint
+from kframework.framework.plugin import Reads, Rows, Scores
 from kframework.objects.ports import HostPort, any_conflict
-from kframework.plugin import Reads, Rows, Scores
 
 __all__ = ["REASON", "NodePorts"]
 

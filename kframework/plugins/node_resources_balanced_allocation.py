@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Skip, Status, hookimpl
 from kframework.config.args import NodeResourcesBalancedAllocationArgs
-from kframework.cycle_state import StateKey
+from kframework.framework.cycle_state import StateKey
+from kframework.framework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores
 from kframework.objects.requests import is_scalar
-from kframework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores
 from kframework.state.columns import Column
 from kframework.state.pods import Requests
 

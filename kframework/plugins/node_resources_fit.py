@@ -26,11 +26,11 @@ from kframework import (
     unschedulable,
 )
 from kframework.config.args import NodeResourcesFitArgs, ScoringStrategy, UtilizationShapePoint
-from kframework.cycle_state import StateKey
-from kframework.events import QueueingHint
+from kframework.framework.cycle_state import StateKey
+from kframework.framework.events import QueueingHint
+from kframework.framework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores
 from kframework.objects import Node
 from kframework.objects.requests import allocatable, is_scalar
-from kframework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores
 from kframework.state.columns import Column
 
 __all__ = ["INSUFFICIENT", "TOO_MANY_PODS", "NodeResourcesFit"]

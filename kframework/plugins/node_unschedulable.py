@@ -20,10 +20,10 @@ from kframework import (
     hookimpl,
     unresolvable,
 )
-from kframework.events import QueueingHint
+from kframework.framework.events import QueueingHint
+from kframework.framework.plugin import Reads, Rows, Scores
 from kframework.objects import Node, PodSpec, Taint
 from kframework.objects.taints import tolerates
-from kframework.plugin import Reads, Rows, Scores
 
 __all__ = ["REASON", "NodeUnschedulable"]
 

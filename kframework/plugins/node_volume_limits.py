@@ -24,8 +24,9 @@ from kframework import (
     hookimpl,
     unschedulable,
 )
-from kframework.cycle_state import StateKey
-from kframework.events import QueueingHint
+from kframework.framework.cycle_state import StateKey
+from kframework.framework.events import QueueingHint
+from kframework.framework.plugin import Reads, Rows, Scores
 from kframework.objects import (
     CSINode,
     PersistentVolume,
@@ -35,7 +36,6 @@ from kframework.objects import (
     VolumeAttachment,
 )
 from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translated_inline
-from kframework.plugin import Reads, Rows, Scores
 from kframework.state.attachments import Attachments
 from kframework.state.volume_ids import Problem, VolumeId, VolumeIds, claim_names, limited_volumes
 

@@ -26,8 +26,9 @@ from kframework import (
     unschedulable,
 )
 from kframework.config.args import PodTopologySpreadArgs
-from kframework.cycle_state import StateKey
-from kframework.events import QueueingHint
+from kframework.framework.cycle_state import StateKey
+from kframework.framework.events import QueueingHint
+from kframework.framework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores, Watch
 from kframework.objects import (
     Node,
     ReplicaSet,
@@ -38,7 +39,6 @@ from kframework.objects import (
 )
 from kframework.objects.affinity import required_node_affinity
 from kframework.objects.selectors import SelectorError
-from kframework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores, Watch
 from kframework.state.domain_counts import DomainCounts, FrozenCounts
 from kframework.state.node_sets import NodeSets
 from kframework.state.spread_constraints import (

@@ -13,7 +13,7 @@ from kframework import (
     hookimpl,
     unresolvable,
 )
-from kframework.events import QueueingHint
+from kframework.framework.events import QueueingHint
 
 __all__ = ["REASON", "SchedulingGates"]
 

@@ -21,11 +21,11 @@ from kframework import (
     hookimpl,
     unresolvable,
 )
-from kframework.cycle_state import StateKey
-from kframework.events import QueueingHint
+from kframework.framework.cycle_state import StateKey
+from kframework.framework.events import QueueingHint
+from kframework.framework.plugin import Reads, Rows, Scores, default_normalize
 from kframework.objects import Node, PodSpec, Taint, Toleration
 from kframework.objects.taints import first_untolerated, tolerates
-from kframework.plugin import Reads, Rows, Scores, default_normalize
 
 __all__ = ["REASON", "TaintToleration"]
 

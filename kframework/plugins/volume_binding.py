@@ -30,8 +30,9 @@ from kframework import (
     unresolvable,
 )
 from kframework.config.args import VolumeBindingArgs
-from kframework.cycle_state import StateKey
-from kframework.events import QueueingHint
+from kframework.framework.cycle_state import StateKey
+from kframework.framework.events import QueueingHint
+from kframework.framework.plugin import PluginArgs, Reads, Rows, Scores, Watch
 from kframework.objects import (
     CSIDriver,
     CSINode,
@@ -51,7 +52,6 @@ from kframework.objects.claims import (
 from kframework.objects.csi_migration import TranslationError
 from kframework.objects.csi_topology import migrated_plugins
 from kframework.objects.selectors import SelectorError
-from kframework.plugin import PluginArgs, Reads, Rows, Scores, Watch
 from kframework.state.objects import AssumptionError
 from kframework.state.pod_volumes import (
     BIND_CONFLICT,

@@ -24,10 +24,10 @@ from kframework import (
     unresolvable,
     unschedulable,
 )
-from kframework.cycle_state import StateKey
-from kframework.events import QueueingHint
+from kframework.framework.cycle_state import StateKey
+from kframework.framework.events import QueueingHint
+from kframework.framework.plugin import Reads, Rows, Scores
 from kframework.objects import PersistentVolumeClaim, PodSpec, Volume
-from kframework.plugin import Reads, Rows, Scores
 from kframework.state.chosen_pods import ChosenPods
 
 __all__ = ["CLAIM_IN_USE", "DISK_TAKEN", "VolumeRestrictions"]

@@ -24,11 +24,11 @@ from kframework import (
     hookimpl,
     unresolvable,
 )
-from kframework.cycle_state import StateKey
-from kframework.events import QueueingHint
+from kframework.framework.cycle_state import StateKey
+from kframework.framework.events import QueueingHint
+from kframework.framework.plugin import PluginArgs, Reads, Rows, Scores, Watch
 from kframework.objects import PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
-from kframework.plugin import PluginArgs, Reads, Rows, Scores, Watch
 
 __all__ = ["REASON", "VolumeZone"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator
 
-from kframework.events import Occurrence
+from kframework.framework.events import Occurrence
 
 __all__ = ["InFlight"]
 

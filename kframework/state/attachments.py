@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.framework.status import Status
 from kframework.objects import (
     ApiObject,
     CSINode,
@@ -26,7 +27,6 @@ from kframework.state.objects import ObjectStore, Stores
 from kframework.state.pods import PodInfo
 from kframework.state.row_counts import RowCounts
 from kframework.state.volume_ids import Source, UsedVolumes, VolumeId, VolumeIds, limited_volumes
-from kframework.status import Status
 
 __all__ = ["Attachments"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from kframework.framework.status import Status
 from kframework.objects import ApiObject
-from kframework.status import Status
 
 __all__ = [
     "Activated",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from kframework.framework.status import Code, Status, error, unresolvable
 from kframework.objects import (
     CSISource,
     PersistentVolume,
@@ -27,7 +28,6 @@ from kframework.objects.csi_migration import (
 )
 from kframework.state.objects import Stores
 from kframework.state.pods import PodInfo
-from kframework.status import Code, Status, error, unresolvable
 
 __all__ = ["Problem", "Source", "UsedVolumes", "VolumeId", "VolumeIds", "claim_names", "limited_volumes"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from kframework.framework.status import Code, Status
 from kframework.state.pods import PendingPod
-from kframework.status import Code, Status
 
 __all__ = ["ReservedPod", "WaitingPods"]
 

@@ -11,7 +11,7 @@ from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.effects import Nowhere
-from kframework.plugin import Plugin
+from kframework.framework.plugin import Plugin
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profile import Profile

@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 
 from kframework.afresh import VerificationError, verify
 from kframework.cycle import Rotation, Search
-from kframework.cycle_state import CycleState
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import MAX_SCORE, NodeNames, Plugin, Rows
+from kframework.framework.status import Code, Status
 from kframework.layers import Layers
 from kframework.objects import ApiObject, Node, Pod
 from kframework.outcome import Failed
-from kframework.plugin import MAX_SCORE, NodeNames, Plugin, Rows
 from kframework.profile import FilterStep, Profile, ScoreStep, Step
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.status import Code, Status
 from kframework.testing.alone import profile_of
 from kframework.testing.clusters import RandomCluster
 

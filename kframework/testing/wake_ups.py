@@ -19,10 +19,11 @@ from kframework.afresh import Afresh
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.decision import Decision
 from kframework.effects import Eviction, Reservation
-from kframework.events import Occurrence
+from kframework.framework.events import Occurrence
+from kframework.framework.plugin import Plugin
+from kframework.framework.status import Code
 from kframework.objects import ApiObject, Node, Pod, PodCondition
 from kframework.objects.kinds import reference
-from kframework.plugin import Plugin
 from kframework.pod_engine import PodEngine
 from kframework.profile import Profile
 from kframework.profiles import Profiles
@@ -30,7 +31,6 @@ from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, PreemptionEnded, Synced
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.queued_pod import QueuedPod
-from kframework.status import Code
 from kframework.testing.alone import PROFILE, profiles_of
 from kframework.testing.random_events import RandomEvents
 

@@ -19,7 +19,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.config.models": "the fields that config/test_load.py fills in",
     "kframework.config.problems": "the errors that config/test_load.py reads",
     "kframework.config.validation": "the rules that config/test_load.py breaks",
-    "kframework.handle": "Protocols; what stands behind them is tried in test_plugin_handle.py",
+    "kframework.framework.handle": "Protocols; what stands behind them is tried in test_plugin_handle.py",
     "kframework.scoring": "the second half of a search: test_cycle.py",
     "kframework.outcome": "records without behaviour, read by test_cycle.py",
 }
@@ -61,7 +61,7 @@ def only_joins(source: str) -> bool:
 @pytest.mark.parametrize(
     ("module", "test"),
     [
-        ("kframework/status.py", "tests/test_status.py"),
+        ("kframework/framework/status.py", "tests/framework/test_status.py"),
         ("kframework/state/nodes.py", "tests/state/test_nodes.py"),
         ("kframework/state/nodes.py", "tests/state/test_nodes/test_columns.py"),
         ("kframework/__init__.py", "tests/test_init.py"),

@@ -21,8 +21,8 @@ from kframework.explain.explanation import (
     Waiting,
     Waker,
 )
+from kframework.framework.status import Code
 from kframework.remedies import Remedy
-from kframework.status import Code
 
 CPU = Objection("NodeResourcesFit", "Insufficient cpu", 4000, 3000, 2000, ("n1", "n2", "n3", "n4", "n5"), True)
 UNFIT = Assessment(

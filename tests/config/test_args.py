@@ -17,7 +17,7 @@ from kframework.config.args import (
     VolumeBindingArgs,
 )
 from kframework.errors import ConfigError
-from kframework.plugin import PluginArgs
+from kframework.framework.plugin import PluginArgs
 
 ARGS = {name: plugin.args for name, plugin in known_in_tree.items() if plugin.args is not None}
 CPU_AND_MEMORY = [("cpu", 1), ("memory", 1)]

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from kframework.config import RawArgs, known_in_tree, parse, typed_args
 from kframework.config.args import InterPodAffinityArgs
 from kframework.errors import ConfigError
-from kframework.plugin import PluginArgs
+from kframework.framework.plugin import PluginArgs
 
 HEADER = """\
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -11,7 +11,7 @@ from kframework import CycleState, NodeInfo, PendingPod, Plugin, Skip, Status, h
 from kframework.conformance.recorded import PASSES, Verdict
 from kframework.conformance.single import Given
 from kframework.conformance.whole_cycle import WholeCycle
-from kframework.plugin import NodeNames
+from kframework.framework.plugin import NodeNames
 from kframework.registry import Registry
 from tests.conformance.planted import PLUGINS, TAINT, Part, node, pod, single, with_plugins
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from kframework import ActionType, ClusterEvent, Plugin, QueueingHint, hookimpl
-from kframework.events import Occurrence
-from kframework.hookspecs import EnqueueExtensions
+from kframework.framework.events import Occurrence
+from kframework.framework.hookspecs import EnqueueExtensions
 from kframework.state.cluster import ClusterState
 from kframework.testing import LostWakeUp, WakeUps, check_wake_ups
 from kframework.testing.alone import profile_of

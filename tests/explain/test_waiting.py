@@ -94,8 +94,8 @@ def test_a_pod_that_has_left_meanwhile_waits_for_nothing() -> None:
 
 
 def test_all_updates_together_are_one() -> None:
-    from kframework.events import ActionType
     from kframework.explain.waiting import _names
+    from kframework.framework.events import ActionType
 
     assert _names(ActionType.ALL) == ["add", "delete", "update"]
     assert _names(ActionType.ADD | ActionType.UPDATE) == ["add", "update"]

@@ -9,8 +9,8 @@ from typing import Literal, cast
 import yaml
 
 from kframework import ClusterEvent, Plugin, PluginArgs, hookimpl
-from kframework.handle import Handle
-from kframework.hookspecs import SPECIFICATIONS
+from kframework.framework.handle import Handle
+from kframework.framework.hookspecs import SPECIFICATIONS
 from kframework.objects import Node, Pod
 from kframework.profile import Profile
 from kframework.registry import POINTS, points_of

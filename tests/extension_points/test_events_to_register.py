@@ -13,8 +13,8 @@ from kframework import (
     QueueingHint,
     unschedulable,
 )
+from kframework.framework.plugin import Watch
 from kframework.objects import ApiObject, ObjectMeta, ReplicaSet, StorageClass
-from kframework.plugin import Watch
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Action, create, delete, patch
 from tests.declared import team

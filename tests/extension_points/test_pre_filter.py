@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework import ActionType, ClusterEvent, Code, CycleState, Skip, Status, error, unresolvable, unschedulable
-from kframework.cycle_state import StateKey
+from kframework.framework.cycle_state import StateKey
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import create
 from tests.extension_points.scripted import plugin, run, scenario

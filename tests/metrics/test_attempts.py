@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kframework.decision import Binding, Decision, Result
+from kframework.framework.status import Code
 from kframework.metrics import Attempts
 from kframework.metrics.attempts import EXTENSION_POINTS
-from kframework.status import Code
 from tests.metrics.reading import count_of, sum_of, text, values
 
 OK, UNFIT, ERROR = Code.SUCCESS, Code.UNSCHEDULABLE, Code.ERROR

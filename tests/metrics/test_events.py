@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.events import ActionType, EventResource, Occurrence
+from kframework.framework.events import ActionType, EventResource, Occurrence
 from kframework.objects import Node, Pod
 from kframework.testing import make_node, make_pod
 from tests.metrics.rig import Rig, ran

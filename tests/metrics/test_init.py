@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kframework.status import Code
+from kframework.framework.status import Code
 from kframework.testing import make_node, make_pod
 from tests.metrics.rig import Rig, ran
 

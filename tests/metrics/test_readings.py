@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import kframework
-from kframework.events import ActionType, EventResource, Occurrence
+from kframework.framework.events import ActionType, EventResource, Occurrence
 from kframework.metrics import build_info, engine_readings
 from kframework.testing import make_node, make_pod
 from tests.metrics.reading import samples, text

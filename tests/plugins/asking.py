@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from kframework import CycleState, Handle, Plugin, PluginArgs, Skip, Status
-from kframework.hookspecs import FilterPlugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
+from kframework.framework.hookspecs import FilterPlugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
 from kframework.objects import Node, Pod
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import Interned, PendingPod, PodInfo

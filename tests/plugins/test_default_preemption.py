@@ -14,7 +14,7 @@ from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.cluster.shelf import Change
 from kframework.config.args import DefaultPreemptionArgs
 from kframework.errors import ClusterError
-from kframework.events import QueueingHint
+from kframework.framework.events import QueueingHint
 from kframework.objects import ApiObject, Node, Pod, PodCondition, PodStatus
 from kframework.objects.quantity import milli
 from kframework.plugins.default_preemption import REASON, DefaultPreemption, after_pod_is_gone

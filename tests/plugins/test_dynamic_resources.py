@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from kframework import CycleState, Skip, Status, error, unresolvable, unschedulable
+from kframework.framework.plugin import Diagnosis
 from kframework.objects import Pod, PodResourceClaim
-from kframework.plugin import Diagnosis
 from kframework.plugins.dynamic_resources import DynamicResources
 from kframework.state.nodes import NodeTable
 from kframework.testing import check_plugin, make_node, make_pod

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kframework import ActionType, Code, CycleState, Skip, Status, unresolvable
 from kframework.config.args import NodeAffinityArgs
-from kframework.events import ClusterEvent, QueueingHint
+from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import Affinity, Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PreferredSchedulingTerm
 from kframework.plugins.node_affinity import NodeAffinity
 from kframework.testing import check_plugin, make_node, make_pod

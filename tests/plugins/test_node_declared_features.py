@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kframework import ActionType, CycleState, Skip, unresolvable
-from kframework.events import ClusterEvent, QueueingHint
+from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import Container, ContainerRestartRule, Node, Pod
 from kframework.plugins.node_declared_features import NodeDeclaredFeatures, after_node_change, after_pod_change
 from kframework.testing import check_plugin, make_node, make_pod

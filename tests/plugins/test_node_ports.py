@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kframework import ActionType, CycleState, Skip, unschedulable
-from kframework.events import ClusterEvent, QueueingHint
+from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import Container, ContainerPort, Pod
 from kframework.plugins.node_ports import NodePorts, after_pod_is_gone
 from kframework.testing import check_plugin, make_container, make_node, make_pod

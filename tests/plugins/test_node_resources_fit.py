@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kframework import ActionType, Status, unresolvable, unschedulable
 from kframework.config.args import NodeResourcesFitArgs
-from kframework.events import ClusterEvent, QueueingHint
+from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import Container, Node, Pod, PodSpec, RawQuantity, Resources
 from kframework.plugins.node_resources_fit import NodeResourcesFit, after_pod_change
 from kframework.testing import make_container, make_node, make_pod

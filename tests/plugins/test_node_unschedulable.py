@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework import ActionType, unresolvable
-from kframework.events import ClusterEvent, QueueingHint
+from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.plugins.node_unschedulable import NodeUnschedulable, after_node_change, after_toleration_change
 from kframework.testing import make_node, make_pod
 from tests.plugins.asking import cluster_of, filtered, made, pending

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kframework import ActionType, CycleState, Skip, Status
-from kframework.events import QueueingHint
+from kframework.framework.events import QueueingHint
+from kframework.framework.status import Code, unresolvable, unschedulable
 from kframework.objects import (
     AWSElasticBlockStore,
     AzureFile,
@@ -36,7 +37,6 @@ from kframework.plugins.node_volume_limits import (
     after_pod_is_gone,
 )
 from kframework.state.cluster import ClusterState
-from kframework.status import Code, unresolvable, unschedulable
 from kframework.testing import check_plugin, make_node, make_pod
 from tests.plugins.asking import filtered, made, on_node, pending
 from tests.volumes_in_use import (

@@ -22,7 +22,7 @@ from kframework import (
     unschedulable,
 )
 from kframework.config.args import PodTopologySpreadArgs
-from kframework.events import ClusterEvent, QueueingHint
+from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import (
     LabelSelector,
     Node,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from kframework import ActionType, unresolvable
-from kframework.events import ClusterEvent, QueueingHint
+from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.plugins.scheduling_gates import SchedulingGates, after_gates_are_gone
 from kframework.testing import make_pod
 from tests.plugins.asking import made, pending

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kframework import ActionType, unresolvable
-from kframework.events import ClusterEvent, QueueingHint
+from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import Node, Pod, Taint, Toleration
 from kframework.plugins.taint_toleration import TaintToleration, after_node_change, after_toleration_change
 from kframework.testing import make_node, make_pod, make_taint

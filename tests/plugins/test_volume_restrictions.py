@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kframework import ActionType, ClusterEvent, CycleState, Skip, Status
-from kframework.events import QueueingHint
+from kframework.framework.events import QueueingHint
+from kframework.framework.status import unresolvable, unschedulable
 from kframework.objects import (
     ISCSI,
     RBD,
@@ -23,7 +24,6 @@ from kframework.plugins.volume_restrictions import (
 )
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod
-from kframework.status import unresolvable, unschedulable
 from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod
 from tests.plugins.asking import made, on_node, pending
 from tests.volumes_in_use import claim, ephemeral, put, using

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kframework import ActionType, CycleState, Skip, Status, unresolvable
-from kframework.events import ClusterEvent, QueueingHint
+from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import ApiObject, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from kframework.plugins.volume_zone import (
     REASON,

@@ -22,8 +22,8 @@ from kframework import (
     Status,
     hookimpl,
 )
-from kframework.cycle_state import StateKey
-from kframework.plugin import PluginArgs, Rows, Scores, default_normalize, min_max
+from kframework.framework.cycle_state import StateKey
+from kframework.framework.plugin import PluginArgs, Rows, Scores, default_normalize, min_max
 
 __all__ = ["Judge", "judge"]
 

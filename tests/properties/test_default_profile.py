@@ -18,8 +18,8 @@ from kframework.afresh import VerificationError
 from kframework.clock import SystemClock
 from kframework.config import default_configuration
 from kframework.effects import Nowhere
+from kframework.framework.plugin import Preempt
 from kframework.outcome import Found, Unfit
-from kframework.plugin import Preempt
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.points import run_post_filter

@@ -12,7 +12,7 @@ import pytest
 
 from kframework import PendingPod, Plugin, unresolvable
 from kframework.cycle import Search
-from kframework.cycle_state import CycleState
+from kframework.framework.cycle_state import CycleState
 from kframework.layers import Layer, Layers
 from kframework.objections import PASS, StatusTable
 from kframework.plugins.node_name import NodeName

@@ -14,9 +14,9 @@ from kframework import CycleState, Diagnosis, PendingPod, Plugin, PodInfo, Preem
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.shelf import Change
 from kframework.dry_runs import DryRun
+from kframework.framework.plugin import Candidate
 from kframework.objects import Node, Pod, PodDisruptionBudget
 from kframework.objects.requests import on_node_requests
-from kframework.plugin import Candidate
 from kframework.points import PostFilterAnswer
 from kframework.state.nodes import NodeInfo
 from kframework.testing import Scenario, create, delete, make_node, make_pod

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kframework.events import Occurrence
+from kframework.framework.events import Occurrence
 from kframework.queue.backoff import Backoff
 from kframework.queue.heap import Heap
 from kframework.queue.in_flight import InFlight

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from kframework.framework.status import Code
 from kframework.metrics.attempts import EXTENSION_POINTS
-from kframework.status import Code
 from tests.properties.accounts import Accounts, Json, accounts_of
 
 SEEDS = (1, 2, 3)
@@ -159,7 +159,10 @@ def points_in_span(
 
     Those that say nothing may have none.
     """
-    told = [(part["name"], length(part), part["attributes"].get("kframework.status")) for part in parts[span["spanId"]]]
+    told = [
+        (part["name"], length(part), part["attributes"].get("kframework.framework.status"))
+        for part in parts[span["spanId"]]
+    ]
     asked = {"sign", "assume", *(hook for hook, *_ in plugins)}
     recorded = [
         (point, spent, status_of(code))
@@ -172,7 +175,7 @@ def points_in_span(
     )
     spent_by, seen = Counter[str](), set[tuple[str, str]]()
     for name, value in (item for each in (span, *parts[span["spanId"]]) for item in each["attributes"].items()):
-        _, _, plugin = name.partition("kframework.plugin.")
+        _, _, plugin = name.partition("kframework.framework.plugin.")
         if plugin.endswith(".status"):
             seen.add((plugin.removesuffix(".status"), value))
         elif plugin:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.events import ActionType, Occurrence
+from kframework.framework.events import ActionType, Occurrence
 from kframework.queue.in_flight import InFlight
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kframework.framework.status import Code
 from kframework.objects import (
     AWSElasticBlockStore,
     OpaqueSource,
@@ -14,7 +15,6 @@ from kframework.objects import (
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import Interned, PodInfo
 from kframework.state.volume_ids import Source, VolumeId, VolumeIds, claim_names, limited_volumes
-from kframework.status import Code
 from tests.volumes_in_use import attachment, claim, csi_volume, ephemeral, put, storage_class, using
 
 EBS = Volume(name="ebs", aws_elastic_block_store=AWSElasticBlockStore(volume_id="vol-1"))

@@ -24,8 +24,9 @@ from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.cycle import Search
-from kframework.cycle_state import StateKey
-from kframework.handle import DryRuns
+from kframework.framework.cycle_state import StateKey
+from kframework.framework.handle import DryRuns
+from kframework.framework.plugin import Candidate, Diagnosis
 from kframework.objects import (
     LabelSelector,
     Node,
@@ -36,7 +37,6 @@ from kframework.objects import (
     PodDisruptionBudgetStatus,
 )
 from kframework.outcome import Unfit
-from kframework.plugin import Candidate, Diagnosis
 from kframework.pod_engine import PodEngine
 from kframework.preemption import Evaluator
 from kframework.profiles import Profiles, compile_profiles

@@ -6,8 +6,8 @@ from kframework import ClearNomination, CycleState, PendingPod, Plugin, Preempt,
 from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.effects import Eviction, Nowhere
+from kframework.framework.plugin import Diagnosis
 from kframework.objects import Pod, PodDisruptionBudget
-from kframework.plugin import Diagnosis
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.profiles import compile_profiles

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from kframework import Code, PendingPod, PodInfo, Status
-from kframework.plugin import Candidate
+from kframework.framework.plugin import Candidate
 from kframework.preemption import Evaluator
 from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState

@@ -25,9 +25,9 @@ from kframework import (
     min_max,
     unschedulable,
 )
-from kframework.cycle_state import StateKey
+from kframework.framework.cycle_state import StateKey
+from kframework.framework.plugin import Rows, Scores
 from kframework.objects import Namespace, ObjectMeta
-from kframework.plugin import Rows, Scores
 from kframework.testing import ContractViolation, check_plugin, make_node, make_pod
 
 # The faulty plugins are written as briefly as a newcomer would, and some take a hook away.

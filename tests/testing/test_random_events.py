@@ -7,7 +7,7 @@ from random import Random
 
 import msgspec
 
-from kframework.events import node_updates, pod_updates
+from kframework.framework.events import node_updates, pod_updates
 from kframework.objects import ApiObject, Node, ObjectMeta, Pod, PriorityClass, Service
 from kframework.objects.kinds import reference
 from kframework.state.inbox import Changed, Gone

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kframework.decision import Binding, Decision, PluginTiming, PointTiming, Result
+from kframework.framework.status import Code
 from kframework.history import History
-from kframework.status import Code
 
 __all__ = ["binding", "decision", "history"]
 

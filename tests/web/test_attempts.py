@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.decision import Result
-from kframework.status import Code
+from kframework.framework.status import Code
 from kframework.web.attempts import STRETCHES, Durations, attempts, duration, durations, timeline
 from tests.web.records import binding, decision, history
 

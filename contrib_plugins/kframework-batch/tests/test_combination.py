@@ -20,9 +20,9 @@ from kframework_batch.task import TaskInfo, TaskStatus
 from kframework_batch.tiers import EnabledPlugin, Tiers
 
 from kframework.errors import PluginError
+from kframework.framework.status import Code, Status, unresolvable, unschedulable
 from kframework.objects import ObjectMeta
 from kframework.state.pods import Interned, PendingPod
-from kframework.status import Code, Status, unresolvable, unschedulable
 from kframework.testing import make_pod
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from kframework_batch.statement import JobStatement
 from kframework_batch.task import PREEMPTABLE, TaskInfo, TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_node
 
-from kframework.status import Code, Status
+from kframework.framework.status import Code, Status
 
 Script = Callable[[Session], None]
 

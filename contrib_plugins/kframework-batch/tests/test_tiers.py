@@ -15,8 +15,8 @@ from kframework_batch.task import TaskInfo
 from kframework_batch.tiers import FLAGS, HIERARCHY, NOT_BUILT, Call, EnabledPlugin, Tiers
 
 from kframework.errors import PluginError
+from kframework.framework.status import Status, unschedulable
 from kframework.state.nodes import NodeInfo
-from kframework.status import Status, unschedulable
 
 HOOKS = {
     name

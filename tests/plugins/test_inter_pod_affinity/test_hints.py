@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from kframework import ActionType
-from kframework.events import ClusterEvent, QueueingHint
+from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import Namespace, Node, ObjectMeta, Pod
 from kframework.plugins.inter_pod_affinity import InterPodAffinity
 from kframework.state.cluster import ClusterState

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from kframework import ActionType, Code, CycleState, Skip, Status, unresolvable
-from kframework.events import ClusterEvent, QueueingHint
+from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import (
     ApiObject,
     CSIDriver,

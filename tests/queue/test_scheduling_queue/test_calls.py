@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.events import ActionType, Occurrence
+from kframework.framework.events import ActionType, Occurrence
 from tests.queue.rig import NODE_ADD, Rig, pending
 
 

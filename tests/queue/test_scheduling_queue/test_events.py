@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.events import ActionType, Occurrence
+from kframework.framework.events import ActionType, Occurrence
 from tests.queue.rig import (
     ANYTHING,
     LABELLED,

@@ -9,7 +9,7 @@ import pytest
 
 from kframework import Plugin, PluginArgs, hookimpl
 from kframework.config.models import POINTS
-from kframework.handle import Handle
+from kframework.framework.handle import Handle
 from kframework.profile import Profile
 from kframework.profiles import Profiles
 from kframework.queue import SchedulingQueue

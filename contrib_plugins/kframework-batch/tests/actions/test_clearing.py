@@ -10,7 +10,7 @@ from kframework_batch.session import Session
 from kframework_batch.task import TaskInfo
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_queue, make_task
 
-from kframework.status import Status, unschedulable
+from kframework.framework.status import Status, unschedulable
 
 CONFIGURATION = """
 actions: reclaim

@@ -13,8 +13,8 @@ from kframework_batch.controllers.controller import Controller
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, VirtualTimeLoop
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.errors import ClusterError
+from kframework.framework.plugin import Watch
 from kframework.objects import ApiObject, Pod
-from kframework.plugin import Watch
 from kframework.state.inbox import Changed, Message, Synced
 from kframework.testing import make_pod
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from kframework.clock import rfc3339
 from kframework.effects import Reservation
+from kframework.framework.status import Code, Status
 from kframework.objects import (
     Affinity,
     LabelSelector,
@@ -30,7 +31,6 @@ from kframework.objects import (
 )
 from kframework.state.inbox import BindingEnded
 from kframework.state.pods import PodInfo
-from kframework.status import Code, Status
 from kframework.testing import make_pod, make_taint
 
 GPU, HOSTNAME = "nvidia.com/gpu", "kubernetes.io/hostname"

@@ -16,8 +16,8 @@ from kframework_batch.task import TaskInfo
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_queue, make_task
 from msgspec.structs import replace
 
+from kframework.framework.status import unschedulable
 from kframework.objects import Node, Pod
-from kframework.status import unschedulable
 
 # -- plugins that say what they are told ------------------------------------------------------------------------------
 

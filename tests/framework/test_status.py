@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.status import Code, Skip, Status, Wait, error, unresolvable, unschedulable
+from kframework.framework.status import Code, Skip, Status, Wait, error, unresolvable, unschedulable
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from itertools import chain
 import pluggy
 import pytest
 
-from kframework import hookspecs
-from kframework.hookspecs import SPECIFICATIONS, FilterPlugin, PostBindPlugin
+from kframework.framework import hookspecs
+from kframework.framework.hookspecs import SPECIFICATIONS, FilterPlugin, PostBindPlugin
 from kframework.registry import POINTS
 
 HOOKS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.cycle_state import CycleState, StateKey, StateKeyError
+from kframework.framework.cycle_state import CycleState, StateKey, StateKeyError
 
 NUMBER = StateKey[int]("number")
 NUMBERS = StateKey[list[int]]("numbers")

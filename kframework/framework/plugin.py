@@ -14,7 +14,7 @@
         def normalize_score(self, state, pod, scores):
             return min_max(scores)
 
-The hooks, one by one, stand in `kframework.hookspecs`; the door back into the scheduler in `kframework.handle`.
+The hooks, one by one, stand in `kframework.framework.hookspecs`; the door back into the scheduler in `kframework.framework.handle`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from kframework.status import Code, Status
+from kframework.framework.status import Code, Status
 
 if TYPE_CHECKING:
-    from kframework.handle import Handle
+    from kframework.framework.handle import Handle
     from kframework.objects import ApiObject
     from kframework.state.nodes import NodeTable
     from kframework.state.pods import PodInfo

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from kframework import Code, Diagnosis, Plugin, PluginArgs, unresolvable, unschedulable
-from kframework.plugin import default_normalize, min_max
+from kframework.framework.plugin import default_normalize, min_max
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node
 

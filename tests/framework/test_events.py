@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from kframework.events import (
+from kframework.framework.events import (
     DEFAULT_EVENTS,
     ActionType,
     ClusterEvent,

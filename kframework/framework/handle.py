@@ -14,14 +14,14 @@ import msgspec
 
 if TYPE_CHECKING:
     from kframework.clock import Clock
-    from kframework.cycle_state import CycleState
+    from kframework.framework.cycle_state import CycleState
+    from kframework.framework.plugin import Candidate, Diagnosis
+    from kframework.framework.status import Status
     from kframework.objects import ApiObject
-    from kframework.plugin import Candidate, Diagnosis
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.objects import ObjectStore
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.state.statement import Statement
-    from kframework.status import Status
 
 __all__ = ["Api", "DryRuns", "Handle", "Preemption", "WaitingPod"]
 

@@ -1,0 +1,1 @@
+"""The contract: what a plugin author reads."""
