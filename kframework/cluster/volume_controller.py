@@ -53,7 +53,7 @@ from kframework.objects.claims import (
     volume_class,
 )
 from kframework.objects.selectors import SelectorError
-from kframework.state.reach import Reach
+from kframework.state.volumes.reach import Reach
 
 __all__ = ["VolumeController"]
 

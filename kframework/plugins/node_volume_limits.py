@@ -36,8 +36,8 @@ from kframework.objects import (
     VolumeAttachment,
 )
 from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translated_inline
-from kframework.state.attachments import Attachments
-from kframework.state.volume_ids import Problem, VolumeId, VolumeIds, claim_names, limited_volumes
+from kframework.state.volumes.attachments import Attachments
+from kframework.state.volumes.volume_ids import Problem, VolumeId, VolumeIds, claim_names, limited_volumes
 
 __all__ = ["REASON", "NodeVolumeLimits"]
 

@@ -1,6 +1,6 @@
 """VolumeBinding: a pod goes where its claims' volumes are reached, found or made, and waits there until they are bound.
 
-What a node has for the claims stands in `kframework.state.pod_volumes`.
+What a node has for the claims stands in `kframework.state.volumes.pod_volumes`.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ from kframework.objects.csi_migration import TranslationError
 from kframework.objects.csi_topology import migrated_plugins
 from kframework.objects.selectors import SelectorError
 from kframework.state.objects import AssumptionError
-from kframework.state.pod_volumes import (
+from kframework.state.volumes.pod_volumes import (
     BIND_CONFLICT,
     NODE_CONFLICT,
     NOT_ENOUGH_SPACE,
     VOLUME_MISSING,
     PodClaims,
 )
-from kframework.state.volume_ids import claim_names
-from kframework.state.volume_reservation import BindingError, VolumeReservation, claim_patch, volume_patch
-from kframework.state.volumes import Storage, largest_volume
+from kframework.state.volumes.volume_ids import claim_names
+from kframework.state.volumes.volume_reservation import BindingError, VolumeReservation, claim_patch, volume_patch
+from kframework.state.volumes.volumes import Storage, largest_volume
 
 __all__ = ["REASONS", "UNBOUND_IMMEDIATE", "VolumeBinding"]
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from kframework.errors import StaleNodeError
 from kframework.objects import Node, Taint
 from kframework.objects.requests import allocatable as allocatable_of
-from kframework.state.claims import ClaimUsers
 from kframework.state.columns import CodeColumn, Column
 from kframework.state.counters import Counters
 from kframework.state.host_ports import HostPorts
@@ -21,6 +20,7 @@ from kframework.state.log import Log
 from kframework.state.node_order import NodeOrder, zone_of
 from kframework.state.pods import PodInfo
 from kframework.state.topology import Topology
+from kframework.state.volumes.claims import ClaimUsers
 
 __all__ = ["NodeInfo", "NodeTable", "same_node"]
 

@@ -18,7 +18,7 @@ from kframework.objects.quantity import nano, value
 from kframework.objects.selectors import NodeSelector as Compiled
 from kframework.objects.selectors import label_selector
 from kframework.state.cluster import ClusterState
-from kframework.state.pod_volumes import BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING
+from kframework.state.volumes.pod_volumes import BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING
 
 __all__ = ["slow_find"]
 

@@ -19,9 +19,9 @@ from kframework.objects.csi_migration import TranslationError, migrated_plugin, 
 from kframework.objects.csi_topology import node_affinity_after_migration
 from kframework.objects.quantity import value
 from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.reach import Reach
 from kframework.state.selection import Mask, Rows
-from kframework.state.volumes import Candidates, Migrations, Storage
+from kframework.state.volumes.reach import Reach
+from kframework.state.volumes.volumes import Candidates, Migrations, Storage
 
 __all__ = [
     "BIND_CONFLICT",

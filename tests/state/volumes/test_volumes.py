@@ -8,8 +8,8 @@ import pytest
 
 from kframework.objects import CSINode, CSIStorageCapacity, PersistentVolume
 from kframework.state.cluster import ClusterState
-from kframework.state.reach import Reach
-from kframework.state.volumes import Candidates, Storage, VolumesByClass, largest_volume
+from kframework.state.volumes.reach import Reach
+from kframework.state.volumes.volumes import Candidates, Storage, VolumesByClass, largest_volume
 from tests.storage import HOSTNAME, affinity, capacity, claim, migrated, near, reference, volume
 
 VERSIONS = [

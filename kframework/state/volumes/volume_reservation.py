@@ -21,8 +21,8 @@ from kframework.objects.claims import (
     is_claimed_by,
 )
 from kframework.state.nodes import NodeInfo
-from kframework.state.pod_volumes import PodVolumes, VolumeReach
-from kframework.state.volumes import Storage
+from kframework.state.volumes.pod_volumes import PodVolumes, VolumeReach
+from kframework.state.volumes.volumes import Storage
 
 __all__ = ["BindingError", "VolumeReservation", "claim_patch", "volume_patch"]
 

@@ -8,10 +8,10 @@ import pytest
 
 from kframework.objects import PersistentVolume, StorageClass
 from kframework.objects.meta import ApiObject
-from kframework.state.attachments import Attachments
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod
-from kframework.state.volume_ids import VolumeId
+from kframework.state.volumes.attachments import Attachments
+from kframework.state.volumes.volume_ids import VolumeId
 from kframework.testing import make_node
 from tests.volumes_in_use import attachment, claim, csi_node, csi_volume, ephemeral, put, storage_class, using
 

@@ -26,7 +26,7 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore, Stores
 from kframework.state.pods import PodInfo
 from kframework.state.row_counts import RowCounts
-from kframework.state.volume_ids import Source, UsedVolumes, VolumeId, VolumeIds, limited_volumes
+from kframework.state.volumes.volume_ids import Source, UsedVolumes, VolumeId, VolumeIds, limited_volumes
 
 __all__ = ["Attachments"]
 

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from kframework.objects import ApiObject, ObjectReference, PersistentVolume, PersistentVolumeClaim
 from kframework.state.cluster import ClusterState
 from kframework.state.objects import AssumptionError
-from kframework.state.pod_volumes import PodVolumes
-from kframework.state.volume_reservation import BindingError, VolumeReservation, claim_patch, volume_patch
-from kframework.state.volumes import Storage
+from kframework.state.volumes.pod_volumes import PodVolumes
+from kframework.state.volumes.volume_reservation import BindingError, VolumeReservation, claim_patch, volume_patch
+from kframework.state.volumes.volumes import Storage
 from kframework.testing import make_node
 from tests.plugins.asking import cluster_of
 from tests.storage import HOSTNAME, ZONE, claim, migrated, near, reference, volume

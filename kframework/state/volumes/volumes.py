@@ -18,7 +18,7 @@ from kframework.objects.claims import Wanted, capacity, is_claimed_by, is_free, 
 from kframework.objects.csi_topology import migrated_plugins
 from kframework.objects.quantity import value
 from kframework.state.objects import ObjectStore, Stores
-from kframework.state.reach import Reach
+from kframework.state.volumes.reach import Reach
 
 __all__ = [
     "Candidates",

@@ -13,14 +13,14 @@ from kframework.objects import ApiObject, PersistentVolume, PersistentVolumeClai
 from kframework.objects.csi_migration import TranslationError
 from kframework.objects.selectors import SelectorError
 from kframework.state.cluster import ClusterState
-from kframework.state.pod_volumes import (
+from kframework.state.volumes.pod_volumes import (
     BIND_CONFLICT,
     NODE_CONFLICT,
     NOT_ENOUGH_SPACE,
     VOLUME_MISSING,
     PodClaims,
 )
-from kframework.state.volumes import Storage
+from kframework.state.volumes.volumes import Storage
 from kframework.testing import make_node
 from tests.plugins.asking import cluster_of
 from tests.state.slow_volumes import slow_find
