@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.cycle import Search
 from kframework.decision import Decision, Result, fit_error
 from kframework.effects import Eviction, Reservation
@@ -16,7 +17,6 @@ from kframework.points import PostFilterAnswer, fault, run_permit, run_post_filt
 from kframework.profile import Profile
 from kframework.state.cluster import AssumeError
 from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.stopwatch import Laps, PluginStopwatch
 

@@ -24,6 +24,7 @@ from kframework.config.fields import field_names
 from kframework.config.models import LeaderElection
 from kframework.config.overrides import overridden
 from kframework.config.problems import Problem, collecting, raise_all, required, shown
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.cycle import Rotation, Search
 from kframework.decision import Binding, Decision, Observer, Result, fit_error
 from kframework.effects import Effects, Eviction, Outside, Reservation
@@ -56,7 +57,6 @@ from kframework.state.columns import Column
 from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, Inbox, Message, Synced, Touched
 from kframework.state.nodes import same_node
 from kframework.state.pods import LabelClass, PodTemplate
-from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.survey import Survey
 from kframework.verbosity import NOTICE

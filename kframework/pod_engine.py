@@ -16,6 +16,9 @@ from kframework.afresh import verify
 from kframework.attempt import Attempt
 from kframework.clock import Clock
 from kframework.config import Configuration, Duration
+from kframework.core.queue import SchedulingQueue
+from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.current_attempt import CURRENT
 from kframework.cycle import Rotation, Search
 from kframework.effects import Effects, Eviction, Nowhere, Reservation
@@ -33,8 +36,6 @@ from kframework.points import run_unreserve
 from kframework.preemption import Evaluator
 from kframework.profile import Profile, Signature
 from kframework.profiles import Profiles
-from kframework.queue import SchedulingQueue
-from kframework.queue.backoff import Backoff
 from kframework.score_log import log_scores
 from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState
@@ -54,7 +55,6 @@ from kframework.state.inbox import (
 )
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.preempting import Preempting
-from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.stopwatch import Laps, PluginStopwatch
 from kframework.verbosity import V3, V10

@@ -11,6 +11,7 @@ from weakref import WeakSet, WeakValueDictionary
 import numpy as np
 import pluggy
 
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.errors import PluginError
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource
@@ -30,7 +31,6 @@ from kframework.framework.status import Status
 from kframework.registry import hooks_of
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.state.queued_pod import QueuedPod
 
 __all__ = ["FilterStep", "Profile", "ScoreStep", "Signature", "Step", "as_column"]
 

@@ -14,6 +14,8 @@ from kframework.config import Profile as ProfileConfiguration
 from kframework.config.document import Place
 from kframework.config.models import POINTS, camel
 from kframework.config.problems import Problem
+from kframework.core.queue.pool import Holder
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.errors import ConfigError, PluginError
 from kframework.extender import EXTENDER
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
@@ -22,10 +24,8 @@ from kframework.framework.plugin import Plugin
 from kframework.framework.status import Status
 from kframework.points import fault, run_pre_enqueue
 from kframework.profile import Profile, Signature
-from kframework.queue.pool import Holder
 from kframework.registry import Registry, points_of
 from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
 from kframework.verbosity import V5
 
 __all__ = ["Profiles", "compile_profiles", "load_plugins"]

@@ -15,6 +15,7 @@ import msgspec
 
 from kframework.attempt import Attempt
 from kframework.config import Configuration
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.cycle import Search
 from kframework.decision import Decision, Observer, Result
 from kframework.effects import Nowhere
@@ -29,7 +30,6 @@ from kframework.profile import Profile
 from kframework.profiles import compile_profiles
 from kframework.registry import Registry
 from kframework.replaying import Replay
-from kframework.state.queued_pod import QueuedPod
 
 __all__ = ["Disagreement", "Reconsidered", "Reconsidering", "reconsider"]
 

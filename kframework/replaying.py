@@ -16,6 +16,7 @@ import msgspec
 
 from kframework.clock import Clock
 from kframework.config import Configuration, parse
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.cycle import Search
 from kframework.decision import Binding, Decision, Observer, Result
 from kframework.effects import Nowhere
@@ -28,7 +29,6 @@ from kframework.profiles import compile_profiles
 from kframework.recorded import Recorded
 from kframework.recording import Allowed, Continued, Judged, Line
 from kframework.registry import Registry
-from kframework.state.queued_pod import QueuedPod
 
 __all__ = ["Difference", "Following", "Replay", "Replayed", "replay"]
 

@@ -11,11 +11,11 @@ import pytest
 from kframework import Code, CycleState, PendingPod, Plugin, Skip, Status, error, unschedulable
 from kframework.binding import BindFirst, BindingCycle
 from kframework.clock import LoopClock, run_virtual
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.decision import Binding
 from kframework.effects import Reservation
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.state.pods import Interned
-from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, profile

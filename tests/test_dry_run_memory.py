@@ -11,6 +11,7 @@ from kframework import PendingPod, PodInfo, Status, unschedulable
 from kframework.afresh import VerificationError
 from kframework.budgets import Budgets
 from kframework.clock import SystemClock
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.cycle import Search
 from kframework.dry_run_memory import Answers, DryRunMemory
 from kframework.dry_runs import DryRun, Ranked
@@ -24,7 +25,6 @@ from kframework.preemption import Evaluator
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.preempting import Preempting
-from kframework.state.queued_pod import QueuedPod
 from kframework.testing import make_node, make_pod
 from tests.test_preemption.slow_rules import World
 from tests.test_preemption.stopped import NOTHING, WEB, Cycle, budget, full, profiles, unfit

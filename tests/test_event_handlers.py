@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.core.queue import SchedulingQueue
+from kframework.core.queue.backoff import Backoff
 from kframework.event_handlers import EventHandlers
 from kframework.framework.events import Occurrence
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, StorageClass
 from kframework.profiles import Profiles
-from kframework.queue import SchedulingQueue
-from kframework.queue.backoff import Backoff
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod

@@ -9,6 +9,7 @@ import pytest
 from kframework import ActionType, ConfigError, Handle, Plugin, PluginArgs, unschedulable
 from kframework.clock import SystemClock
 from kframework.config import parse
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.effects import Nowhere
 from kframework.framework.events import ClusterEvent, EventResource, Hint, Occurrence, QueueingHint
 from kframework.plugin_handle import PluginHandle
@@ -17,7 +18,6 @@ from kframework.profiles import Profiles, compile_profiles
 from kframework.registry import Offer, Registry
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import Interned, PendingPod
-from kframework.state.queued_pod import QueuedPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import alone, plugin
 

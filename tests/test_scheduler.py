@@ -14,6 +14,7 @@ from kframework import ClusterError, CycleState, PendingPod, Plugin, Wait, unsch
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config import default_configuration, parse
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.decision import Binding, Decision
 from kframework.effects import Reservation
 from kframework.extender import Extender
@@ -25,7 +26,6 @@ from kframework.registry import Registry
 from kframework.scheduler import CLOSING, FINISHING, WRITING, Scheduler
 from kframework.simulate import simulate
 from kframework.state.pods import Interned
-from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.testing import create, make_node, make_pod
 from tests.extending import Scripted, configuration, lets_pass, settings

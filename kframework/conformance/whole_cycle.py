@@ -9,6 +9,7 @@ from kframework.afresh import Afresh, VerificationError, verify
 from kframework.conformance.facts import Fact
 from kframework.conformance.recorded import Verdict
 from kframework.conformance.recorded_cluster import PROFILE
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.cycle import Search
 from kframework.decision import fit_error
 from kframework.framework.status import Status
@@ -19,7 +20,6 @@ from kframework.points import narrow
 from kframework.profile import Profile
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
 
 __all__ = ["WholeCycle"]
 

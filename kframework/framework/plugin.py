@@ -14,7 +14,8 @@
         def normalize_score(self, state, pod, scores):
             return min_max(scores)
 
-The hooks, one by one, stand in `kframework.framework.hookspecs`; the door back into the scheduler in `kframework.framework.handle`.
+The hooks, one by one, stand in `kframework.framework.hookspecs`; the door back into the scheduler in
+`kframework.framework.handle`.
 """
 
 from __future__ import annotations

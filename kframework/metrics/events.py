@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable
 from time import perf_counter_ns
 
+from kframework.core.queue import QueueRules
+from kframework.core.queue.pool import Holder
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.event_handlers import EventHandlers
 from kframework.framework.events import ActionType, EventResource, Occurrence
 from kframework.framework.status import Code, Status
@@ -16,10 +19,7 @@ from kframework.metrics import families
 from kframework.metrics.series import NANOSECONDS, Histograms, Series
 from kframework.objects import ApiObject, Pod
 from kframework.pod_engine import PodEngine
-from kframework.queue import QueueRules
-from kframework.queue.pool import Holder
 from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
 
 __all__ = ["EventTimes"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kframework import Plugin, hookimpl
 
 if TYPE_CHECKING:
-    from kframework.state.queued_pod import QueuedPod
+    from kframework.core.queue.queued_pod import QueuedPod
 
 __all__ = ["PrioritySort"]
 

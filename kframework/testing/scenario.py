@@ -26,13 +26,13 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, parse
 from kframework.config.models import API_VERSION, KIND
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.decision import Binding, Decision
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
 from kframework.registry import Registry
 from kframework.scheduler import Scheduler
 from kframework.simulate import SimulatedExtender
-from kframework.state.queued_pod import QueuedPod
 
 __all__ = ["Action", "Result", "Scenario", "create", "delete", "patch"]
 

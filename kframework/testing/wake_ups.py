@@ -17,6 +17,7 @@ import msgspec
 
 from kframework.afresh import Afresh
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.decision import Decision
 from kframework.effects import Eviction, Reservation
 from kframework.framework.events import Occurrence
@@ -30,7 +31,6 @@ from kframework.profiles import Profiles
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, PreemptionEnded, Synced
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.state.queued_pod import QueuedPod
 from kframework.testing.alone import PROFILE, profiles_of
 from kframework.testing.random_events import RandomEvents
 

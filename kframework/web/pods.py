@@ -8,10 +8,10 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 import msgspec
 
 from kframework.clock import seconds_of
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.history import History
 from kframework.pod_engine import PodEngine
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 
 __all__ = ["Found", "HeldBack", "Queues", "WaitingPod", "find_pods", "queues"]

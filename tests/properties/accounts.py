@@ -69,7 +69,7 @@ seed: {seed}
 """
 
 #: Whose lines are read.
-LOGGERS = {"kframework.journal": V2, "kframework.queue.scheduling_queue": V5}
+LOGGERS = {"kframework.journal": V2, "kframework.core.queue.scheduling_queue": V5}
 
 #: The pod whose explanation is asked for by the command; that of others is what the scheduler answers it.
 TYPED = "huge"

@@ -17,6 +17,7 @@ import pytest
 from kframework.afresh import VerificationError
 from kframework.clock import SystemClock
 from kframework.config import default_configuration
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.effects import Nowhere
 from kframework.framework.plugin import Preempt
 from kframework.outcome import Found, Unfit
@@ -27,7 +28,6 @@ from kframework.profiles import compile_profiles
 from kframework.registry import Registry
 from kframework.state.log import Log
 from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
 from kframework.testing.clusters import RandomCluster
 from tests.contract.cases import CASES
 

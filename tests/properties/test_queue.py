@@ -10,17 +10,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.heap import Heap
+from kframework.core.queue.in_flight import InFlight
+from kframework.core.queue.pool import Holder, Pool
+from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.queue.scheduling_queue import SchedulingQueue, own_updates
 from kframework.framework.events import Occurrence
-from kframework.queue.backoff import Backoff
-from kframework.queue.heap import Heap
-from kframework.queue.in_flight import InFlight
-from kframework.queue.pool import Holder, Pool
-from kframework.queue.scheduling_queue import SchedulingQueue, own_updates
 from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
+from tests.core.queue.rig import ANYTHING, NODE_ADD, NODE_TAINT, POD_GONE, REGISTERED, START, Rig, pending
 from tests.properties.machines import fails
 from tests.properties.queue_model import ModelPod, QueueModel
-from tests.queue.rig import ANYTHING, NODE_ADD, NODE_TAINT, POD_GONE, REGISTERED, START, Rig, pending
 
 NAMES = [f"pod-{number}" for number in range(5)]
 

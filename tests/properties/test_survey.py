@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.framework.status import Status
 from kframework.inquiry import Inquiry, inquire
 from kframework.objections import PASS
 from kframework.slices import finished
 from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
 from kframework.survey import Survey
 from tests.properties.test_default_profile import CLUSTERS, Tries
 

@@ -23,6 +23,7 @@ from kframework import (
 from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.config.models import API_VERSION, KIND
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.cycle import Search
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.handle import DryRuns
@@ -42,7 +43,6 @@ from kframework.preemption import Evaluator
 from kframework.profiles import Profiles, compile_profiles
 from kframework.registry import Registry
 from kframework.state.cluster import ClusterState
-from kframework.state.queued_pod import QueuedPod
 from kframework.testing import make_node, make_pod
 
 __all__ = [

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.queue.backoff import Backoff
-from tests.queue.rig import START, Rig, queued
+from kframework.core.queue.backoff import Backoff
+from tests.core.queue.rig import START, Rig, queued
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 
+from kframework.core.queue import SchedulingQueue
+from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.pool import Holder
+from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.queue.scheduling_queue import own_updates
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, Occurrence
 from kframework.framework.status import Code, Status
-from kframework.queue import SchedulingQueue
-from kframework.queue.backoff import Backoff
-from kframework.queue.pool import Holder
-from kframework.queue.scheduling_queue import own_updates
 from kframework.state.pods import Interned, PendingPod
-from kframework.state.queued_pod import QueuedPod
 from kframework.testing import make_pod
 
 __all__ = [

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.queue.rig import NODE_ADD, NODE_TAINT, START, Rig, pending
-from tests.queue.states import STATES, place_of
+from tests.core.queue.rig import NODE_ADD, NODE_TAINT, START, Rig, pending
+from tests.core.queue.states import STATES, place_of
 
 PLACES = ("active", "backoff", "unschedulable", "gated")
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kframework.queue.scheduling_queue import QueueRules, SchedulingQueue
+from kframework.core.queue.scheduling_queue import QueueRules, SchedulingQueue
 
 __all__ = ["QueueRules", "SchedulingQueue"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from kframework.state.queued_pod import QueuedPod
-from tests.queue.rig import NODE_ADD, POD_GONE, Rig, pending
+from kframework.core.queue.queued_pod import QueuedPod
+from tests.core.queue.rig import NODE_ADD, POD_GONE, Rig, pending
 
 CYCLES = 100_000
 #: Pods that exist, and those of them in flight at any time.

@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Protocol
 
+from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.heap import Heap
+from kframework.core.queue.in_flight import InFlight
+from kframework.core.queue.pool import Holder, Pool
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.framework.events import ActionType, EventResource, Occurrence, pod_updates
 from kframework.framework.status import Status
-from kframework.queue.backoff import Backoff
-from kframework.queue.heap import Heap
-from kframework.queue.in_flight import InFlight
-from kframework.queue.pool import Holder, Pool
 from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
 from kframework.verbosity import V5
 
 __all__ = ["FLUSH_INTERVAL", "QueueRules", "SchedulingQueue", "own_updates"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.queue.backoff import Backoff
-from tests.queue.rig import NODE_ADD, START, Rig, pending
-from tests.queue.states import LONG, failed, gated
+from kframework.core.queue.backoff import Backoff
+from tests.core.queue.rig import NODE_ADD, START, Rig, pending
+from tests.core.queue.states import LONG, failed, gated
 
 # -- the end of a rest -------------------------------------------------------------------------------------------------
 

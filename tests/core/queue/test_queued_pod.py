@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.state.pods import Interned, PendingPod
-from kframework.state.queued_pod import QueuedPod
 from tests.objects_made import pod
 
 

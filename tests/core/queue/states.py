@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tests.queue.rig import NODE_ADD, Rig, pending
+from tests.core.queue.rig import NODE_ADD, Rig, pending
 
 __all__ = ["LONG", "STATES", "failed", "gated", "place_of", "resting"]
 

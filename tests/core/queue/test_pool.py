@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.queue.pool import Pool
-from tests.queue.rig import queued
+from kframework.core.queue.pool import Pool
+from tests.core.queue.rig import queued
 
 PROFILE = "default-scheduler"
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kframework.core.queue.in_flight import InFlight
 from kframework.framework.events import ActionType, Occurrence
-from kframework.queue.in_flight import InFlight
 
 
 def event(number: int) -> Occurrence:

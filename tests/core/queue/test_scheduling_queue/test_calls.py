@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kframework.framework.events import ActionType, Occurrence
-from tests.queue.rig import NODE_ADD, Rig, pending
+from tests.core.queue.rig import NODE_ADD, Rig, pending
 
 
 def woken(rig: Rig) -> str:

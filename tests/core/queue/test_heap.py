@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.queue.heap import Heap
-from kframework.state.queued_pod import QueuedPod
-from tests.queue.rig import pending, queued
+from kframework.core.queue.heap import Heap
+from kframework.core.queue.queued_pod import QueuedPod
+from tests.core.queue.rig import pending, queued
 
 
 def names(heap: Heap) -> list[str]:

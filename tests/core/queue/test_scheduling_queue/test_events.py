@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.framework.events import ActionType, Occurrence
-from tests.queue.rig import (
+from tests.core.queue.rig import (
     ANYTHING,
     LABELLED,
     NODE_ADD,
@@ -17,7 +17,7 @@ from tests.queue.rig import (
     pending,
     update_of,
 )
-from tests.queue.states import LONG, STATES, failed, gated, place_of, resting
+from tests.core.queue.states import LONG, STATES, failed, gated, place_of, resting
 
 # -- events while the pod waits ----------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kframework.state.queued_pod import QueuedPod
+from kframework.core.queue.queued_pod import QueuedPod
 
 __all__ = ["Holder", "Pool"]
 

@@ -9,13 +9,13 @@ import pytest
 
 from kframework import Plugin, PluginArgs, hookimpl
 from kframework.config.models import POINTS
+from kframework.core.queue import SchedulingQueue
+from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.queued_pod import QueuedPod
 from kframework.framework.handle import Handle
 from kframework.profile import Profile
 from kframework.profiles import Profiles
-from kframework.queue import SchedulingQueue
-from kframework.queue.backoff import Backoff
-from kframework.state.queued_pod import QueuedPod
-from tests.queue.rig import START, pending
+from tests.core.queue.rig import START, pending
 
 
 class Sorter(Plugin):

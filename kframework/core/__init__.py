@@ -1,0 +1,1 @@
+"""From a popped pod to its Decision: synchronous, no I/O, no await."""
