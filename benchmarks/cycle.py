@@ -15,6 +15,8 @@ import msgspec
 from kframework import Plugin, hookimpl, unschedulable
 from kframework.clock import SystemClock
 from kframework.config import parse
+from kframework.core.runtime.profiles import compile_profiles
+from kframework.core.runtime.registry import Registry
 from kframework.decision import Decision
 from kframework.effects import Nowhere, Reservation
 from kframework.objects import (
@@ -36,8 +38,6 @@ from kframework.objects import (
 )
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
-from kframework.profiles import compile_profiles
-from kframework.registry import Registry
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, Changed, Synced
 

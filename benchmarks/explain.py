@@ -14,6 +14,8 @@ import msgspec
 
 from kframework.clock import SystemClock
 from kframework.config import default_configuration
+from kframework.core.runtime.profiles import compile_profiles
+from kframework.core.runtime.registry import Registry
 from kframework.decision import Decision
 from kframework.effects import Nowhere
 from kframework.explain import Explanation, explaining
@@ -22,8 +24,6 @@ from kframework.history import History
 from kframework.objects import Affinity, ApiObject, Pod, TopologySpreadConstraint
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
-from kframework.profiles import compile_profiles
-from kframework.registry import Registry
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_node, make_pod
 

@@ -8,13 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kframework.cycle import Search, nodes_to_find
-from kframework.errors import KFrameworkError
-from kframework.framework.cycle_state import CycleState
-from kframework.framework.status import Code, Status
-from kframework.objections import PASS
-from kframework.outcome import Failed, Found, Unfit
-from kframework.points import (
+from kframework.core.runtime.points import (
     Narrowing,
     ask_pre_filter,
     run_add_pod,
@@ -23,7 +17,13 @@ from kframework.points import (
     run_pre_score,
     run_score,
 )
-from kframework.profile import FilterStep, Profile, ScoreStep
+from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep
+from kframework.cycle import Search, nodes_to_find
+from kframework.errors import KFrameworkError
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.status import Code, Status
+from kframework.objections import PASS
+from kframework.outcome import Failed, Found, Unfit
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod

@@ -6,6 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.points import (
+    PostFilterAnswer,
+    fault,
+    run_permit,
+    run_post_filter,
+    run_reserve,
+    run_unreserve,
+)
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.timing import Laps, PluginStopwatch
 from kframework.cycle import Search
 from kframework.decision import Decision, Result, fit_error
 from kframework.effects import Eviction, Reservation
@@ -13,12 +23,9 @@ from kframework.errors import PluginError
 from kframework.framework.plugin import Candidate, ClearNomination, Nominate, Preempt
 from kframework.framework.status import Code, Status
 from kframework.outcome import Found, Unfit
-from kframework.points import PostFilterAnswer, fault, run_permit, run_post_filter, run_reserve, run_unreserve
-from kframework.profile import Profile
 from kframework.state.cluster import AssumeError
 from kframework.state.pods import PendingPod
 from kframework.state.waiting import ReservedPod
-from kframework.stopwatch import Laps, PluginStopwatch
 
 if TYPE_CHECKING:
     from kframework.pod_engine import PodEngine

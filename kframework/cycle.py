@@ -18,13 +18,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Diagnosis, Scores
-from kframework.framework.status import Code, Status
-from kframework.layers import FEW, Layer, Plan, ask_filter_rows
-from kframework.objections import ATTEMPT, PASS, PLUGIN, UNREACHED, StatusTable, bits_of, of_plugin, order_of, source_of
-from kframework.outcome import Failed, Found, Unfit
-from kframework.points import (
+from kframework.core.runtime.points import (
     Narrowing,
     PreFilterAnswer,
     ask_pre_filter,
@@ -35,12 +29,18 @@ from kframework.points import (
     run_filter,
     run_pre_filter,
 )
-from kframework.profile import FilterStep, Profile, ScoreStep, Step
+from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, Step
+from kframework.core.runtime.timing import Laps
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import Diagnosis, Scores
+from kframework.framework.status import Code, Status
+from kframework.layers import FEW, Layer, Plan, ask_filter_rows
+from kframework.objections import ATTEMPT, PASS, PLUGIN, UNREACHED, StatusTable, bits_of, of_plugin, order_of, source_of
+from kframework.outcome import Failed, Found, Unfit
 from kframework.scoring import Scoring
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.stopwatch import Laps
 
 __all__ = ["Rotation", "Search", "nodes_to_find"]
 

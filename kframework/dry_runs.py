@@ -13,11 +13,11 @@ from typing import Protocol
 
 from kframework.budgets import Budgets
 from kframework.clock import seconds_of
+from kframework.core.runtime.points import run_add_pod, run_filter, run_remove_pod
+from kframework.core.runtime.profile import FilterStep, Profile
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Candidate
 from kframework.framework.status import Code, Status
-from kframework.points import run_add_pod, run_filter, run_remove_pod
-from kframework.profile import FilterStep, Profile
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo

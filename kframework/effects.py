@@ -8,11 +8,11 @@ from typing import Protocol
 import msgspec
 
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.profile import Profile
 from kframework.decision import Decision
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api
 from kframework.objects import PodCondition
-from kframework.profile import Profile
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
 

@@ -25,6 +25,10 @@ from kframework.config.models import LeaderElection
 from kframework.config.overrides import overridden
 from kframework.config.problems import Problem, collecting, raise_all, required, shown
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.points import run_reserve, run_unreserve
+from kframework.core.runtime.profile import Profile, Signature
+from kframework.core.runtime.profiles import Profiles, compile_profiles
+from kframework.core.runtime.registry import Offer, Registry
 from kframework.cycle import Rotation, Search
 from kframework.decision import Binding, Decision, Observer, Result, fit_error
 from kframework.effects import Effects, Eviction, Outside, Reservation
@@ -42,12 +46,8 @@ from kframework.objects.quantity import Quantity, QuantityError, milli, value
 from kframework.objects.requests import on_node_requests
 from kframework.plugin_handle import HandledEngine, PluginHandle
 from kframework.plugins.node_resources_fit import NodeResourcesFit
-from kframework.points import run_reserve, run_unreserve
 from kframework.process import Audience, Companion, Process
-from kframework.profile import Profile, Signature
-from kframework.profiles import Profiles, compile_profiles
 from kframework.rbac import manifests
-from kframework.registry import Offer, Registry
 from kframework.run import Server, process
 from kframework.scheduler import Engine, MakeEngine, Scheduler
 from kframework.seeds import Seeds

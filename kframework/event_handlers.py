@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from kframework.core.queue import SchedulingQueue
 from kframework.core.queue.scheduling_queue import own_updates
+from kframework.core.runtime.profiles import Profiles
 from kframework.framework.events import ActionType, EventResource, Occurrence, event_resource, node_updates, pod_updates
 from kframework.objects import ApiObject, Node, Pod, kind_of
-from kframework.profiles import Profiles
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.verbosity import V3

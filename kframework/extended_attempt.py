@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from kframework.attempt import Attempt
+from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound
 from kframework.cycle import Search
 from kframework.errors import PluginError
 from kframework.extender import ExtenderError
 from kframework.framework.plugin import Preempt
 from kframework.framework.status import Code, Status
 from kframework.outcome import Found, Unfit
-from kframework.points import PostFilterAnswer, PostFilterRound
 
 __all__ = ["ExtendedAttempt"]
 

@@ -7,6 +7,8 @@ from random import Random
 
 import numpy as np
 
+from kframework.core.runtime.points import Narrowing, narrow
+from kframework.core.runtime.timing import Laps
 from kframework.cycle import Rotation, Search
 from kframework.extender import EXTENDER, ExtenderError
 from kframework.extenders import Extenders
@@ -15,11 +17,9 @@ from kframework.framework.status import Code, Status
 from kframework.layers import Plan
 from kframework.objections import PASS
 from kframework.outcome import Failed, Found, Unfit
-from kframework.points import Narrowing, narrow
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod
-from kframework.stopwatch import Laps
 
 __all__ = ["ExtendedSearch"]
 

@@ -16,15 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.decision import fit_error
-from kframework.errors import PluginError
-from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import MAX_SCORE, Diagnosis, Scores
-from kframework.framework.status import Code, Status
-from kframework.layers import ask_filter_rows, ask_score_rows
-from kframework.objections import ATTEMPT, PASS, StatusTable, bits_of, order_of, source_of
-from kframework.pod_engine import PodEngine
-from kframework.points import (
+from kframework.core.runtime.points import (
     Narrowing,
     ask_pre_filter,
     bad_score,
@@ -35,7 +27,15 @@ from kframework.points import (
     run_pre_filter,
     run_pre_score,
 )
-from kframework.profile import FilterStep, Profile, ScoreStep, as_column
+from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, as_column
+from kframework.decision import fit_error
+from kframework.errors import PluginError
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import MAX_SCORE, Diagnosis, Scores
+from kframework.framework.status import Code, Status
+from kframework.layers import ask_filter_rows, ask_score_rows
+from kframework.objections import ATTEMPT, PASS, StatusTable, bits_of, order_of, source_of
+from kframework.pod_engine import PodEngine
 from kframework.slices import in_slices
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
@@ -47,7 +47,7 @@ __all__ = ["Inquiry", "ScoreColumn", "inquire"]
 _FEW, _MANY = 16, 2_000
 
 #: Where the faults of plugins are logged.
-_faults = logging.getLogger("kframework.points")
+_faults = logging.getLogger("kframework.core.runtime.points")
 
 _NONE = np.zeros(0, dtype=np.int64)
 

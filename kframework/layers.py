@@ -14,11 +14,7 @@ from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import MAX_SCORE, Scores
-from kframework.framework.status import Code, Status
-from kframework.objections import LOWER, PASS, UPPER, StatusTable, of_plugin, order_of
-from kframework.points import (
+from kframework.core.runtime.points import (
     Narrowing,
     PreFilterAnswer,
     ask_pre_filter,
@@ -29,7 +25,11 @@ from kframework.points import (
     run_pre_score,
     run_score,
 )
-from kframework.profile import FilterStep, Profile, ScoreStep, Signature, Step, as_column
+from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, Signature, Step, as_column
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import MAX_SCORE, Scores
+from kframework.framework.status import Code, Status
+from kframework.objections import LOWER, PASS, UPPER, StatusTable, of_plugin, order_of
 from kframework.state.columns import Column
 from kframework.state.log import NEVER, Log
 from kframework.state.nodes import NodeTable

@@ -7,14 +7,14 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from kframework.clock import Clock
+from kframework.core.runtime.points import run_filter
+from kframework.core.runtime.profile import Profile
 from kframework.cycle import Search
 from kframework.effects import Effects, Outside
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api, Preemption, WaitingPod
 from kframework.framework.status import Status
 from kframework.objects import ApiObject, Node, Pod
-from kframework.points import run_filter
-from kframework.profile import Profile
 from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Activated, Message, Nominated, Touched

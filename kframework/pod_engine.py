@@ -19,6 +19,10 @@ from kframework.config import Configuration, Duration
 from kframework.core.queue import SchedulingQueue
 from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.points import run_unreserve
+from kframework.core.runtime.profile import Profile, Signature
+from kframework.core.runtime.profiles import Profiles
+from kframework.core.runtime.timing import Laps, PluginStopwatch
 from kframework.current_attempt import CURRENT
 from kframework.cycle import Rotation, Search
 from kframework.effects import Effects, Eviction, Nowhere, Reservation
@@ -32,10 +36,7 @@ from kframework.framework.status import Code, Status
 from kframework.layers import Layers, Plan
 from kframework.objects import PodCondition
 from kframework.outcome import Failed, Found, Unfit
-from kframework.points import run_unreserve
 from kframework.preemption import Evaluator
-from kframework.profile import Profile, Signature
-from kframework.profiles import Profiles
 from kframework.score_log import log_scores
 from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState
@@ -56,7 +57,6 @@ from kframework.state.inbox import (
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.preempting import Preempting
 from kframework.state.waiting import ReservedPod
-from kframework.stopwatch import Laps, PluginStopwatch
 from kframework.verbosity import V3, V10
 
 __all__ = ["PodEngine"]

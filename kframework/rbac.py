@@ -13,9 +13,9 @@ from typing import get_args
 import msgspec
 
 from kframework.config.models import LeaderElection
+from kframework.core.runtime.profiles import Profiles
 from kframework.framework.plugin import Verb, Watch
 from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Node, Pod, kind_of
-from kframework.profiles import Profiles
 
 __all__ = ["Rule", "cluster_rules", "lease_rules", "manifests"]
 

@@ -16,6 +16,10 @@ import msgspec
 from kframework.attempt import Attempt
 from kframework.config import Configuration
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.points import PostFilterAnswer
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.profiles import compile_profiles
+from kframework.core.runtime.registry import Registry
 from kframework.cycle import Search
 from kframework.decision import Decision, Observer, Result
 from kframework.effects import Nowhere
@@ -25,10 +29,6 @@ from kframework.framework.status import Code, Status
 from kframework.outcome import Found
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
-from kframework.points import PostFilterAnswer
-from kframework.profile import Profile
-from kframework.profiles import compile_profiles
-from kframework.registry import Registry
 from kframework.replaying import Replay
 
 __all__ = ["Disagreement", "Reconsidered", "Reconsidering", "reconsider"]

@@ -17,6 +17,8 @@ import msgspec
 from kframework.clock import Clock
 from kframework.config import Configuration, parse
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.profiles import compile_profiles
+from kframework.core.runtime.registry import Registry
 from kframework.cycle import Search
 from kframework.decision import Binding, Decision, Observer, Result
 from kframework.effects import Nowhere
@@ -25,10 +27,8 @@ from kframework.framework.status import Status
 from kframework.outcome import Failed, Found, Unfit
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
-from kframework.profiles import compile_profiles
 from kframework.recorded import Recorded
 from kframework.recording import Allowed, Continued, Judged, Line
-from kframework.registry import Registry
 
 __all__ = ["Difference", "Following", "Replay", "Replayed", "replay"]
 

@@ -22,6 +22,7 @@ from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.config import Configuration
 from kframework.config.models import PluginEntry, PluginSet
+from kframework.core.runtime.registry import Registry
 from kframework.endpoints import Listener
 from kframework.flow_control import FlowControl
 from kframework.gate import Gate, GatedTransport
@@ -31,7 +32,6 @@ from kframework.metrics import RequestCounts
 from kframework.objects import Event
 from kframework.objects.manifest import Manifest
 from kframework.process import Audience, Companion, Connect, Process
-from kframework.registry import Registry
 from kframework.scheduler import E
 from kframework.seeds import Seeds
 

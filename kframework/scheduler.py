@@ -19,6 +19,9 @@ from kframework.cluster import Cluster
 from kframework.cluster_api import ClusterApi
 from kframework.config import Configuration
 from kframework.config import Extender as ExtenderSettings
+from kframework.core.runtime.profiles import Profiles, compile_profiles
+from kframework.core.runtime.registry import Registry
+from kframework.core.runtime.watched import watched_kinds
 from kframework.decision import Decision, Observer
 from kframework.effects import Eviction, Outside, Reservation
 from kframework.errors import ClusterError
@@ -34,11 +37,8 @@ from kframework.objects import ApiObject, PodCondition
 from kframework.outbox import Outbox
 from kframework.plugin_handle import HandledEngine, PluginHandle
 from kframework.pod_engine import PodEngine
-from kframework.profiles import Profiles, compile_profiles
-from kframework.registry import Registry
 from kframework.state.inbox import Inbox, Message
 from kframework.state.pods import PodInfo
-from kframework.watched import watched_kinds
 
 __all__ = ["Engine", "MakeEngine", "Observer", "Scheduler"]
 

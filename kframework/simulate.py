@@ -17,6 +17,7 @@ from kframework.cluster.shelf import Change
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, default_configuration
 from kframework.config import Extender as ExtenderSettings
+from kframework.core.runtime.registry import Registry
 from kframework.decision import Binding, Decision
 from kframework.errors import ClusterError
 from kframework.extender import Extender, ExtenderError
@@ -24,7 +25,6 @@ from kframework.framework.status import Code
 from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, Pod
 from kframework.pod_engine import PodEngine
-from kframework.registry import Registry
 from kframework.scheduler import E, MakeEngine, Observer, Scheduler
 from kframework.state.pods import PodInfo
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.core.runtime.points import narrow
 from kframework.cycle import Search
 from kframework.framework.plugin import Scores
 from kframework.framework.status import Code, Status
 from kframework.objections import PASS, UNREACHED
-from kframework.points import narrow
 from kframework.scoring import Scoring
 
 __all__ = ["Survey"]

@@ -254,7 +254,7 @@ def _attributes_of_pod(record: Decision | Binding) -> _Attributes:
         K8S_NAMESPACE_NAME: namespace,
         K8S_POD_NAME: name,
         K8S_POD_UID: record.uid,
-        "kframework.profile": record.profile,
+        "kframework.core.runtime.profile": record.profile,
         "kframework.attempt": record.attempt,
     }
 

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.queue import SchedulingQueue
 from kframework.core.queue.backoff import Backoff
+from kframework.core.runtime.profiles import Profiles
 from kframework.event_handlers import EventHandlers
 from kframework.framework.events import Occurrence
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, StorageClass
-from kframework.profiles import Profiles
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod

@@ -22,10 +22,10 @@ from kframework import (
     slices,
     unschedulable,
 )
+from kframework.core.runtime.points import Narrowing
 from kframework.framework.plugin import Reads, Scores
 from kframework.inquiry import Inquiry, inquire
 from kframework.objections import PASS
-from kframework.points import Narrowing
 from kframework.slices import finished
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod

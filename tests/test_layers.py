@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Status, hookimpl, unschedulable
+from kframework.core.runtime.profile import as_column
 from kframework.framework.plugin import Rows, Scores
 from kframework.layers import FEW, Layers, Plan
 from kframework.objections import PASS
 from kframework.outcome import Unfit
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.plugins.taint_toleration import TaintToleration
-from kframework.profile import as_column
 from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod
 from tests.searching import Searching, profile_of

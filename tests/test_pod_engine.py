@@ -21,6 +21,7 @@ from kframework import (
     unschedulable,
 )
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.core.runtime.profiles import Profiles
 from kframework.decision import Decision, Result
 from kframework.effects import Eviction, Reservation
 from kframework.framework.plugin import Candidate
@@ -28,7 +29,6 @@ from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, PodCondition
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
-from kframework.profiles import Profiles
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
     Activated,

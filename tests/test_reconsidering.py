@@ -20,11 +20,11 @@ from kframework import (
     unschedulable,
 )
 from kframework.config import Configuration, default_configuration, parse
+from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject
 from kframework.reconsidering import Disagreement, Reconsidered, Reconsidering, reconsider
 from kframework.recording import Recorder
 from kframework.recording_file import RecordingFile
-from kframework.registry import Registry
 from kframework.replaying import Replay
 from kframework.simulate import simulate
 from kframework.testing import make_node, make_pod

@@ -12,16 +12,16 @@ import pytest
 
 from kframework import ConfigError, CycleState, PendingPod, Plugin, Wait, hookimpl
 from kframework.config import default_configuration, parse
+from kframework.core.runtime.profiles import compile_profiles
+from kframework.core.runtime.registry import Registry
 from kframework.effects import Nowhere
 from kframework.extender import Extender
 from kframework.extenders import Extenders
 from kframework.http_line import HttpLine
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
-from kframework.profiles import compile_profiles
 from kframework.recording import FORMAT, VERSION, Recorder, StandingClock
 from kframework.recording_file import RecordingFile
-from kframework.registry import Registry
 from kframework.state.inbox import Changed, Gone, Synced, Touched
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone

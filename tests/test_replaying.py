@@ -10,13 +10,13 @@ import pytest
 
 from kframework import Plugin, hookimpl, unschedulable
 from kframework.config import parse
+from kframework.core.runtime.profiles import compile_profiles
+from kframework.core.runtime.registry import Registry
 from kframework.decision import Binding, Decision
 from kframework.effects import Nowhere
 from kframework.extenders import Extenders
 from kframework.plugin_handle import PluginHandle
-from kframework.profiles import compile_profiles
 from kframework.recording import Recorder
-from kframework.registry import Registry
 from kframework.replaying import Replay, replay
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_node, make_pod

@@ -20,6 +20,7 @@ from kframework.cluster.kube import Connection
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.config import default_configuration, parse
+from kframework.core.runtime.registry import Registry
 from kframework.decision import Binding, Decision
 from kframework.errors import ClusterError
 from kframework.metrics import RequestCounts
@@ -27,7 +28,6 @@ from kframework.objects import Event, Lease, Node, ObjectMeta, Pod
 from kframework.objects.manifest import Manifest
 from kframework.onlookers import Onlookers
 from kframework.process import Process
-from kframework.registry import Registry
 from kframework.run import EmbeddedServer, RealServer, dry, process, without_binding
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone, plugin

@@ -15,6 +15,7 @@ from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config import default_configuration, parse
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.registry import Registry
 from kframework.decision import Binding, Decision
 from kframework.effects import Reservation
 from kframework.extender import Extender
@@ -22,7 +23,6 @@ from kframework.extenders import Extenders
 from kframework.framework.plugin import Watch
 from kframework.history import History
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
-from kframework.registry import Registry
 from kframework.scheduler import CLOSING, FINISHING, WRITING, Scheduler
 from kframework.simulate import simulate
 from kframework.state.pods import Interned

@@ -178,7 +178,7 @@ POD = {
     "k8s.namespace.name": "shop",
     "k8s.pod.name": "web",
     "k8s.pod.uid": "u-1",
-    "kframework.profile": "default-scheduler",
+    "kframework.core.runtime.profile": "default-scheduler",
     "kframework.attempt": 7,
 }
 

@@ -15,7 +15,7 @@ __all__ = ["read_cluster"]
 
 def read_cluster(filenames: Sequence[str]) -> Manifest:
     """Read the objects of cluster files, of all kinds that are installed, and say what is passed over."""
-    from kframework.installed_kinds import declare_installed_kinds
+    from kframework.core.runtime.installed_kinds import declare_installed_kinds
     from kframework.objects.manifest import read
 
     for problem in declare_installed_kinds():

@@ -53,7 +53,7 @@ def command(
     """
     from kframework.conformance.replay import replay
     from kframework.conformance.summary import Summary
-    from kframework.registry import Registry
+    from kframework.core.runtime.registry import Registry
 
     registry = Registry.installed()
     if show is not None:

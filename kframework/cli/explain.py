@@ -125,9 +125,9 @@ def _print(explanation: Explanation, output: Form | None) -> None:
 def _of_files(filenames: list[str], config: str | None, namespace: str, name: str) -> Explanation:
     """Simulate the files, and explain the pod as it is in the end."""
     from kframework.config import default_configuration, load
+    from kframework.core.runtime.profiles import load_plugins
+    from kframework.core.runtime.registry import Registry
     from kframework.history import History
-    from kframework.profiles import load_plugins
-    from kframework.registry import Registry
     from kframework.simulate import simulate
 
     configuration = load(config) if config is not None else default_configuration()

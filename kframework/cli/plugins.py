@@ -13,7 +13,7 @@ from kframework.cli.options import Output, OutputOption, Verbosity, group
 from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml
 
 if TYPE_CHECKING:
-    from kframework.registry import Offer, Registry
+    from kframework.core.runtime.registry import Offer, Registry
 
 __all__ = ["app"]
 
@@ -46,7 +46,7 @@ class _Row:
 @app.command("list")
 def list_(output: OutputOption = None, verbosity: Verbosity = 0) -> None:
     """List kube-scheduler's plugins and all that are installed."""
-    from kframework.registry import Registry
+    from kframework.core.runtime.registry import Registry
 
     rows = list(_rows(Registry.installed()))
     match output:
@@ -77,8 +77,8 @@ def _rows(registry: Registry) -> Iterator[_Row]:
 
 
 def _row(registry: Registry, offer: Offer) -> _Row:
+    from kframework.core.runtime.registry import points_of
     from kframework.errors import PluginError
-    from kframework.registry import points_of
 
     distribution, target = offer.distribution or None, offer.target or None
     try:
@@ -91,7 +91,7 @@ def _row(registry: Registry, offer: Offer) -> _Row:
 
 
 def _in_order(points: frozenset[str]) -> list[str]:
-    from kframework.registry import POINTS
+    from kframework.core.runtime.registry import POINTS
 
     return sorted(points, key=[*POINTS, *points].index)
 

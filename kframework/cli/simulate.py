@@ -58,9 +58,9 @@ def command(
     Prints where every pod went, or why it waits. Give it what `kubectl get nodes,pods -A -o yaml` prints, or files
     that you wrote; all of it happens in memory.
     """
+    from kframework.core.runtime.profiles import load_plugins
+    from kframework.core.runtime.registry import Registry
     from kframework.journal import Journal
-    from kframework.profiles import load_plugins
-    from kframework.registry import Registry
     from kframework.simulate import simulate
 
     refuse_reading_stdin_twice(filenames, config)

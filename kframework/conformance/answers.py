@@ -8,10 +8,7 @@ import numpy as np
 
 from kframework.conformance.facts import Fact, beside
 from kframework.conformance.recorded import PASSES, Recorded, Scored, Verdict
-from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Scores
-from kframework.framework.status import Code, Status
-from kframework.points import (
+from kframework.core.runtime.points import (
     PreFilterAnswer,
     ask_pre_filter,
     fault,
@@ -20,7 +17,10 @@ from kframework.points import (
     run_pre_score,
     run_score,
 )
-from kframework.profile import FilterStep, Profile, ScoreStep, as_column
+from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, as_column
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import Scores
+from kframework.framework.status import Code, Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 

@@ -11,6 +11,8 @@ import msgspec
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config import Configuration, parse
 from kframework.config.models import API_VERSION, KIND
+from kframework.core.runtime.profiles import compile_profiles
+from kframework.core.runtime.registry import Registry
 from kframework.effects import Nowhere
 from kframework.objects import (
     ApiObject,
@@ -33,8 +35,6 @@ from kframework.objects import (
 )
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
-from kframework.profiles import compile_profiles
-from kframework.registry import Registry
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed
 

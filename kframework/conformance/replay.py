@@ -11,8 +11,8 @@ from kframework.conformance import quantity, resources, selector, sequence, sing
 from kframework.conformance.cases import Case
 from kframework.conformance.facts import Fact, Uncompared
 from kframework.conformance.recorded import Recorded
+from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
-from kframework.registry import Registry
 
 __all__ = ["Comparison", "replay"]
 

@@ -12,10 +12,10 @@ from kframework.conformance.facts import Fact, Uncompared, beside, not_built
 from kframework.conformance.recorded import Recorded
 from kframework.conformance.recorded_cluster import PROFILE, RecordedCluster
 from kframework.conformance.whole_cycle import WholeCycle
+from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 from kframework.framework.status import Status
 from kframework.objects import Pod
-from kframework.registry import Registry
 from kframework.state.pods import PendingPod
 
 __all__ = ["Given", "compare"]

@@ -10,14 +10,14 @@ from kframework.conformance.facts import Fact
 from kframework.conformance.recorded import Verdict
 from kframework.conformance.recorded_cluster import PROFILE
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.points import narrow
+from kframework.core.runtime.profile import Profile
 from kframework.cycle import Search
 from kframework.decision import fit_error
 from kframework.framework.status import Status
 from kframework.objections import PASS
 from kframework.outcome import Failed, Found, Unfit
 from kframework.pod_engine import PodEngine
-from kframework.points import narrow
-from kframework.profile import Profile
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 

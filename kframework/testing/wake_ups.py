@@ -18,6 +18,8 @@ import msgspec
 from kframework.afresh import Afresh
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.profiles import Profiles
 from kframework.decision import Decision
 from kframework.effects import Eviction, Reservation
 from kframework.framework.events import Occurrence
@@ -26,8 +28,6 @@ from kframework.framework.status import Code
 from kframework.objects import ApiObject, Node, Pod, PodCondition
 from kframework.objects.kinds import reference
 from kframework.pod_engine import PodEngine
-from kframework.profile import Profile
-from kframework.profiles import Profiles
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, PreemptionEnded, Synced
 from kframework.state.pods import PendingPod, PodInfo

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.profiles import Profiles
 from kframework.decision import Binding, Decision, PointTiming
 from kframework.history import History
-from kframework.profile import Profile
-from kframework.profiles import Profiles
 
 __all__ = ["PluginPart", "ProfilePart", "Time", "profile_parts"]
 

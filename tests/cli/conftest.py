@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from kframework import registry
 from kframework.cli import main
+from kframework.core.runtime import registry
 
 
 class Run(NamedTuple):

@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from kframework.installed_kinds import GROUP
+from kframework.core.runtime.installed_kinds import GROUP
 from tests.cli.conftest import Command, Install
 from tests.cli.processes import fake_api, server_of
 

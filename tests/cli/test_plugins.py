@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kframework.config import known_in_tree
-from kframework.registry import Registry
+from kframework.core.runtime.registry import Registry
 from tests.cli.conftest import Command, Install
 
 PLUGIN = """

@@ -8,8 +8,8 @@ from typing import Any
 from kframework.conformance.cases import Case
 from kframework.conformance.facts import Fact
 from kframework.conformance.replay import Comparison, replay
+from kframework.core.runtime.registry import Registry
 from kframework.objects.codec import spelled
-from kframework.registry import Registry
 
 __all__ = ["PLUGINS", "Json", "Part", "differing", "node", "pod", "replayed", "single", "with_plugins"]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Status, error, hookimpl
+from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Rows, Scores
 from kframework.plugins.taint_toleration import TaintToleration
-from kframework.registry import Registry
 from tests.conformance.planted import PLUGINS, Json, Part, differing, replayed, single, with_plugins
 
 

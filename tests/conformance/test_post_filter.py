@@ -13,9 +13,9 @@ from kframework.conformance.post_filter import compare
 from kframework.conformance.recorded import PostFilter
 from kframework.conformance.single import Given
 from kframework.conformance.whole_cycle import WholeCycle
+from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Diagnosis
 from kframework.objects.codec import spelled
-from kframework.registry import Registry
 from tests.conformance.planted import Part, node, pod, with_plugins
 
 NO_CLAIMS = "no new claims to deallocate"

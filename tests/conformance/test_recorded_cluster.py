@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from kframework.conformance.recorded_cluster import PROFILE, RecordedCluster
+from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 from kframework.objects import Namespace, PersistentVolume
-from kframework.registry import Registry
 from tests.conformance.planted import Part, node, pod, with_plugins
 
 

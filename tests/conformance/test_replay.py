@@ -6,8 +6,8 @@ import pytest
 
 from kframework import PendingPod, Plugin, hookimpl
 from kframework.conformance.facts import Uncompared
+from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
-from kframework.registry import Registry
 from tests.conformance.planted import PLUGINS, replayed, single, with_plugins
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, error, hookimpl
 from kframework.conformance.facts import Uncompared
-from kframework.registry import Registry
+from kframework.core.runtime.registry import Registry
 from tests.conformance.planted import PLUGINS, TAINT, Part, differing, node, replayed, single, with_plugins
 
 

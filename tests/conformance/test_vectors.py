@@ -8,8 +8,8 @@ import pytest
 
 from kframework.conformance.cases import read
 from kframework.conformance.replay import replay
+from kframework.core.runtime.registry import Registry
 from kframework.objects.codec import spelled
-from kframework.registry import Registry
 
 VECTORS = Path(__file__).parent / "vectors"
 

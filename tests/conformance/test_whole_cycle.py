@@ -11,8 +11,8 @@ from kframework import CycleState, NodeInfo, PendingPod, Plugin, Skip, Status, h
 from kframework.conformance.recorded import PASSES, Verdict
 from kframework.conformance.single import Given
 from kframework.conformance.whole_cycle import WholeCycle
+from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import NodeNames
-from kframework.registry import Registry
 from tests.conformance.planted import PLUGINS, TAINT, Part, node, pod, single, with_plugins
 
 UNTOLERATED = Verdict(code="UnschedulableAndUnresolvable", reasons=(TAINT,), plugin="TaintToleration")

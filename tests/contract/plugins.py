@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from kframework import Plugin
-from kframework.registry import GROUP, Registry, hooks_of, points_of
+from kframework.core.runtime.registry import GROUP, Registry, hooks_of, points_of
 
 __all__ = ["ASKED", "holding", "placing"]
 

@@ -12,8 +12,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kframework import Plugin
+from kframework.core.runtime.registry import hooks_of
 from kframework.plugins.node_resources_fit import INSUFFICIENT
-from kframework.registry import hooks_of
 from kframework.testing import Reached, check_plugin
 from tests.contract.case import World
 from tests.contract.cases import CASES

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config import Configuration, default_configuration, parse
+from kframework.core.runtime.profiles import compile_profiles
+from kframework.core.runtime.registry import Registry
 from kframework.decision import Decision
 from kframework.effects import Eviction, Nowhere, Reservation
 from kframework.explain import Explanation, explain, known_pod
@@ -13,8 +15,6 @@ from kframework.history import History
 from kframework.objects import ApiObject, Pod
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
-from kframework.profiles import compile_profiles
-from kframework.registry import Registry
 from kframework.slices import finished
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_pod

@@ -9,11 +9,11 @@ from typing import Literal, cast
 import yaml
 
 from kframework import ClusterEvent, Plugin, PluginArgs, hookimpl
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.registry import POINTS, points_of
 from kframework.framework.handle import Handle
 from kframework.framework.hookspecs import SPECIFICATIONS
 from kframework.objects import Node, Pod
-from kframework.profile import Profile
-from kframework.registry import POINTS, points_of
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, Scenario
 

@@ -21,8 +21,8 @@ from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, parse
+from kframework.core.runtime.registry import Registry
 from kframework.recording import Recorder
-from kframework.registry import Registry
 from kframework.scheduler import Scheduler
 from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
 from tests.faults.hesitant import Hesitant, Reluctant

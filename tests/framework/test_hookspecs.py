@@ -8,9 +8,9 @@ from itertools import chain
 import pluggy
 import pytest
 
+from kframework.core.runtime.registry import POINTS
 from kframework.framework import hookspecs
 from kframework.framework.hookspecs import SPECIFICATIONS, FilterPlugin, PostBindPlugin
-from kframework.registry import POINTS
 
 HOOKS = {
     name: member

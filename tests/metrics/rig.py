@@ -10,10 +10,10 @@ import anyio
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import MemoryCluster
 from kframework.config import Configuration, default_configuration
+from kframework.core.runtime.registry import Registry
 from kframework.decision import Binding, Decision
 from kframework.metrics import Metrics, Series
 from kframework.objects import ApiObject
-from kframework.registry import Registry
 from kframework.scheduler import Scheduler
 from tests.metrics.reading import count_of, sum_of, values
 

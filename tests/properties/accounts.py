@@ -30,6 +30,7 @@ from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, parse
+from kframework.core.runtime.registry import Registry
 from kframework.endpoints import Listener, serve
 from kframework.explain import explain_routes
 from kframework.history import History
@@ -38,7 +39,6 @@ from kframework.metrics import TIMED_SHARE, Metrics
 from kframework.metrics_endpoints import metrics_routes
 from kframework.objects import Event, Pod
 from kframework.recording import Recorder
-from kframework.registry import Registry
 from kframework.scheduler import Scheduler
 from kframework.testing import make_pod
 from kframework.tracing import Tracing

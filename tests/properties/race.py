@@ -10,6 +10,7 @@ import msgspec
 
 from kframework import Plugin
 from kframework.afresh import verify
+from kframework.core.runtime.profile import Profile
 from kframework.cycle import Rotation, Search
 from kframework.decision import fit_error
 from kframework.layers import FEW, Layers
@@ -18,7 +19,6 @@ from kframework.plugins.node_name import NodeName
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.plugins.node_unschedulable import NodeUnschedulable
 from kframework.plugins.taint_toleration import TaintToleration
-from kframework.profile import Profile
 from kframework.state.pods import PendingPod
 from kframework.testing.clusters import RandomCluster
 from tests.properties.judges import Judge, judge

@@ -11,10 +11,10 @@ import pytest
 
 from kframework.afresh import Afresh
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.points import run_filter
 from kframework.inquiry import Inquiry, inquire
 from kframework.objections import PASS
 from kframework.outcome import Failed, Found, Unfit
-from kframework.points import run_filter
 from kframework.state.pods import PendingPod
 from tests.properties.test_default_profile import CLUSTERS, Tries
 

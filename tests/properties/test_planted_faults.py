@@ -87,7 +87,7 @@ def coarse_plan(patch: pytest.MonkeyPatch) -> None:
 
 def remembered_without_promise(patch: pytest.MonkeyPatch) -> None:
     """Plugins that promise nothing are remembered."""
-    patch.setattr("kframework.profile._never", lambda pod: "always the same")
+    patch.setattr("kframework.core.runtime.profile._never", lambda pod: "always the same")
 
 
 def stale_lower_layer(patch: pytest.MonkeyPatch) -> None:

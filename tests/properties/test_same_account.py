@@ -226,7 +226,7 @@ def span_of_binding(span: Json, binding: Json) -> Iterator[str]:
 def span_of(span: Json, record: Json, said: Json, *, failed: bool) -> Iterator[str]:
     attributes, attempt = span["attributes"], record["attempt"]
     pod = f"{attributes['k8s.namespace.name']}/{attributes['k8s.pod.name']}"
-    who = pod, attributes["k8s.pod.uid"], attributes["kframework.profile"]
+    who = pod, attributes["k8s.pod.uid"], attributes["kframework.core.runtime.profile"]
     yield from differ(f"span of attempt {attempt}", who, (record["pod"], record["uid"], record["profile"]))
     for key, value in said.items():
         yield from differ(f"{key} of attempt {attempt}", attributes.get(key) or None, value or None)

@@ -24,6 +24,8 @@ from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.profiles import Profiles, compile_profiles
+from kframework.core.runtime.registry import Registry
 from kframework.cycle import Search
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.handle import DryRuns
@@ -40,8 +42,6 @@ from kframework.objects import (
 from kframework.outcome import Unfit
 from kframework.pod_engine import PodEngine
 from kframework.preemption import Evaluator
-from kframework.profiles import Profiles, compile_profiles
-from kframework.registry import Registry
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 

@@ -8,8 +8,8 @@ import pytest
 
 from kframework import unschedulable
 from kframework.cli import explanation_text
+from kframework.core.runtime.registry import Registry
 from kframework.objects import Taint
-from kframework.registry import Registry
 from kframework.state.inbox import Changed, Gone
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene

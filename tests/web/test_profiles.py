@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kframework.core.runtime.profiles import Profiles
 from kframework.framework.status import Code
 from kframework.history import History
-from kframework.profiles import Profiles
 from kframework.web.profiles import PluginPart, ProfilePart, Time, profile_parts
 from tests.extension_points.scripted import plugin, profile
 from tests.web.records import binding, decision, history

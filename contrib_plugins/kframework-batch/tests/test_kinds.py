@@ -13,7 +13,7 @@ from kframework.apiserver.server import ApiServer
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import Request
-from kframework.installed_kinds import declare_installed_kinds
+from kframework.core.runtime.installed_kinds import declare_installed_kinds
 from kframework.objects import ApiObject
 from kframework.objects.manifest import read
 

@@ -16,8 +16,8 @@ from kframework_batch.registry import BatchRegistry
 from kframework_batch.session import Session
 from pydantic import Field
 
+from kframework.core.runtime.registry import Offer
 from kframework.errors import ConfigError, PluginError
-from kframework.registry import Offer
 
 
 class PushArguments(BatchArguments):

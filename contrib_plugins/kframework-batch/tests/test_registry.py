@@ -12,8 +12,8 @@ from kframework_batch.plugin import BatchArguments, BatchPlugin
 from kframework_batch.registry import ACTIONS, PLUGINS, BatchRegistry
 from kframework_batch.session import Session
 
+from kframework.core.runtime.registry import Offer
 from kframework.errors import PluginError
-from kframework.registry import Offer
 
 
 class Rest(Action):

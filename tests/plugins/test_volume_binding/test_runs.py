@@ -8,11 +8,11 @@ import pytest
 
 from kframework import ClusterError, CycleState, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.cluster.memory import Fault, MemoryCluster
+from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kframework.objects.claims import is_bound
 from kframework.plugins.volume_binding import VolumeBinding
 from kframework.plugins.volume_zone import VolumeZone
-from kframework.registry import Registry
 from kframework.simulate import simulate
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, Scenario, create, delete, patch

@@ -12,9 +12,9 @@ from kframework.config.models import POINTS
 from kframework.core.queue import SchedulingQueue
 from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.profiles import Profiles
 from kframework.framework.handle import Handle
-from kframework.profile import Profile
-from kframework.profiles import Profiles
 from tests.core.queue.rig import START, pending
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import get_args
 
+from kframework.core.runtime.profiles import Profiles
 from kframework.errors import ConfigError, nearest
 from kframework.framework.events import EventResource, event_resource
 from kframework.framework.plugin import Plugin, Verb, Watch
 from kframework.objects import ApiObject, Node, Pod, kind_of
-from kframework.profiles import Profiles
 
 __all__ = ["watched_kinds"]
 

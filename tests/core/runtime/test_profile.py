@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from kframework import ActionType, ClusterEvent, Handle, Plugin, PluginError, hookimpl
+from kframework.core.runtime.profile import FilterStep, ScoreStep
 from kframework.framework.events import DEFAULT_EVENTS
-from kframework.profile import FilterStep, ScoreStep
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, profile

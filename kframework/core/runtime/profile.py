@@ -12,6 +12,7 @@ import numpy as np
 import pluggy
 
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.registry import hooks_of
 from kframework.errors import PluginError
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource
@@ -28,7 +29,6 @@ from kframework.framework.plugin import (
     Scores,
 )
 from kframework.framework.status import Status
-from kframework.registry import hooks_of
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 

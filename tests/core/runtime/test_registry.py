@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework import Plugin, PluginError, hookimpl
-from kframework.registry import Offer, Registry, hooks_of, points_of
+from kframework.core.runtime.registry import Offer, Registry, hooks_of, points_of
 from tests.extension_points.scripted import plugin
 
 A = plugin("A", filter=None)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kframework.installed_kinds import GROUP, declare_installed_kinds
+from kframework.core.runtime.installed_kinds import GROUP, declare_installed_kinds
 from kframework.objects import KINDS, kind_named, kinds
 
 KIND = """

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import pytest
 
 from kframework import ActionType, ClusterEvent, ConfigError, EventResource, Plugin, Watch, scheduler, unschedulable
+from kframework.core.runtime.profiles import Profiles
+from kframework.core.runtime.watched import watched_kinds
 from kframework.effects import Outside
 from kframework.framework.events import event_resource
 from kframework.objects import (
@@ -22,10 +24,8 @@ from kframework.objects import (
 )
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
-from kframework.profiles import Profiles
 from kframework.state.objects import ObjectStore
 from kframework.testing import Scenario, make_node, make_pod
-from kframework.watched import watched_kinds
 from tests.declared import Quota, Team
 from tests.extension_points.scripted import plugin, profile, run
 from tests.storage import claim, mounted, storage_class, volume

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import kframework.stopwatch
+import kframework.core.runtime.timing
 from kframework import Code, CycleState, PendingPod, Plugin, Preempt, Status, Wait, error, unschedulable
+from kframework.core.runtime.timing import Laps, PluginStopwatch
 from kframework.decision import Decision, PluginTiming
 from kframework.framework.plugin import Candidate
-from kframework.stopwatch import Laps, PluginStopwatch
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin, profile
 from tests.test_pod_engine import Stage
@@ -44,7 +44,7 @@ class Ticks:
 @pytest.fixture
 def ticks(monkeypatch: pytest.MonkeyPatch) -> Ticks:
     ticks = Ticks()
-    monkeypatch.setattr(kframework.stopwatch, "perf_counter_ns", ticks)
+    monkeypatch.setattr(kframework.core.runtime.timing, "perf_counter_ns", ticks)
     return ticks
 
 

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from kframework import ClearNomination, Code, Nominate, Status, Wait, error, unresolvable, unschedulable
-from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Diagnosis
-from kframework.points import (
+from kframework.core.runtime.points import (
     MAX_PERMIT_WAIT,
     Narrowing,
     PermitAnswer,
@@ -31,7 +29,9 @@ from kframework.points import (
     run_unreserve,
     unsatisfied,
 )
-from kframework.profile import Profile
+from kframework.core.runtime.profile import Profile
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import Diagnosis
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod

@@ -1,0 +1,1 @@
+"""The plugins at work: found, made, compiled into profiles, and run point by point."""
