@@ -14,7 +14,7 @@ from time import perf_counter, process_time
 
 from kframework_batch.testing import Stage, make_gang, make_node
 
-from kframework.decision import Result
+from kframework.core.cycle.decision import Result
 from kframework.effects import Reservation
 
 #: Gangs, pods in each, nodes.

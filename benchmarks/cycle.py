@@ -15,9 +15,9 @@ import msgspec
 from kframework import Plugin, hookimpl, unschedulable
 from kframework.clock import SystemClock
 from kframework.config import parse
+from kframework.core.cycle.decision import Decision
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.decision import Decision
 from kframework.effects import Nowhere, Reservation
 from kframework.objects import (
     Affinity,

@@ -14,12 +14,12 @@ import msgspec
 
 from kframework.clock import SystemClock
 from kframework.config import default_configuration
+from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.extenders import Extenders
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.decision import Decision
 from kframework.effects import Nowhere
 from kframework.explain import Explanation, explaining
-from kframework.extenders import Extenders
 from kframework.history import History
 from kframework.objects import Affinity, ApiObject, Pod, TopologySpreadConstraint
 from kframework.plugin_handle import PluginHandle

@@ -16,7 +16,7 @@ from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import Request, Response
 from kframework.config import default_configuration
-from kframework.decision import Binding, Decision
+from kframework.core.cycle.decision import Binding, Decision
 from kframework.metered_transport import MeteredTransport
 from kframework.metrics import (
     TIMED_SHARE,

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 from benchmarks.cycle import cycles, engine
 from benchmarks.timing import show
-from kframework.decision import Binding, Decision
+from kframework.core.cycle.decision import Binding, Decision
 from kframework.framework.status import Code
 from kframework.tracing import EVERY_ATTEMPT, Tracing
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.core.cycle.layers import Plan
 from kframework.dry_runs import Ranked
 from kframework.framework.status import Status
-from kframework.layers import Plan
 from kframework.state.columns import Column
 from kframework.state.log import NEVER
 from kframework.state.nodes import NodeTable

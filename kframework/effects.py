@@ -7,9 +7,9 @@ from typing import Protocol
 
 import msgspec
 
+from kframework.core.cycle.decision import Decision
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Profile
-from kframework.decision import Decision
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api
 from kframework.objects import PodCondition

@@ -24,23 +24,24 @@ from kframework.config.fields import field_names
 from kframework.config.models import LeaderElection
 from kframework.config.overrides import overridden
 from kframework.config.problems import Problem, collecting, raise_all, required, shown
+from kframework.core.cycle.all_nodes import Survey
+from kframework.core.cycle.decision import Binding, Decision, Observer, Result, fit_error
+from kframework.core.cycle.extenders import Extenders
+from kframework.core.cycle.layers import Layers, Plan
+from kframework.core.cycle.rejections import PASS
+from kframework.core.cycle.search import Rotation, Search
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Offer, Registry
-from kframework.cycle import Rotation, Search
-from kframework.decision import Binding, Decision, Observer, Result, fit_error
 from kframework.effects import Effects, Eviction, Outside, Reservation
 from kframework.endpoints import Checked, Listener
 from kframework.errors import nearest
-from kframework.extenders import Extenders
 from kframework.framework.handle import Api, Preemption
 from kframework.journal import Journal
-from kframework.layers import Layers, Plan
 from kframework.metrics import TIMED_SHARE, Metrics
 from kframework.metrics_endpoints import metrics_routes
-from kframework.objections import PASS
 from kframework.objects.codec import convert
 from kframework.objects.quantity import Quantity, QuantityError, milli, value
 from kframework.objects.requests import on_node_requests
@@ -58,7 +59,6 @@ from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, 
 from kframework.state.nodes import same_node
 from kframework.state.pods import LabelClass, PodTemplate
 from kframework.state.waiting import ReservedPod
-from kframework.survey import Survey
 from kframework.verbosity import NOTICE
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from kframework.decision import Binding, Decision
+from kframework.core.cycle.decision import Binding, Decision
 
 __all__ = ["History", "PodHistory"]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from kframework.clock import outside
 from kframework.config import Extender as ExtenderSettings
 from kframework.config.models import ExtenderTLSConfig
+from kframework.core.cycle.extender import ExtenderError
 from kframework.errors import ConfigError
-from kframework.extender import ExtenderError
 
 if TYPE_CHECKING:
     import aiohttp
@@ -27,7 +27,7 @@ _CHUNK = 1 << 16
 
 
 class HttpLine:
-    """Implements `kframework.extender.Line` over HTTP; ConfigError if the TLS settings cannot be used."""
+    """Implements `kframework.core.cycle.extender.Line` over HTTP; ConfigError if the TLS settings cannot be used."""
 
     def __init__(self, settings: ExtenderSettings) -> None:
         self._url = settings.url_prefix.rstrip("/")

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from time import perf_counter_ns
 
-from kframework.decision import Binding, Decision, Result
+from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.framework.status import Code
 from kframework.verbosity import NOTICE, V2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kframework.decision import Observer
+from kframework.core.cycle.decision import Observer
 from kframework.endpoints import Checked
 from kframework.explain import explain_routes
 from kframework.history import History

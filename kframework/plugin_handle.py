@@ -7,9 +7,9 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from kframework.clock import Clock
+from kframework.core.cycle.search import Search
 from kframework.core.runtime.points import run_filter
 from kframework.core.runtime.profile import Profile
-from kframework.cycle import Search
 from kframework.effects import Effects, Outside
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api, Preemption, WaitingPod

@@ -12,10 +12,18 @@ import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from kframework.afresh import verify
-from kframework.attempt import Attempt
 from kframework.clock import Clock
 from kframework.config import Configuration, Duration
+from kframework.core.cycle.attempt import Attempt
+from kframework.core.cycle.current_attempt import CURRENT
+from kframework.core.cycle.extended_attempt import ExtendedAttempt
+from kframework.core.cycle.extended_search import ExtendedSearch
+from kframework.core.cycle.extenders import Extenders
+from kframework.core.cycle.layers import Layers, Plan
+from kframework.core.cycle.oracle import verify
+from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.score_log import log_scores
+from kframework.core.cycle.search import Rotation, Search
 from kframework.core.queue import SchedulingQueue
 from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.queued_pod import QueuedPod
@@ -23,21 +31,13 @@ from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import Laps, PluginStopwatch
-from kframework.current_attempt import CURRENT
-from kframework.cycle import Rotation, Search
 from kframework.effects import Effects, Eviction, Nowhere, Reservation
 from kframework.event_handlers import EventHandlers
-from kframework.extended_attempt import ExtendedAttempt
-from kframework.extended_search import ExtendedSearch
-from kframework.extenders import Extenders
 from kframework.framework.events import ActionType, EventResource, Occurrence
 from kframework.framework.plugin import Watch
 from kframework.framework.status import Code, Status
-from kframework.layers import Layers, Plan
 from kframework.objects import PodCondition
-from kframework.outcome import Failed, Found, Unfit
 from kframework.preemption import Evaluator
-from kframework.score_log import log_scores
 from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (

@@ -8,10 +8,10 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.afresh import VerificationError
 from kframework.budgets import Budgets
-from kframework.cycle import Search
-from kframework.decision import fit_error
+from kframework.core.cycle.decision import fit_error
+from kframework.core.cycle.oracle import VerificationError
+from kframework.core.cycle.search import Search
 from kframework.dry_run_memory import UNKNOWN, Answers, DryRunMemory
 from kframework.dry_runs import DryRun, Question, Ranked, may_preempt, rank
 from kframework.framework.cycle_state import CycleState

@@ -28,11 +28,11 @@ import msgspec
 from kframework import __version__
 from kframework.clock import Clock
 from kframework.config import Configuration, effective_yaml
+from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.extenders import Extenders
 from kframework.core.runtime.profiles import Profiles
-from kframework.decision import Binding, Decision
 from kframework.effects import Effects, Reservation
 from kframework.errors import ConfigError
-from kframework.extenders import Extenders
 from kframework.framework.status import Status
 from kframework.pod_engine import PodEngine
 from kframework.recording_file import LIMIT, RecordingFile

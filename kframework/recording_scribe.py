@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kframework.decision import Decision
+from kframework.core.cycle.decision import Decision
 from kframework.objects import ApiObject, Node, Pod
 from kframework.recording_privacy import Privacy
 from kframework.state.inbox import BindingEnded, Changed, Gone

@@ -13,7 +13,7 @@ from typing import cast
 
 import msgspec
 
-from kframework.afresh import Afresh
+from kframework.core.cycle.oracle import Afresh
 from kframework.framework.status import Status
 from kframework.inquiry import Inquiry
 from kframework.pod_engine import PodEngine

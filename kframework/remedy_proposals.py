@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from kframework.afresh import Afresh
 from kframework.config.args import NodeAffinityArgs
+from kframework.core.cycle.oracle import Afresh
 from kframework.framework.status import Code, Status
 from kframework.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from kframework.objects.affinity import node_affinity

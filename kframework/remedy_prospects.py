@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.core.cycle.rejections import PASS
 from kframework.framework.plugin import Scores
 from kframework.framework.status import Code
 from kframework.inquiry import Inquiry
-from kframework.objections import PASS
 from kframework.objects import Namespace, NodeSelectorTerm
 from kframework.objects.affinity import node_affinity
 from kframework.remedy_changes import is_cordon

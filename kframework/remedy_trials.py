@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import msgspec
 import numpy as np
 
-from kframework.afresh import Afresh
+from kframework.core.cycle.layers import ask_filter_rows
+from kframework.core.cycle.oracle import Afresh
+from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable
 from kframework.core.runtime.points import narrow, run_filter, run_pre_enqueue
 from kframework.core.runtime.profile import FilterStep, Profile
 from kframework.framework.status import Status
-from kframework.layers import ask_filter_rows
-from kframework.objections import ATTEMPT, PASS, StatusTable
 from kframework.objects import Node
 from kframework.remedy_changes import Change, DeletePod, NodeChange, PodChange
 from kframework.state.cluster import ClusterState

@@ -16,15 +16,15 @@ import msgspec
 
 from kframework.clock import Clock
 from kframework.config import Configuration, parse
+from kframework.core.cycle.decision import Binding, Decision, Observer, Result
+from kframework.core.cycle.extenders import Extenders
+from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.search import Search
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.cycle import Search
-from kframework.decision import Binding, Decision, Observer, Result
 from kframework.effects import Nowhere
-from kframework.extenders import Extenders
 from kframework.framework.status import Status
-from kframework.outcome import Failed, Found, Unfit
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.recorded import Recorded

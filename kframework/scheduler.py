@@ -19,16 +19,16 @@ from kframework.cluster import Cluster
 from kframework.cluster_api import ClusterApi
 from kframework.config import Configuration
 from kframework.config import Extender as ExtenderSettings
+from kframework.core.cycle.decision import Decision, Observer
+from kframework.core.cycle.extender import Extender
+from kframework.core.cycle.extenders import Extenders
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.watched import watched_kinds
-from kframework.decision import Decision, Observer
 from kframework.effects import Eviction, Outside, Reservation
 from kframework.errors import ClusterError
 from kframework.event_recorder import EventRecorder
 from kframework.eviction import EvictionTask
-from kframework.extender import Extender
-from kframework.extenders import Extenders
 from kframework.framework.plugin import Watch
 from kframework.framework.status import Code, Status
 from kframework.gate import Gate

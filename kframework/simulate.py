@@ -17,10 +17,10 @@ from kframework.cluster.shelf import Change
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, default_configuration
 from kframework.config import Extender as ExtenderSettings
+from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.extender import Extender, ExtenderError
 from kframework.core.runtime.registry import Registry
-from kframework.decision import Binding, Decision
 from kframework.errors import ClusterError
-from kframework.extender import Extender, ExtenderError
 from kframework.framework.status import Code
 from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, Pod

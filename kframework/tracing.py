@@ -32,7 +32,7 @@ from opentelemetry.trace import (
 
 from kframework import __version__
 from kframework.config import Tracing as TracingOptions
-from kframework.decision import Binding, Decision, PluginTiming, PointTiming, Result
+from kframework.core.cycle.decision import Binding, Decision, PluginTiming, PointTiming, Result
 from kframework.framework.status import Code
 from kframework.seeds import Seeds
 from kframework.trace_export import otlp_exporter, otlp_line, resource
@@ -255,7 +255,7 @@ def _attributes_of_pod(record: Decision | Binding) -> _Attributes:
         K8S_POD_NAME: name,
         K8S_POD_UID: record.uid,
         "kframework.core.runtime.profile": record.profile,
-        "kframework.attempt": record.attempt,
+        "kframework.core.cycle.attempt": record.attempt,
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from kframework.config import Extender as ExtenderSettings
-from kframework.extender import Extender, ExtenderError
+from kframework.core.cycle.extender import Extender, ExtenderError
 
 __all__ = [
     "GPU",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kframework import Plugin
-from kframework.afresh import Afresh
 from kframework.clock import SystemClock
 from kframework.config import parse
+from kframework.core.cycle.oracle import Afresh
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.effects import Nowhere

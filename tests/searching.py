@@ -7,12 +7,12 @@ from random import Random
 from typing import cast
 
 from kframework import Handle, Plugin
+from kframework.core.cycle.layers import Layers, Plan
+from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.search import Rotation, Search
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import POINTS, points_of
-from kframework.cycle import Rotation, Search
-from kframework.layers import Layers, Plan
 from kframework.objects import Node, Pod
-from kframework.outcome import Failed, Found, Unfit
 from kframework.plugins.priority_sort import PrioritySort
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod

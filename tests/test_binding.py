@@ -11,8 +11,8 @@ import pytest
 from kframework import Code, CycleState, PendingPod, Plugin, Skip, Status, error, unschedulable
 from kframework.binding import BindFirst, BindingCycle
 from kframework.clock import LoopClock, run_virtual
+from kframework.core.cycle.decision import Binding
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.decision import Binding
 from kframework.effects import Reservation
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.state.pods import Interned

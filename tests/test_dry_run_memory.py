@@ -8,18 +8,18 @@ from random import Random
 import pytest
 
 from kframework import PendingPod, PodInfo, Status, unschedulable
-from kframework.afresh import VerificationError
 from kframework.budgets import Budgets
 from kframework.clock import SystemClock
+from kframework.core.cycle.layers import Plan
+from kframework.core.cycle.oracle import VerificationError
+from kframework.core.cycle.outcome import Unfit
+from kframework.core.cycle.search import Search
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.cycle import Search
 from kframework.dry_run_memory import Answers, DryRunMemory
 from kframework.dry_runs import DryRun, Ranked
 from kframework.framework.handle import DryRuns
 from kframework.framework.plugin import Diagnosis
-from kframework.layers import Plan
 from kframework.objects import Pod, PodDisruptionBudget
-from kframework.outcome import Unfit
 from kframework.pod_engine import PodEngine
 from kframework.preemption import Evaluator
 from kframework.state.cluster import ClusterState

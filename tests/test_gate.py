@@ -20,8 +20,8 @@ from kframework.cluster.transport import Request, Response
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config import parse
 from kframework.config.models import ClientConnection
+from kframework.core.cycle.extender import Extender
 from kframework.errors import ClusterError
-from kframework.extender import Extender
 from kframework.flow_control import FlowControl
 from kframework.gate import STOPPED, Gate, GatedTransport
 from kframework.objects import ApiObject, Pod

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.decision import Binding, Decision, Result
+from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.framework.status import Code
 from kframework.history import History
 

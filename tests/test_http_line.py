@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kframework.clock import run_virtual
+from kframework.core.cycle.extender import ExtenderError
 from kframework.errors import ConfigError
-from kframework.extender import ExtenderError
 from kframework.http_line import HttpLine
 from tests.extending import Reply, Server, settings
 

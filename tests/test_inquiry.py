@@ -22,14 +22,14 @@ from kframework import (
     slices,
     unschedulable,
 )
+from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.points import Narrowing
 from kframework.framework.plugin import Reads, Scores
 from kframework.inquiry import Inquiry, inquire
-from kframework.objections import PASS
 from kframework.slices import finished
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
-from tests.test_cycle import Likes, Stretches
+from tests.core.cycle.test_search import Likes, Stretches
 from tests.test_pod_engine import Stage
 
 NO, NEVER = unschedulable("no"), unschedulable("never")

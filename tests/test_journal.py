@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.cli.log_lines import plain_text
-from kframework.decision import Binding, Decision, Result
+from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.framework.status import Code
 from kframework.journal import Journal
 from kframework.verbosity import NOTICE, V2

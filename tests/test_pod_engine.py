@@ -21,8 +21,8 @@ from kframework import (
     unschedulable,
 )
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.core.cycle.decision import Decision, Result
 from kframework.core.runtime.profiles import Profiles
-from kframework.decision import Decision, Result
 from kframework.effects import Eviction, Reservation
 from kframework.framework.plugin import Candidate
 from kframework.framework.status import Code, Status

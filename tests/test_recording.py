@@ -12,11 +12,11 @@ import pytest
 
 from kframework import ConfigError, CycleState, PendingPod, Plugin, Wait, hookimpl
 from kframework.config import default_configuration, parse
+from kframework.core.cycle.extender import Extender
+from kframework.core.cycle.extenders import Extenders
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.effects import Nowhere
-from kframework.extender import Extender
-from kframework.extenders import Extenders
 from kframework.http_line import HttpLine
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.decision import Decision, Result
+from kframework.core.cycle.decision import Decision, Result
 from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject
 from kframework.recording_scribe import Opening, Scribe

@@ -10,11 +10,11 @@ import pytest
 
 from kframework import Plugin, hookimpl, unschedulable
 from kframework.config import parse
+from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.extenders import Extenders
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.decision import Binding, Decision
 from kframework.effects import Nowhere
-from kframework.extenders import Extenders
 from kframework.plugin_handle import PluginHandle
 from kframework.recording import Recorder
 from kframework.replaying import Replay, replay

@@ -20,8 +20,8 @@ from kframework.cluster.kube import Connection
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.config import default_configuration, parse
+from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.runtime.registry import Registry
-from kframework.decision import Binding, Decision
 from kframework.errors import ClusterError
 from kframework.metrics import RequestCounts
 from kframework.objects import Event, Lease, Node, ObjectMeta, Pod

@@ -14,12 +14,12 @@ from kframework import ClusterError, CycleState, PendingPod, Plugin, Wait, unsch
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config import default_configuration, parse
+from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.extender import Extender
+from kframework.core.cycle.extenders import Extenders
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
-from kframework.decision import Binding, Decision
 from kframework.effects import Reservation
-from kframework.extender import Extender
-from kframework.extenders import Extenders
 from kframework.framework.plugin import Watch
 from kframework.history import History
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition

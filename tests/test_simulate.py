@@ -13,8 +13,8 @@ from kframework.clock import VIRTUAL_EPOCH
 from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.cluster.memory import MemoryCluster
 from kframework.config import default_configuration, parse
+from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.core.runtime.registry import Registry
-from kframework.decision import Binding, Decision, Result
 from kframework.objects import ApiObject
 from kframework.plugins.default_preemption import DefaultPreemption
 from kframework.pod_engine import PodEngine

@@ -18,7 +18,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, TracesData
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
 from kframework.config import Tracing as TracingOptions
-from kframework.decision import Binding, Decision, Result
+from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.errors import ConfigError
 from kframework.framework.status import Code
 from kframework.simulate import simulate
@@ -201,5 +201,5 @@ def test_a_line_is_plain() -> None:
     (span,) = line["spans"]
     assert line["scope"]["name"] == "kframework"
     assert (span["name"], span["kind"], len(span["traceId"]), len(span["spanId"])) == ("binding_cycle", 1, 32, 16)
-    assert {"key": "kframework.attempt", "value": {"intValue": "7"}} in span["attributes"]
+    assert {"key": "kframework.core.cycle.attempt", "value": {"intValue": "7"}} in span["attributes"]
     assert span["status"] == {"code": 0, "message": ""}

@@ -14,7 +14,7 @@ from opentelemetry.trace import SpanContext, StatusCode, format_trace_id
 import kframework
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config import Tracing as TracingOptions
-from kframework.decision import Binding, Decision, PluginTiming, Result
+from kframework.core.cycle.decision import Binding, Decision, PluginTiming, Result
 from kframework.framework.status import Code
 from kframework.tracing import EVERY_ATTEMPT, Tracing
 
@@ -92,7 +92,7 @@ class Traced:
 
     def attempts(self, name: str) -> list[object]:
         """Return the numbers of the attempts that have a span of this name."""
-        return [attribute(span, "kframework.attempt") for span in self.spans if span.name == name]
+        return [attribute(span, "kframework.core.cycle.attempt") for span in self.spans if span.name == name]
 
 
 def attribute(span: ReadableSpan, name: str) -> object:
@@ -179,7 +179,7 @@ POD = {
     "k8s.pod.name": "web",
     "k8s.pod.uid": "u-1",
     "kframework.core.runtime.profile": "default-scheduler",
-    "kframework.attempt": 7,
+    "kframework.core.cycle.attempt": 7,
 }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kframework.cli.printing import NONE, table
 
 if TYPE_CHECKING:
-    from kframework.decision import Decision
+    from kframework.core.cycle.decision import Decision
     from kframework.explain.explanation import Assessment, Explanation, NodeScore, Preemption, Score, Waiting
 
 __all__ = ["text_of"]

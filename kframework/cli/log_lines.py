@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from kframework.clock import LoopClock, VirtualTimeLoop
-from kframework.current_attempt import CURRENT
+from kframework.core.cycle.current_attempt import CURRENT
 from kframework.verbosity import verbosity_of
 
 __all__ = ["json_line", "klog_line", "plain_text"]

@@ -11,7 +11,7 @@ from kframework.cli.options import Output
 from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml
 
 if TYPE_CHECKING:
-    from kframework.decision import Decision
+    from kframework.core.cycle.decision import Decision
     from kframework.simulate import Outcome, Simulation
 
 __all__ = ["print_outcomes", "say_notices", "summarise"]

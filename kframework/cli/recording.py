@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 if TYPE_CHECKING:
-    from kframework.decision import Observer
+    from kframework.core.cycle.decision import Observer
     from kframework.scheduler import MakeEngine
 
 __all__ = ["Record", "RecordLimit", "Recording", "recording", "size"]

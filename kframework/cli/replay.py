@@ -16,7 +16,7 @@ from kframework.cli.options import Logging, Verbosity, refuse_overwriting
 from kframework.cli.printing import NONE, print_json, print_table
 
 if TYPE_CHECKING:
-    from kframework.decision import Decision
+    from kframework.core.cycle.decision import Decision
     from kframework.reconsidering import Disagreement, Reconsidered
     from kframework.recorded import Recorded
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Set
 from kframework.conformance.facts import Fact, Uncompared, beside, not_built
 from kframework.conformance.recorded import Candidate, PostFilter, Verdict
 from kframework.conformance.whole_cycle import WholeCycle
+from kframework.core.cycle.outcome import Unfit
 from kframework.core.runtime.points import PostFilterAnswer, fault, run_post_filter
 from kframework.core.runtime.profile import Step
 from kframework.framework.plugin import ClearNomination, Diagnosis, Nominate, Preempt
 from kframework.framework.status import Code, Status
-from kframework.outcome import Unfit
 
 __all__ = ["compare"]
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from kframework.afresh import Afresh, VerificationError, verify
 from kframework.conformance.facts import Fact
 from kframework.conformance.recorded import Verdict
 from kframework.conformance.recorded_cluster import PROFILE
+from kframework.core.cycle.decision import fit_error
+from kframework.core.cycle.oracle import Afresh, VerificationError, verify
+from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.rejections import PASS
+from kframework.core.cycle.search import Search
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import narrow
 from kframework.core.runtime.profile import Profile
-from kframework.cycle import Search
-from kframework.decision import fit_error
 from kframework.framework.status import Status
-from kframework.objections import PASS
-from kframework.outcome import Failed, Found, Unfit
 from kframework.pod_engine import PodEngine
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod

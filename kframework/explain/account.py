@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from kframework.decision import Decision
+from kframework.core.cycle.decision import Decision
 from kframework.explain.assessing import assess
 from kframework.explain.explanation import Assessment, Explanation, Preemption, State
 from kframework.explain.preempting import preempting

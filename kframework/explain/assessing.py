@@ -9,12 +9,12 @@ from collections.abc import Generator, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.cycle import nodes_to_find
+from kframework.core.cycle.rejections import PASS
+from kframework.core.cycle.search import nodes_to_find
 from kframework.explain.explanation import Assessment, KeptRoom, NodeScore, Objection, Score
 from kframework.framework.plugin import Scores
 from kframework.framework.status import Code, Status
 from kframework.inquiry import Inquiry
-from kframework.objections import PASS
 
 __all__ = ["assess"]
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from kframework.decision import Binding, Decision
+from kframework.core.cycle.decision import Binding, Decision
 from kframework.errors import KFrameworkError
 from kframework.remedies import Remedy
 

@@ -6,12 +6,12 @@ from collections.abc import Generator, Iterator
 
 import numpy as np
 
+from kframework.core.cycle.rejections import PASS
 from kframework.dry_runs import DryRun, Ranked, rank
 from kframework.explain.explanation import Preemption
 from kframework.framework.plugin import Candidate
 from kframework.framework.status import Code, Status
 from kframework.inquiry import Inquiry
-from kframework.objections import PASS
 
 __all__ = ["preempting"]
 

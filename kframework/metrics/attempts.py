@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from kframework.decision import Binding, Decision, PointTiming, Result
+from kframework.core.cycle.decision import Binding, Decision, PointTiming, Result
 from kframework.framework.status import Code
 from kframework.metrics import families
 from kframework.metrics.series import NANOSECONDS, Counts, Histograms, Series, Totals

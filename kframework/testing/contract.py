@@ -20,15 +20,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.afresh import VerificationError, verify
+from kframework.core.cycle.layers import Layers
+from kframework.core.cycle.oracle import VerificationError, verify
+from kframework.core.cycle.outcome import Failed
+from kframework.core.cycle.search import Rotation, Search
 from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, Step
-from kframework.cycle import Rotation, Search
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import MAX_SCORE, NodeNames, Plugin, Rows
 from kframework.framework.status import Code, Status
-from kframework.layers import Layers
 from kframework.objects import ApiObject, Node, Pod
-from kframework.outcome import Failed
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing.alone import profile_of

@@ -26,9 +26,9 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, parse
 from kframework.config.models import API_VERSION, KIND
+from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
-from kframework.decision import Binding, Decision
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
 from kframework.scheduler import Scheduler

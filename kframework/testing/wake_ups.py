@@ -15,12 +15,12 @@ from random import Random
 
 import msgspec
 
-from kframework.afresh import Afresh
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.oracle import Afresh
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
-from kframework.decision import Decision
 from kframework.effects import Eviction, Reservation
 from kframework.framework.events import Occurrence
 from kframework.framework.plugin import Plugin

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from msgspec import structs
 
-from kframework.decision import Binding, Decision, Result
+from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.history import History
 
 __all__ = ["Attempts", "Durations", "Timeline", "attempts", "duration", "durations", "timeline"]

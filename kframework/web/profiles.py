@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from kframework.core.cycle.decision import Binding, Decision, PointTiming
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
-from kframework.decision import Binding, Decision, PointTiming
 from kframework.history import History
 
 __all__ = ["PluginPart", "ProfilePart", "Time", "profile_parts"]

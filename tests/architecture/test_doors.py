@@ -32,7 +32,7 @@ def test_distributions_come_in_by_the_doors() -> None:
         ("import numpy", 0),
         ("from kframework.scheduler import Scheduler", 1),
         ("import kframework.state.cluster", 1),
-        ("if TYPE_CHECKING:\n    from kframework.cycle import Search", 1),
+        ("if TYPE_CHECKING:\n    from kframework.core.cycle.search import Search", 1),
     ],
 )
 def test_a_break_in_is_noticed(source: str, found: int) -> None:

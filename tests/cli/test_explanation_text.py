@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kframework.cli.explanation_text import text_of
-from kframework.decision import Binding, Decision, Result
+from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.explain import Explanation
 from kframework.explain.explanation import (
     Assessment,

@@ -13,7 +13,7 @@ import pytest
 
 from kframework.cli.log_lines import json_line, klog_line, plain_text
 from kframework.clock import run_virtual
-from kframework.current_attempt import CURRENT
+from kframework.core.cycle.current_attempt import CURRENT
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod
 from kframework.verbosity import V2

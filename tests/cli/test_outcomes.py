@@ -12,7 +12,7 @@ import yaml
 from kframework.cli.logs import logging_to_stderr
 from kframework.cli.options import Output
 from kframework.cli.outcomes import print_outcomes, say_notices, summarise
-from kframework.decision import Decision, Result
+from kframework.core.cycle.decision import Decision, Result
 from kframework.simulate import Outcome, Simulation
 
 PLACED = Outcome("shop/web", "node-a", "", 1, "batch", "Running")

@@ -13,13 +13,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from kframework import Skip, Wait, unschedulable
-from kframework.decision import Binding
+from kframework.core.cycle.decision import Binding
 from kframework.tracing import Tracing
+from tests.core.cycle.test_extended_attempt import FULL, ExtendedStage, keeping, preempter, preempting, stage
 from tests.examples.clean_environment import ROOT
 from tests.extending import extender, lets_pass
 from tests.extension_points.scripted import plugin
 from tests.test_binding import Cycle
-from tests.test_extended_attempt import FULL, ExtendedStage, keeping, preempter, preempting, stage
 
 DOCUMENT = (ROOT / "docs/reference/traces.md").read_text()
 SPAN = re.compile(r"^\| `(?P<name>\w+)` \| (?:`(?P<parent>\w+)`)? ?\|", re.MULTILINE)

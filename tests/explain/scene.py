@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config import Configuration, default_configuration, parse
+from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.extenders import Extenders
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.decision import Decision
 from kframework.effects import Eviction, Nowhere, Reservation
 from kframework.explain import Explanation, explain, known_pod
 from kframework.explain.explanation import Assessment
-from kframework.extenders import Extenders
 from kframework.history import History
 from kframework.objects import ApiObject, Pod
 from kframework.plugin_handle import PluginHandle

@@ -10,8 +10,8 @@ import anyio
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import MemoryCluster
 from kframework.config import Configuration, default_configuration
+from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.runtime.registry import Registry
-from kframework.decision import Binding, Decision
 from kframework.metrics import Metrics, Series
 from kframework.objects import ApiObject
 from kframework.scheduler import Scheduler

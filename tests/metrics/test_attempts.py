@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kframework.decision import Binding, Decision, Result
+from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.framework.status import Code
 from kframework.metrics import Attempts
 from kframework.metrics.attempts import EXTENSION_POINTS

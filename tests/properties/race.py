@@ -9,12 +9,12 @@ from unittest.mock import patch
 import msgspec
 
 from kframework import Plugin
-from kframework.afresh import verify
+from kframework.core.cycle.decision import fit_error
+from kframework.core.cycle.layers import FEW, Layers
+from kframework.core.cycle.oracle import verify
+from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.search import Rotation, Search
 from kframework.core.runtime.profile import Profile
-from kframework.cycle import Rotation, Search
-from kframework.decision import fit_error
-from kframework.layers import FEW, Layers
-from kframework.outcome import Failed, Found, Unfit
 from kframework.plugins.node_name import NodeName
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.plugins.node_unschedulable import NodeUnschedulable
@@ -75,8 +75,8 @@ class Race:
 
     def run(self) -> None:
         with (
-            patch("kframework.cycle.nodes_to_find", self.enough),
-            patch("kframework.afresh.nodes_to_find", enough),
+            patch("kframework.core.cycle.search.nodes_to_find", self.enough),
+            patch("kframework.core.cycle.oracle.nodes_to_find", enough),
             patch("logging.Logger.error"),  # faults are meant here
         ):
             for _ in range(CHANGES):

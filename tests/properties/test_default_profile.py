@@ -1,7 +1,7 @@
 """The whole default profile on random clusters to which everything happens that its plugins know.
 
 What is remembered, counted and asked in columns is compared, for every pod after every change, with the cycle that asks
-the scalar forms afresh (`kframework.afresh`), remembered dry runs of preemption included.
+the scalar forms afresh (`kframework.core.cycle.oracle`), remembered dry runs of preemption included.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from random import Random
 import msgspec
 import pytest
 
-from kframework.afresh import VerificationError
 from kframework.clock import SystemClock
 from kframework.config import default_configuration
+from kframework.core.cycle.oracle import VerificationError
+from kframework.core.cycle.outcome import Found, Unfit
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import run_post_filter
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.effects import Nowhere
 from kframework.framework.plugin import Preempt
-from kframework.outcome import Found, Unfit
 from kframework.plugin_handle import PluginHandle
 from kframework.pod_engine import PodEngine
 from kframework.state.log import Log

@@ -11,7 +11,7 @@ from random import Random
 import msgspec
 import pytest
 
-from kframework.decision import Decision, Result
+from kframework.core.cycle.decision import Decision, Result
 from kframework.explain import Explanation, explain
 from kframework.explain.account import explaining
 from kframework.explain.explanation import State

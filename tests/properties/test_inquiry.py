@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
-from kframework.afresh import Afresh
+from kframework.core.cycle.oracle import Afresh
+from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.rejections import PASS
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import run_filter
 from kframework.inquiry import Inquiry, inquire
-from kframework.objections import PASS
-from kframework.outcome import Failed, Found, Unfit
 from kframework.state.pods import PendingPod
 from tests.properties.test_default_profile import CLUSTERS, Tries
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from kframework import PendingPod, Plugin, unresolvable
-from kframework.cycle import Search
+from kframework.core.cycle.layers import Layer, Layers
+from kframework.core.cycle.rejections import PASS, StatusTable
+from kframework.core.cycle.scoring import Scoring
+from kframework.core.cycle.search import Search
 from kframework.framework.cycle_state import CycleState
-from kframework.layers import Layer, Layers
-from kframework.objections import PASS, StatusTable
 from kframework.plugins.node_name import NodeName
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.plugins.node_unschedulable import NodeUnschedulable
 from kframework.plugins.taint_toleration import TaintToleration
-from kframework.scoring import Scoring
 from kframework.state.log import Log
 from kframework.testing import ContractViolation, check_plugin
 from tests.properties.race import Race, Seen, enough
@@ -118,7 +118,7 @@ def last_objection(patch: pytest.MonkeyPatch) -> None:
         def minimum(old: Any, new: Any) -> Any:
             return np.where(old == PASS, new, np.maximum(old, new))
 
-    patch.setattr("kframework.layers.np", Numpy())
+    patch.setattr("kframework.core.cycle.layers.np", Numpy())
 
 
 def normalised_with_all(patch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ def nominated_pods_stay(patch: pytest.MonkeyPatch) -> None:
 
 def skip_ignored(patch: pytest.MonkeyPatch) -> None:
     """Plugins that have nothing to say are asked all the same."""
-    patch.setattr("kframework.layers._skips", lambda answer: False)
+    patch.setattr("kframework.core.cycle.layers._skips", lambda answer: False)
 
 
 @pytest.mark.parametrize(

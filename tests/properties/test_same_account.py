@@ -149,7 +149,9 @@ def spans(accounts: Accounts) -> Iterator[str]:
 
 
 def by_attempt(accounts: Accounts, name: str) -> dict[int, Json]:
-    return {span["attributes"]["kframework.attempt"]: span for span in accounts.spans if span["name"] == name}
+    return {
+        span["attributes"]["kframework.core.cycle.attempt"]: span for span in accounts.spans if span["name"] == name
+    }
 
 
 def points_in_span(

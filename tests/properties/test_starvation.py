@@ -15,7 +15,7 @@ import pytest
 
 from kframework import ActionType, ClusterEvent, EventResource, Plugin, hookimpl
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.decision import Decision
+from kframework.core.cycle.decision import Decision
 from kframework.effects import Nowhere, Reservation
 from kframework.objects import Node, NodeCondition
 from kframework.plugins.node_resources_fit import NodeResourcesFit

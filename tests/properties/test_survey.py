@@ -9,13 +9,13 @@ from random import Random
 
 import pytest
 
+from kframework.core.cycle.all_nodes import Survey
+from kframework.core.cycle.rejections import PASS
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.framework.status import Status
 from kframework.inquiry import Inquiry, inquire
-from kframework.objections import PASS
 from kframework.slices import finished
 from kframework.state.pods import PendingPod
-from kframework.survey import Survey
 from tests.properties.test_default_profile import CLUSTERS, Tries
 
 

@@ -23,10 +23,11 @@ from kframework import (
 from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.config.models import API_VERSION, KIND
+from kframework.core.cycle.outcome import Unfit
+from kframework.core.cycle.search import Search
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.cycle import Search
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.handle import DryRuns
 from kframework.framework.plugin import Candidate, Diagnosis
@@ -39,7 +40,6 @@ from kframework.objects import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
-from kframework.outcome import Unfit
 from kframework.pod_engine import PodEngine
 from kframework.preemption import Evaluator
 from kframework.state.cluster import ClusterState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.decision import Binding, Decision, PluginTiming, PointTiming, Result
+from kframework.core.cycle.decision import Binding, Decision, PluginTiming, PointTiming, Result
 from kframework.framework.status import Code
 from kframework.history import History
 

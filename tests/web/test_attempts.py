@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.decision import Result
+from kframework.core.cycle.decision import Result
 from kframework.framework.status import Code
 from kframework.web.attempts import STRETCHES, Durations, attempts, duration, durations, timeline
 from tests.web.records import binding, decision, history

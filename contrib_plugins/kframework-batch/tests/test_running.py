@@ -21,7 +21,7 @@ from kframework.apiserver.published import Publication
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.cluster import Cluster
 from kframework.cluster.memory import MemoryCluster
-from kframework.decision import Binding, Decision
+from kframework.core.cycle.decision import Binding, Decision
 from kframework.endpoints import Listener
 from kframework.gate import Gate
 from kframework.metrics import TIMED_SHARE

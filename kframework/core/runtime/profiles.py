@@ -14,13 +14,13 @@ from kframework.config import Profile as ProfileConfiguration
 from kframework.config.document import Place
 from kframework.config.models import POINTS, camel
 from kframework.config.problems import Problem
+from kframework.core.cycle.extender import EXTENDER
 from kframework.core.queue.pool import Holder
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import fault, run_pre_enqueue
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.registry import Registry, points_of
 from kframework.errors import ConfigError, PluginError
-from kframework.extender import EXTENDER
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from time import perf_counter_ns
 
+from kframework.core.cycle.decision import PluginTiming, PointTiming
 from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, Step
-from kframework.decision import PluginTiming, PointTiming
 from kframework.framework.plugin import ClearNomination, Nominate, Preempt
 from kframework.framework.status import Code, Status, Wait
 

@@ -9,8 +9,8 @@ import pytest
 
 import kframework.core.runtime.timing
 from kframework import Code, CycleState, PendingPod, Plugin, Preempt, Status, Wait, error, unschedulable
+from kframework.core.cycle.decision import Decision, PluginTiming
 from kframework.core.runtime.timing import Laps, PluginStopwatch
-from kframework.decision import Decision, PluginTiming
 from kframework.framework.plugin import Candidate
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin, profile

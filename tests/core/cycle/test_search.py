@@ -20,11 +20,11 @@ from kframework import (
     unresolvable,
     unschedulable,
 )
-from kframework.cycle import nodes_to_find
+from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.search import nodes_to_find
 from kframework.framework.plugin import Rows, Scores
 from kframework.framework.status import Code
 from kframework.objects import Node
-from kframework.outcome import Failed, Found, Unfit
 from kframework.testing import make_node, make_pod
 from tests.searching import Searching, profile_of
 

@@ -20,9 +20,9 @@ from kframework import (
     error,
     unschedulable,
 )
-from kframework.decision import Decision, Result
-from kframework.extender import Extender
-from kframework.extenders import Extenders
+from kframework.core.cycle.decision import Decision, Result
+from kframework.core.cycle.extender import Extender
+from kframework.core.cycle.extenders import Extenders
 from kframework.inquiry import inquire
 from kframework.objects import ApiObject
 from kframework.slices import finished

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kframework import Code, CycleState, PendingPod, Plugin, Skip, Wait, error, unschedulable
-from kframework.decision import Result
+from kframework.core.cycle.decision import Result
 from kframework.pod_engine import PodEngine
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Activated, Changed

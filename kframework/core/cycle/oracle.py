@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.rejections import PASS
+from kframework.core.cycle.search import Search, nodes_to_find
 from kframework.core.runtime.points import (
     Narrowing,
     ask_pre_filter,
@@ -18,12 +21,9 @@ from kframework.core.runtime.points import (
     run_score,
 )
 from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep
-from kframework.cycle import Search, nodes_to_find
 from kframework.errors import KFrameworkError
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Code, Status
-from kframework.objections import PASS
-from kframework.outcome import Failed, Found, Unfit
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod

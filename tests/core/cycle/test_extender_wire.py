@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from kframework.extender_wire import (
+from kframework.core.cycle.extender_wire import (
     ask_about_binding,
     ask_about_nodes,
     ask_about_victims,

@@ -7,16 +7,16 @@ from random import Random
 
 import numpy as np
 
+from kframework.core.cycle.extender import EXTENDER, ExtenderError
+from kframework.core.cycle.extenders import Extenders
+from kframework.core.cycle.layers import Plan
+from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.rejections import PASS
+from kframework.core.cycle.search import Rotation, Search
 from kframework.core.runtime.points import Narrowing, narrow
 from kframework.core.runtime.timing import Laps
-from kframework.cycle import Rotation, Search
-from kframework.extender import EXTENDER, ExtenderError
-from kframework.extenders import Extenders
 from kframework.framework.plugin import Scores
 from kframework.framework.status import Code, Status
-from kframework.layers import Plan
-from kframework.objections import PASS
-from kframework.outcome import Failed, Found, Unfit
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod

@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.core.cycle.rejections import LOWER, PASS, UPPER, StatusTable, of_plugin, order_of
 from kframework.core.runtime.points import (
     Narrowing,
     PreFilterAnswer,
@@ -29,7 +30,6 @@ from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, Sign
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import MAX_SCORE, Scores
 from kframework.framework.status import Code, Status
-from kframework.objections import LOWER, PASS, UPPER, StatusTable, of_plugin, order_of
 from kframework.state.columns import Column
 from kframework.state.log import NEVER, Log
 from kframework.state.nodes import NodeTable

@@ -13,13 +13,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kframework import Code, PendingPod, Status, unresolvable, unschedulable
-from kframework.afresh import Afresh, verify
-from kframework.cycle import Rotation, Search
-from kframework.extended_search import ExtendedSearch
-from kframework.extender import Extender
-from kframework.extenders import Extenders
-from kframework.layers import Layers
-from kframework.outcome import Failed, Found, Unfit
+from kframework.core.cycle.extended_search import ExtendedSearch
+from kframework.core.cycle.extender import Extender
+from kframework.core.cycle.extenders import Extenders
+from kframework.core.cycle.layers import Layers
+from kframework.core.cycle.oracle import Afresh, verify
+from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.search import Rotation, Search
 from kframework.testing import make_node, make_pod
 from kframework.testing.clusters import RandomCluster
 from tests.extending import NO_ANSWER, Answer, extender, lets_pass, names_in
@@ -266,7 +266,7 @@ def test_an_extender_that_lets_all_pass_and_scores_zero_changes_nothing(seed: in
     layers = Layers(profile, cluster.state.nodes, 1 << 20)
     nothing = dict.fromkeys((node.name for node in cluster.state.nodes), 0)
     zeros = extender({"filter": lets_pass(), "prioritize": gives(nothing)})
-    with patch("kframework.cycle.nodes_to_find", enough), patch("logging.Logger.error"):
+    with patch("kframework.core.cycle.search.nodes_to_find", enough), patch("logging.Logger.error"):
         for pod in cluster.pending(3):
             plan, start = layers.plan(profile.sign(pod), pod), random.randrange(40)
             plain = Search(cluster.state, plan, pod, Rotation(start), Random(seed))

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pytest
 
-from kframework.afresh import Afresh, VerificationError, verify
-from kframework.cycle import Search
+from kframework.core.cycle.oracle import Afresh, VerificationError, verify
+from kframework.core.cycle.search import Search
 from kframework.framework.status import unschedulable
 from kframework.objects import Node
 from kframework.testing import make_node, make_pod
+from tests.core.cycle.test_search import Likes, Narrows, Remembers, Says, Stretches, broken, on
 from tests.searching import Searching
 from tests.searching import profile_of as profile
-from tests.test_cycle import Likes, Narrows, Remembers, Says, Stretches, broken, on
 
 no = unschedulable("no")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.core.cycle.rejections import PASS, UNREACHED
+from kframework.core.cycle.scoring import Scoring
+from kframework.core.cycle.search import Search
 from kframework.core.runtime.points import narrow
-from kframework.cycle import Search
 from kframework.framework.plugin import Scores
 from kframework.framework.status import Code, Status
-from kframework.objections import PASS, UNREACHED
-from kframework.scoring import Scoring
 
 __all__ = ["Survey"]
 

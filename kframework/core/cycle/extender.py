@@ -13,8 +13,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from kframework.config import Extender as ExtenderSettings
-from kframework.errors import KFrameworkError
-from kframework.extender_wire import (
+from kframework.core.cycle.extender_wire import (
     ask_about_binding,
     ask_about_nodes,
     ask_about_victims,
@@ -23,6 +22,7 @@ from kframework.extender_wire import (
     read_scores,
     read_victims,
 )
+from kframework.errors import KFrameworkError
 from kframework.framework.plugin import MAX_SCORE, Candidate
 from kframework.framework.status import Code, Status
 from kframework.objects import PodSpec

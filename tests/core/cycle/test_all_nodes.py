@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from kframework import Code, Plugin, Status, error, unresolvable, unschedulable
+from kframework.core.cycle.all_nodes import Survey
+from kframework.core.cycle.rejections import PASS
 from kframework.framework.plugin import Reads
-from kframework.objections import PASS
-from kframework.survey import Survey
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin
 from tests.searching import Searching, profile_of

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.attempt import Attempt
+from kframework.core.cycle.attempt import Attempt
+from kframework.core.cycle.extender import ExtenderError
+from kframework.core.cycle.outcome import Found, Unfit
+from kframework.core.cycle.search import Search
 from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound
-from kframework.cycle import Search
 from kframework.errors import PluginError
-from kframework.extender import ExtenderError
 from kframework.framework.plugin import Preempt
 from kframework.framework.status import Code, Status
-from kframework.outcome import Found, Unfit
 
 __all__ = ["ExtendedAttempt"]
 

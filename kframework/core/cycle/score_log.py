@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kframework.afresh import Afresh
-from kframework.cycle import Search
+from kframework.core.cycle.oracle import Afresh
+from kframework.core.cycle.search import Search
 from kframework.framework.status import Status
 from kframework.verbosity import V10
 

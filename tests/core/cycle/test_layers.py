@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Status, hookimpl, unschedulable
+from kframework.core.cycle.layers import FEW, Layers, Plan
+from kframework.core.cycle.outcome import Unfit
+from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.profile import as_column
 from kframework.framework.plugin import Rows, Scores
-from kframework.layers import FEW, Layers, Plan
-from kframework.objections import PASS
-from kframework.outcome import Unfit
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.pods import PodInfo

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.framework.status import error, unresolvable, unschedulable
-from kframework.objections import (
+from kframework.core.cycle.rejections import (
     ATTEMPT,
     LOWER,
     PASS,
@@ -22,6 +21,7 @@ from kframework.objections import (
     order_of,
     source_of,
 )
+from kframework.framework.status import error, unresolvable, unschedulable
 
 orders = st.integers(0, 10_000)
 bits = st.integers(1, 2**32 - 1)

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.config import parse
+from kframework.core.cycle.current_attempt import CURRENT
 from kframework.core.runtime.registry import Registry
-from kframework.current_attempt import CURRENT
 from kframework.simulate import simulate
 from kframework.testing import make_node, make_pod
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
-from kframework.extender import Extender, ExtenderError, Filtered
+from kframework.core.cycle.extender import Extender, ExtenderError, Filtered
 from kframework.framework.plugin import Candidate
 from kframework.framework.status import Code, Skip, Status
 from kframework.state.nodes import NodeInfo, NodeTable

@@ -18,6 +18,20 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.core.cycle.layers import FEW, Layer, Plan, ask_filter_rows
+from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.rejections import (
+    ATTEMPT,
+    PASS,
+    PLUGIN,
+    UNREACHED,
+    StatusTable,
+    bits_of,
+    of_plugin,
+    order_of,
+    source_of,
+)
+from kframework.core.cycle.scoring import Scoring
 from kframework.core.runtime.points import (
     Narrowing,
     PreFilterAnswer,
@@ -34,10 +48,6 @@ from kframework.core.runtime.timing import Laps
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Diagnosis, Scores
 from kframework.framework.status import Code, Status
-from kframework.layers import FEW, Layer, Plan, ask_filter_rows
-from kframework.objections import ATTEMPT, PASS, PLUGIN, UNREACHED, StatusTable, bits_of, of_plugin, order_of, source_of
-from kframework.outcome import Failed, Found, Unfit
-from kframework.scoring import Scoring
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from kframework.core.cycle.decision import Decision, Result, fit_error
+from kframework.core.cycle.outcome import Found, Unfit
+from kframework.core.cycle.search import Search
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import (
     PostFilterAnswer,
@@ -16,13 +19,10 @@ from kframework.core.runtime.points import (
 )
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import Laps, PluginStopwatch
-from kframework.cycle import Search
-from kframework.decision import Decision, Result, fit_error
 from kframework.effects import Eviction, Reservation
 from kframework.errors import PluginError
 from kframework.framework.plugin import Candidate, ClearNomination, Nominate, Preempt
 from kframework.framework.status import Code, Status
-from kframework.outcome import Found, Unfit
 from kframework.state.cluster import AssumeError
 from kframework.state.pods import PendingPod
 from kframework.state.waiting import ReservedPod
