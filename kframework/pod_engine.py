@@ -24,6 +24,8 @@ from kframework.core.cycle.oracle import verify
 from kframework.core.cycle.outcome import Failed, Found, Unfit
 from kframework.core.cycle.score_log import log_scores
 from kframework.core.cycle.search import Rotation, Search
+from kframework.core.preemption.evaluator import Evaluator
+from kframework.core.preemption.preempting import Preempting
 from kframework.core.queue import SchedulingQueue
 from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.queued_pod import QueuedPod
@@ -37,7 +39,6 @@ from kframework.framework.events import ActionType, EventResource, Occurrence
 from kframework.framework.plugin import Watch
 from kframework.framework.status import Code, Status
 from kframework.objects import PodCondition
-from kframework.preemption import Evaluator
 from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
@@ -55,7 +56,6 @@ from kframework.state.inbox import (
     Touched,
 )
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.state.preempting import Preempting
 from kframework.state.waiting import ReservedPod
 from kframework.verbosity import V3, V10
 

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 import numpy as np
 
 from kframework.core.cycle.rejections import PASS
-from kframework.dry_runs import DryRun, Ranked, rank
+from kframework.core.preemption.dry_runs import DryRun, Ranked, rank
 from kframework.explain.explanation import Preemption
 from kframework.framework.plugin import Candidate
 from kframework.framework.status import Code, Status

@@ -22,11 +22,8 @@ ROOMS = (
 #: What stands loose until it is carried into its room.
 LOOSE: Mapping[str, str] = {
     "binding": "scheduler",
-    "budgets": "core",
     "cluster_api": "scheduler",
     "conformance": "testing",
-    "dry_run_memory": "core",
-    "dry_runs": "core",
     "effects": "core",
     "endpoints": "process",
     "event_handlers": "core",
@@ -52,7 +49,6 @@ LOOSE: Mapping[str, str] = {
     "outbox": "scheduler",
     "plugin_handle": "core",
     "pod_engine": "core",
-    "preemption": "core",
     "rbac": "process",
     "reconsidering": "observe",
     "recorded": "observe",
@@ -74,7 +70,6 @@ LOOSE: Mapping[str, str] = {
     "simulate": "scheduler",
     "slices": "observe",
     "state.affinity": "plugins",
-    "state.preempting": "core",
     "state.spread_constraints": "plugins",
     "state.spread_scores": "plugins",
     "trace_export": "observe",

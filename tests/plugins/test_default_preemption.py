@@ -20,8 +20,8 @@ from kframework.objects.quantity import milli
 from kframework.plugins.default_preemption import REASON, DefaultPreemption, after_pod_is_gone
 from kframework.testing import Scenario, create, delete, make_node, make_pod
 from kframework.testing.scenario import Result
+from tests.core.preemption.test_evaluator.stopped import WEB, Cycle, budget, full, unfit
 from tests.plugins.asking import made, on_node, pending
-from tests.test_preemption.stopped import WEB, Cycle, budget, full, unfit
 
 # -- what it answers -----------------------------------------------------------------------------------------------
 

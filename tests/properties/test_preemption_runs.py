@@ -13,14 +13,14 @@ import pytest
 from kframework import CycleState, Diagnosis, PendingPod, Plugin, PodInfo, Preempt, hookimpl
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.shelf import Change
+from kframework.core.preemption.dry_runs import DryRun
 from kframework.core.runtime.points import PostFilterAnswer
-from kframework.dry_runs import DryRun
 from kframework.framework.plugin import Candidate
 from kframework.objects import Node, Pod, PodDisruptionBudget
 from kframework.objects.requests import on_node_requests
 from kframework.state.nodes import NodeInfo
 from kframework.testing import Scenario, create, delete, make_node, make_pod
-from tests.test_preemption.stopped import budget, labelled
+from tests.core.preemption.test_evaluator.stopped import budget, labelled
 
 RUNS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25"))
 

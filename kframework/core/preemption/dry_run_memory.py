@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.core.cycle.layers import Plan
-from kframework.dry_runs import Ranked
+from kframework.core.preemption.dry_runs import Ranked
 from kframework.framework.status import Status
 from kframework.state.columns import Column
 from kframework.state.log import NEVER

@@ -6,13 +6,13 @@ from random import Random
 import pytest
 
 from kframework import Code, PendingPod, PodInfo, Status
+from kframework.core.preemption.evaluator import Evaluator
+from kframework.core.preemption.preempting import Preempting
 from kframework.framework.plugin import Candidate
-from kframework.preemption import Evaluator
 from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState
-from kframework.state.preempting import Preempting
 from kframework.testing import make_node, make_pod
-from tests.test_preemption.stopped import WEB, budget, full, unfit
+from tests.core.preemption.test_evaluator.stopped import WEB, budget, full, unfit
 
 
 def candidate(node: str, *victims: tuple[int, str | None], violations: int = 0) -> Candidate:

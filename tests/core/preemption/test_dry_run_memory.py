@@ -8,26 +8,26 @@ from random import Random
 import pytest
 
 from kframework import PendingPod, PodInfo, Status, unschedulable
-from kframework.budgets import Budgets
 from kframework.clock import SystemClock
 from kframework.core.cycle.layers import Plan
 from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.outcome import Unfit
 from kframework.core.cycle.search import Search
+from kframework.core.preemption.budgets import Budgets
+from kframework.core.preemption.dry_run_memory import Answers, DryRunMemory
+from kframework.core.preemption.dry_runs import DryRun, Ranked
+from kframework.core.preemption.evaluator import Evaluator
+from kframework.core.preemption.preempting import Preempting
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.dry_run_memory import Answers, DryRunMemory
-from kframework.dry_runs import DryRun, Ranked
 from kframework.framework.handle import DryRuns
 from kframework.framework.plugin import Diagnosis
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.pod_engine import PodEngine
-from kframework.preemption import Evaluator
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
-from kframework.state.preempting import Preempting
 from kframework.testing import make_node, make_pod
-from tests.test_preemption.slow_rules import World
-from tests.test_preemption.stopped import NOTHING, WEB, Cycle, budget, full, profiles, unfit
+from tests.core.preemption.test_evaluator.slow_rules import World
+from tests.core.preemption.test_evaluator.stopped import NOTHING, WEB, Cycle, budget, full, profiles, unfit
 
 
 class StartAt(Random):

@@ -6,7 +6,7 @@ import pytest
 
 from kframework.objects import LabelSelector, LabelSelectorRequirement, PodDisruptionBudget
 from kframework.testing import make_node, make_pod
-from tests.test_preemption.stopped import WEB, budget, told, unfit
+from tests.core.preemption.test_evaluator.stopped import WEB, budget, told, unfit
 
 EVERYTHING = LabelSelector()
 UNREADABLE = LabelSelector(match_expressions=(LabelSelectorRequirement(key="app", operator="Near"),))

@@ -16,7 +16,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, delete
-from tests.test_preemption.stopped import NOTHING, WEB, budget, configuration_of, full
+from tests.core.preemption.test_evaluator.stopped import NOTHING, WEB, budget, configuration_of, full
 
 
 class MakeRoom(Plugin):

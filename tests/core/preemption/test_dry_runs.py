@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kframework import Code, Status
-from kframework.dry_runs import Ranked, rank
+from kframework.core.preemption.dry_runs import Ranked, rank
 from kframework.framework.plugin import Candidate
 from kframework.testing import make_node, make_pod
-from tests.test_preemption.stopped import full, told, unfit
+from tests.core.preemption.test_evaluator.stopped import full, told, unfit
 
 
 def test_more_important_pods_are_reprieved_first() -> None:

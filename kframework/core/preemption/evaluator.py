@@ -8,12 +8,13 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.budgets import Budgets
 from kframework.core.cycle.decision import fit_error
 from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.search import Search
-from kframework.dry_run_memory import UNKNOWN, Answers, DryRunMemory
-from kframework.dry_runs import DryRun, Question, Ranked, may_preempt, rank
+from kframework.core.preemption.budgets import Budgets
+from kframework.core.preemption.dry_run_memory import UNKNOWN, Answers, DryRunMemory
+from kframework.core.preemption.dry_runs import DryRun, Question, Ranked, may_preempt, rank
+from kframework.core.preemption.preempting import Preempting
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import DryRuns
 from kframework.framework.plugin import Candidate, Diagnosis
@@ -22,7 +23,6 @@ from kframework.objects import PodDisruptionBudget
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.state.preempting import Preempting
 
 __all__ = ["Evaluator"]
 

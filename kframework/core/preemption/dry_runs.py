@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from kframework.budgets import Budgets
 from kframework.clock import seconds_of
+from kframework.core.preemption.budgets import Budgets
 from kframework.core.runtime.points import run_add_pod, run_filter, run_remove_pod
 from kframework.core.runtime.profile import FilterStep, Profile
 from kframework.framework.cycle_state import CycleState

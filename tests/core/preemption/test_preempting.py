@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kframework.core.preemption.preempting import Preempting
 from kframework.state.pods import Interned, PodInfo
-from kframework.state.preempting import Preempting
 from kframework.testing import make_pod
 
 VICTIM = make_pod("victim", node_name="a")

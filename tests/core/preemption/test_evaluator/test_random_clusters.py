@@ -9,8 +9,8 @@ import pytest
 from kframework import CycleState
 from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState
-from tests.test_preemption.slow_rules import World, best
-from tests.test_preemption.stopped import Counts, Cycle, cycle, told
+from tests.core.preemption.test_evaluator.slow_rules import World, best
+from tests.core.preemption.test_evaluator.stopped import Counts, Cycle, cycle, told
 
 
 def expected(found: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from kframework import Code
 from kframework.objects import LabelSelector, LabelSelectorRequirement, Node, Pod, PodDisruptionBudget
 from kframework.testing import make_node, make_pod
-from tests.test_preemption.stopped import budget, labelled
+from tests.core.preemption.test_evaluator.stopped import budget, labelled
 
 __all__ = ["Record", "World", "best"]
 
