@@ -16,9 +16,11 @@ from kframework import Plugin, hookimpl, unschedulable
 from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.core.cycle.decision import Decision
+from kframework.core.effects import Nowhere, Reservation
+from kframework.core.plugin_handle import PluginHandle
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.effects import Nowhere, Reservation
 from kframework.objects import (
     Affinity,
     Container,
@@ -36,8 +38,6 @@ from kframework.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, Changed, Synced
 

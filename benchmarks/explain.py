@@ -16,14 +16,14 @@ from kframework.clock import SystemClock
 from kframework.config import default_configuration
 from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.extenders import Extenders
+from kframework.core.effects import Nowhere
+from kframework.core.plugin_handle import PluginHandle
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.effects import Nowhere
 from kframework.explain import Explanation, explaining
 from kframework.history import History
 from kframework.objects import Affinity, ApiObject, Pod, TopologySpreadConstraint
-from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_node, make_pod
 

@@ -14,8 +14,8 @@ from time import perf_counter_ns
 import msgspec
 
 from benchmarks.cycle import NODES, engine, pod
+from kframework.core.pod_engine import PodEngine
 from kframework.objects import Pod
-from kframework.pod_engine import PodEngine
 from kframework.state.inbox import Changed, Gone
 
 #: How many pods of low priority are on each node; together they fill it.

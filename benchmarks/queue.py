@@ -11,8 +11,8 @@ from time import perf_counter
 import msgspec
 
 from benchmarks.cycle import NODES, _node, engine
+from kframework.core.pod_engine import PodEngine
 from kframework.objects import Container, Node, NodeCondition, ObjectMeta, Pod, PodSpec, Resources
-from kframework.pod_engine import PodEngine
 from kframework.state.inbox import Changed, Message
 
 PODS = 10_000

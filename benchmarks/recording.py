@@ -13,6 +13,7 @@ from pathlib import Path
 from time import process_time
 
 from benchmarks.timing import show
+from kframework.core.pod_engine import PodEngine
 from kframework.objects import (
     Container,
     ContainerPort,
@@ -25,7 +26,6 @@ from kframework.objects import (
     Toleration,
     Volume,
 )
-from kframework.pod_engine import PodEngine
 from kframework.recording import Recorder
 from kframework.scheduler import MakeEngine, Observer
 from kframework.simulate import simulate

@@ -15,10 +15,10 @@ import anyio
 
 from kframework.clock import Clock
 from kframework.core.cycle.decision import Binding, PluginTiming, fit_error
+from kframework.core.effects import Reservation
 from kframework.core.runtime.points import fault, on_node_status
 from kframework.core.runtime.profile import Profile, Step
 from kframework.core.runtime.timing import Laps
-from kframework.effects import Reservation
 from kframework.framework.status import Code, Status
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 

@@ -30,12 +30,13 @@ from kframework.core.cycle.extenders import Extenders
 from kframework.core.cycle.layers import Layers, Plan
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Rotation, Search
+from kframework.core.effects import Effects, Eviction, Outside, Reservation
+from kframework.core.plugin_handle import HandledEngine, PluginHandle
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Offer, Registry
-from kframework.effects import Effects, Eviction, Outside, Reservation
 from kframework.endpoints import Checked, Listener
 from kframework.errors import nearest
 from kframework.framework.handle import Api, Preemption
@@ -45,7 +46,6 @@ from kframework.metrics_endpoints import metrics_routes
 from kframework.objects.codec import convert
 from kframework.objects.quantity import Quantity, QuantityError, milli, value
 from kframework.objects.requests import on_node_requests
-from kframework.plugin_handle import HandledEngine, PluginHandle
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.process import Audience, Companion, Process
 from kframework.rbac import manifests

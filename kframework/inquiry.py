@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from kframework.core.cycle.decision import fit_error
 from kframework.core.cycle.layers import ask_filter_rows, ask_score_rows
 from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable, bits_of, order_of, source_of
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import (
     Narrowing,
     ask_pre_filter,
@@ -35,7 +36,6 @@ from kframework.errors import PluginError
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import MAX_SCORE, Diagnosis, Scores
 from kframework.framework.status import Code, Status
-from kframework.pod_engine import PodEngine
 from kframework.slices import in_slices
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kframework.core.cycle.decision import Observer
+from kframework.core.pod_engine import PodEngine
 from kframework.endpoints import Checked
 from kframework.explain import explain_routes
 from kframework.history import History
 from kframework.metrics import TIMED_SHARE, Metrics
 from kframework.metrics_endpoints import metrics_routes
-from kframework.pod_engine import PodEngine
 from kframework.scheduler import MakeEngine, Scheduler
 from kframework.web import web_routes
 

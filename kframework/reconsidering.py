@@ -18,17 +18,17 @@ from kframework.core.cycle.attempt import Attempt
 from kframework.core.cycle.decision import Decision, Observer, Result
 from kframework.core.cycle.outcome import Found
 from kframework.core.cycle.search import Search
+from kframework.core.effects import Nowhere
+from kframework.core.plugin_handle import PluginHandle
+from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import PostFilterAnswer
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.effects import Nowhere
 from kframework.errors import ConfigError
 from kframework.framework.plugin import Preempt
 from kframework.framework.status import Code, Status
-from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine
 from kframework.replaying import Replay
 
 __all__ = ["Disagreement", "Reconsidered", "Reconsidering", "reconsider"]

@@ -30,11 +30,11 @@ from kframework.clock import Clock
 from kframework.config import Configuration, effective_yaml
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.cycle.extenders import Extenders
+from kframework.core.effects import Effects, Reservation
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
-from kframework.effects import Effects, Reservation
 from kframework.errors import ConfigError
 from kframework.framework.status import Status
-from kframework.pod_engine import PodEngine
 from kframework.recording_file import LIMIT, RecordingFile
 from kframework.recording_scribe import Opening
 from kframework.state.inbox import Activated, Message, Nominated, Synced

@@ -14,9 +14,9 @@ from typing import cast
 import msgspec
 
 from kframework.core.cycle.oracle import Afresh
+from kframework.core.pod_engine import PodEngine
 from kframework.framework.status import Status
 from kframework.inquiry import Inquiry
-from kframework.pod_engine import PodEngine
 from kframework.remedy_changes import (
     Change,
     DeletePod,

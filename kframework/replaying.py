@@ -20,13 +20,13 @@ from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.core.cycle.extenders import Extenders
 from kframework.core.cycle.outcome import Failed, Found, Unfit
 from kframework.core.cycle.search import Search
+from kframework.core.effects import Nowhere
+from kframework.core.plugin_handle import PluginHandle
+from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.effects import Nowhere
 from kframework.framework.status import Status
-from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine
 from kframework.recorded import Recorded
 from kframework.recording import Allowed, Continued, Judged, Line
 

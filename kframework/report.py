@@ -8,9 +8,9 @@ from typing import TextIO
 import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.core.pod_engine import PodEngine
 from kframework.explain import Explanation, explain
 from kframework.history import History
-from kframework.pod_engine import PodEngine
 from kframework.scheduler import Scheduler
 from kframework.web.attempts import Attempts, attempts
 from kframework.web.document import report_page

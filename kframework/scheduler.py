@@ -22,10 +22,12 @@ from kframework.config import Extender as ExtenderSettings
 from kframework.core.cycle.decision import Decision, Observer
 from kframework.core.cycle.extender import Extender
 from kframework.core.cycle.extenders import Extenders
+from kframework.core.effects import Eviction, Outside, Reservation
+from kframework.core.plugin_handle import HandledEngine, PluginHandle
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.watched import watched_kinds
-from kframework.effects import Eviction, Outside, Reservation
 from kframework.errors import ClusterError
 from kframework.event_recorder import EventRecorder
 from kframework.eviction import EvictionTask
@@ -35,8 +37,6 @@ from kframework.gate import Gate
 from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, PodCondition
 from kframework.outbox import Outbox
-from kframework.plugin_handle import HandledEngine, PluginHandle
-from kframework.pod_engine import PodEngine
 from kframework.state.inbox import Inbox, Message
 from kframework.state.pods import PodInfo
 

@@ -19,12 +19,12 @@ from kframework.config import Configuration, default_configuration
 from kframework.config import Extender as ExtenderSettings
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.cycle.extender import Extender, ExtenderError
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
 from kframework.framework.status import Code
 from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, Pod
-from kframework.pod_engine import PodEngine
 from kframework.scheduler import E, MakeEngine, Observer, Scheduler
 from kframework.state.pods import PodInfo
 

@@ -8,12 +8,12 @@ from kframework import Plugin
 from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.core.cycle.oracle import Afresh
+from kframework.core.effects import Nowhere
+from kframework.core.plugin_handle import PluginHandle
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.effects import Nowhere
 from kframework.objects import ApiObject, Pod
-from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine
 from kframework.remedies import Remedy, remedies
 from kframework.slices import finished
 from kframework.state.cluster import ClusterState

@@ -12,8 +12,8 @@ from kframework import Code, CycleState, PendingPod, Plugin, Skip, Status, error
 from kframework.binding import BindFirst, BindingCycle
 from kframework.clock import LoopClock, run_virtual
 from kframework.core.cycle.decision import Binding
+from kframework.core.effects import Reservation
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.effects import Reservation
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.state.pods import Interned
 from kframework.state.waiting import ReservedPod

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
-from kframework.effects import Eviction
+from kframework.core.effects import Eviction
 from kframework.errors import ClusterError
 from kframework.eviction import REST, EvictionTask
 from kframework.objects import ApiObject, Pod

@@ -30,7 +30,7 @@ from kframework.slices import finished
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
 from tests.core.cycle.test_search import Likes, Stretches
-from tests.test_pod_engine import Stage
+from tests.core.test_pod_engine import Stage
 
 NO, NEVER = unschedulable("no"), unschedulable("never")
 

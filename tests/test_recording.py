@@ -14,12 +14,12 @@ from kframework import ConfigError, CycleState, PendingPod, Plugin, Wait, hookim
 from kframework.config import default_configuration, parse
 from kframework.core.cycle.extender import Extender
 from kframework.core.cycle.extenders import Extenders
+from kframework.core.effects import Nowhere
+from kframework.core.plugin_handle import PluginHandle
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.effects import Nowhere
 from kframework.http_line import HttpLine
-from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine
 from kframework.recording import FORMAT, VERSION, Recorder, StandingClock
 from kframework.recording_file import RecordingFile
 from kframework.state.inbox import Changed, Gone, Synced, Touched

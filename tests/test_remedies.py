@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, slices, unresolvable, unschedulable
+from kframework.core.pod_engine import PodEngine
 from kframework.objects import (
     Affinity,
     ApiObject,
@@ -21,7 +22,6 @@ from kframework.objects import (
     TopologySpreadConstraint,
     Volume,
 )
-from kframework.pod_engine import PodEngine
 from kframework.remedies import remedies
 from kframework.remedy_changes import FreeResource
 from kframework.slices import finished

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kframework.core.pod_engine import PodEngine
 from kframework.objects import (
     Affinity,
     LabelSelector,
@@ -14,7 +15,6 @@ from kframework.objects import (
     PodAntiAffinity,
     TopologySpreadConstraint,
 )
-from kframework.pod_engine import PodEngine
 from kframework.remedy_obstacles import (
     Shortage,
     enemies,

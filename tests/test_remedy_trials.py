@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
+from kframework.core.pod_engine import PodEngine
 from kframework.objects import Pod
-from kframework.pod_engine import PodEngine
 from kframework.remedy_changes import Change, DeletePod, FreeResource, SetLabel, Uncordon
 from kframework.remedy_pod_changes import DropHostPort, DropNodeSelector, RemoveGate
 from kframework.remedy_trials import Trials, objections_to, rejection_of

@@ -12,10 +12,10 @@ from kframework import Plugin, hookimpl, unschedulable
 from kframework.config import parse
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.cycle.extenders import Extenders
+from kframework.core.effects import Nowhere
+from kframework.core.plugin_handle import PluginHandle
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.effects import Nowhere
-from kframework.plugin_handle import PluginHandle
 from kframework.recording import Recorder
 from kframework.replaying import Replay, replay
 from kframework.state.inbox import Changed, Synced

@@ -17,9 +17,9 @@ from kframework.config import default_configuration, parse
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.cycle.extender import Extender
 from kframework.core.cycle.extenders import Extenders
+from kframework.core.effects import Reservation
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
-from kframework.effects import Reservation
 from kframework.framework.plugin import Watch
 from kframework.history import History
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition

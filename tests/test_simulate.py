@@ -14,10 +14,10 @@ from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.cluster.memory import MemoryCluster
 from kframework.config import default_configuration, parse
 from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject
 from kframework.plugins.default_preemption import DefaultPreemption
-from kframework.pod_engine import PodEngine
 from kframework.scheduler import Scheduler
 from kframework.simulate import MakeController, Outcome, Progress, simulate
 from kframework.testing import make_node, make_pod

@@ -57,7 +57,7 @@ def recording(file: str | None, limit: int | None) -> Iterator[Recording]:
     """Record into a file while inside, if one is given."""
     from pathlib import Path
 
-    from kframework.pod_engine import PodEngine
+    from kframework.core.pod_engine import PodEngine
     from kframework.recording import Recorder
     from kframework.recording_file import LIMIT
 

@@ -11,9 +11,11 @@ import msgspec
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config import Configuration, parse
 from kframework.config.models import API_VERSION, KIND
+from kframework.core.effects import Nowhere
+from kframework.core.plugin_handle import PluginHandle
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.effects import Nowhere
 from kframework.objects import (
     ApiObject,
     ApiStruct,
@@ -33,8 +35,6 @@ from kframework.objects import (
     StorageClass,
     VolumeAttachment,
 )
-from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed
 

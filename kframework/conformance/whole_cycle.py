@@ -13,11 +13,11 @@ from kframework.core.cycle.oracle import Afresh, VerificationError, verify
 from kframework.core.cycle.outcome import Failed, Found, Unfit
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Search
+from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import narrow
 from kframework.core.runtime.profile import Profile
 from kframework.framework.status import Status
-from kframework.pod_engine import PodEngine
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 

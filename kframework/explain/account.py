@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from kframework.core.cycle.decision import Decision
+from kframework.core.pod_engine import PodEngine
 from kframework.explain.assessing import assess
 from kframework.explain.explanation import Assessment, Explanation, Preemption, State
 from kframework.explain.preempting import preempting
@@ -13,7 +14,6 @@ from kframework.explain.waiting import state_of, waiting
 from kframework.history import History
 from kframework.inquiry import Inquiry
 from kframework.objects import Pod
-from kframework.pod_engine import PodEngine
 from kframework.remedies import Remedy, remedies
 from kframework.remedy_changes import amount_of
 from kframework.slices import finished, in_slices

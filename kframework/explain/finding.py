@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 
+from kframework.core.pod_engine import PodEngine
 from kframework.objects import Pod
-from kframework.pod_engine import PodEngine
 from kframework.state.pods import PodInfo
 
 __all__ = ["known_pod", "not_known"]

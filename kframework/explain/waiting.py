@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.explain.explanation import State, Waiting, Waker
 from kframework.framework.events import ActionType, ClusterEvent
-from kframework.pod_engine import PodEngine
 from kframework.state.waiting import ReservedPod
 
 __all__ = ["state_of", "waiting"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kframework.core.pod_engine import PodEngine
 from kframework.metrics.attempts import TIMED_SHARE, Attempts
 from kframework.metrics.events import EventTimes
 from kframework.metrics.families import Family
@@ -10,7 +11,6 @@ from kframework.metrics.pod_resources import pod_resources
 from kframework.metrics.readings import build_info, engine_readings
 from kframework.metrics.requests import RequestCounts
 from kframework.metrics.series import Readings, Series, written
-from kframework.pod_engine import PodEngine
 
 __all__ = [
     "TIMED_SHARE",

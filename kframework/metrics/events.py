@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable
 from time import perf_counter_ns
 
+from kframework.core.event_handlers import EventHandlers
+from kframework.core.pod_engine import PodEngine
 from kframework.core.queue import QueueRules
 from kframework.core.queue.pool import Holder
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.event_handlers import EventHandlers
 from kframework.framework.events import ActionType, EventResource, Occurrence
 from kframework.framework.status import Code, Status
 from kframework.metrics import families
 from kframework.metrics.series import NANOSECONDS, Histograms, Series
 from kframework.objects import ApiObject, Pod
-from kframework.pod_engine import PodEngine
 from kframework.state.pods import PendingPod
 
 __all__ = ["EventTimes"]

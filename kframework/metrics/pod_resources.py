@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from kframework.core.plugin_handle import HandledEngine
 from kframework.metrics import families
 from kframework.metrics.families import Family
 from kframework.metrics.series import Series, label_pairs
 from kframework.objects import PodSpec
 from kframework.objects.requests import fit_requests, limits
-from kframework.plugin_handle import HandledEngine
 from kframework.state.pods import PodInfo
 
 __all__ = ["pod_resources"]

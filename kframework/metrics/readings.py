@@ -6,9 +6,9 @@ import platform
 from collections.abc import Mapping
 
 from kframework import __version__
+from kframework.core.pod_engine import PodEngine
 from kframework.metrics import families
 from kframework.metrics.series import Readings, Series
-from kframework.pod_engine import PodEngine
 
 __all__ = ["build_info", "engine_readings"]
 

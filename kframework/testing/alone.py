@@ -10,13 +10,13 @@ import yaml
 from kframework.clock import SystemClock
 from kframework.config import parse
 from kframework.config.models import API_VERSION, KIND
+from kframework.core.effects import Nowhere
+from kframework.core.plugin_handle import PluginHandle
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry, points_of
-from kframework.effects import Nowhere
 from kframework.framework.plugin import Plugin
-from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine
 from kframework.state.cluster import ClusterState
 
 __all__ = ["PROFILE", "profile_of", "profiles_of"]

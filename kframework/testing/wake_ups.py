@@ -18,16 +18,16 @@ import msgspec
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.oracle import Afresh
+from kframework.core.effects import Eviction, Reservation
+from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
-from kframework.effects import Eviction, Reservation
 from kframework.framework.events import Occurrence
 from kframework.framework.plugin import Plugin
 from kframework.framework.status import Code
 from kframework.objects import ApiObject, Node, Pod, PodCondition
 from kframework.objects.kinds import reference
-from kframework.pod_engine import PodEngine
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, PreemptionEnded, Synced
 from kframework.state.pods import PendingPod, PodInfo

@@ -8,9 +8,9 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 import msgspec
 
 from kframework.clock import seconds_of
+from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.history import History
-from kframework.pod_engine import PodEngine
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
 

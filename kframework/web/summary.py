@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from kframework.core.pod_engine import PodEngine
 from kframework.history import History
-from kframework.pod_engine import PodEngine
 from kframework.web.attempts import COUNTED, Durations, Timeline, durations, timeline
 
 __all__ = ["Summary", "summary"]

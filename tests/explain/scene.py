@@ -6,15 +6,15 @@ from kframework.clock import VIRTUAL_EPOCH
 from kframework.config import Configuration, default_configuration, parse
 from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.extenders import Extenders
+from kframework.core.effects import Eviction, Nowhere, Reservation
+from kframework.core.plugin_handle import PluginHandle
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.effects import Eviction, Nowhere, Reservation
 from kframework.explain import Explanation, explain, known_pod
 from kframework.explain.explanation import Assessment
 from kframework.history import History
 from kframework.objects import ApiObject, Pod
-from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine
 from kframework.slices import finished
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_pod

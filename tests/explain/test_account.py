@@ -13,9 +13,9 @@ from kframework.history import History
 from kframework.objects import PodCondition
 from kframework.state.inbox import Changed, Gone
 from kframework.testing import make_node, make_pod
+from tests.core.test_pod_engine import Stage
 from tests.explain.scene import Scene
 from tests.extension_points.scripted import held, plugin
-from tests.test_pod_engine import Stage
 
 FULL = (make_node("n1", cpu=1), make_pod("first", cpu=1, node_name="n1"), make_pod("second", cpu="500m"))
 

@@ -16,6 +16,7 @@ from kframework import slices
 from kframework.clock import SystemClock
 from kframework.cluster.memory import MemoryCluster
 from kframework.config import default_configuration
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import load_plugins
 from kframework.core.runtime.registry import Registry
 from kframework.endpoints import Listener, serve
@@ -23,7 +24,6 @@ from kframework.errors import ClusterError
 from kframework.explain import Explanation, explain_routes, explaining, routes
 from kframework.history import History
 from kframework.objects import ApiObject, Pod
-from kframework.pod_engine import PodEngine
 from kframework.scheduler import Scheduler
 from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod

@@ -10,10 +10,10 @@ from kframework.cluster import Cluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.shelf import Change
 from kframework.cluster.transitions import has_ended
+from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.objects import Node, Pod
 from kframework.objects.requests import allocatable, on_node_requests
-from kframework.pod_engine import PodEngine
 from kframework.scheduler import Scheduler
 from kframework.state.cluster import ClusterState
 from tests.properties.rebuilt import Truth, node_facts, pod_facts, rebuilt

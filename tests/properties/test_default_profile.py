@@ -18,14 +18,14 @@ from kframework.clock import SystemClock
 from kframework.config import default_configuration
 from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.outcome import Found, Unfit
+from kframework.core.effects import Nowhere
+from kframework.core.plugin_handle import PluginHandle
+from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import run_post_filter
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.effects import Nowhere
 from kframework.framework.plugin import Preempt
-from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine
 from kframework.state.log import Log
 from kframework.state.pods import PendingPod
 from kframework.testing.clusters import RandomCluster

@@ -10,9 +10,9 @@ import pytest
 
 from kframework.cluster.faults import Rates
 from kframework.cluster.reflector import Reflector
+from kframework.core.effects import Reservation
+from kframework.core.pod_engine import PodEngine
 from kframework.core.queue import SchedulingQueue
-from kframework.effects import Reservation
-from kframework.pod_engine import PodEngine
 from kframework.replaying import replay
 from kframework.state.cluster import ClusterState
 from tests.faults.run import PLUGINS, Report, Shape, run

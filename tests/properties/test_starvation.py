@@ -16,10 +16,10 @@ import pytest
 from kframework import ActionType, ClusterEvent, EventResource, Plugin, hookimpl
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.decision import Decision
-from kframework.effects import Nowhere, Reservation
+from kframework.core.effects import Nowhere, Reservation
+from kframework.core.pod_engine import PodEngine
 from kframework.objects import Node, NodeCondition
 from kframework.plugins.node_resources_fit import NodeResourcesFit
-from kframework.pod_engine import PodEngine
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, Synced
 from kframework.testing import Scenario, make_node, make_pod

@@ -11,7 +11,7 @@ from kframework_batch.errands import Errands
 from kframework_batch.testing import make_group, make_queue, make_task
 
 from kframework.clock import run_virtual
-from kframework.effects import Outside
+from kframework.core.effects import Outside
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Pod
 

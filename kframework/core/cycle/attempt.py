@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kframework.core.cycle.decision import Decision, Result, fit_error
 from kframework.core.cycle.outcome import Found, Unfit
 from kframework.core.cycle.search import Search
+from kframework.core.effects import Eviction, Reservation
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import (
     PostFilterAnswer,
@@ -19,7 +20,6 @@ from kframework.core.runtime.points import (
 )
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import Laps, PluginStopwatch
-from kframework.effects import Eviction, Reservation
 from kframework.errors import PluginError
 from kframework.framework.plugin import Candidate, ClearNomination, Nominate, Preempt
 from kframework.framework.status import Code, Status
@@ -28,7 +28,7 @@ from kframework.state.pods import PendingPod
 from kframework.state.waiting import ReservedPod
 
 if TYPE_CHECKING:
-    from kframework.pod_engine import PodEngine
+    from kframework.core.pod_engine import PodEngine
 
 __all__ = ["Attempt"]
 

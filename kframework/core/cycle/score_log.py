@@ -11,7 +11,7 @@ from kframework.framework.status import Status
 from kframework.verbosity import V10
 
 if TYPE_CHECKING:
-    from kframework.pod_engine import PodEngine
+    from kframework.core.pod_engine import PodEngine
 
 __all__ = ["log_scores"]
 

@@ -8,12 +8,12 @@ import pytest
 
 from kframework import Code, CycleState, PendingPod, Plugin, Skip, Wait, error, unschedulable
 from kframework.core.cycle.decision import Result
-from kframework.pod_engine import PodEngine
+from kframework.core.pod_engine import PodEngine
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Activated, Changed
 from kframework.testing import make_node, make_pod
+from tests.core.test_pod_engine import UID, Stage
 from tests.extension_points.scripted import held, plugin
-from tests.test_pod_engine import UID, Stage
 
 
 def tried(*plugins: type[Plugin]) -> Stage:

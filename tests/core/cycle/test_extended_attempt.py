@@ -28,9 +28,9 @@ from kframework.objects import ApiObject
 from kframework.slices import finished
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
+from tests.core.test_pod_engine import UID, Stage
 from tests.extending import NO_ANSWER, extender, lets_pass
 from tests.extension_points.scripted import held, plugin
-from tests.test_pod_engine import UID, Stage
 
 
 class ExtendedStage(Stage):

@@ -15,8 +15,8 @@ from kframework.objects import ApiObject
 from kframework.simulate import Simulation, simulate
 from kframework.testing import make_node, make_pod
 from kframework.verbosity import V5, V10
+from tests.core.test_pod_engine import Stage
 from tests.extension_points.scripted import held, plugin
-from tests.test_pod_engine import Stage
 
 
 def run(caplog: pytest.LogCaptureFixture, level: int, *objects: ApiObject) -> Simulation:

@@ -13,6 +13,7 @@ from kframework.core.cycle.layers import Plan
 from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.outcome import Unfit
 from kframework.core.cycle.search import Search
+from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.budgets import Budgets
 from kframework.core.preemption.dry_run_memory import Answers, DryRunMemory
 from kframework.core.preemption.dry_runs import DryRun, Ranked
@@ -22,7 +23,6 @@ from kframework.core.queue.queued_pod import QueuedPod
 from kframework.framework.handle import DryRuns
 from kframework.framework.plugin import Diagnosis
 from kframework.objects import Pod, PodDisruptionBudget
-from kframework.pod_engine import PodEngine
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.testing import make_node, make_pod

@@ -13,8 +13,8 @@ from kframework.core.cycle.decision import Decision, PluginTiming
 from kframework.core.runtime.timing import Laps, PluginStopwatch
 from kframework.framework.plugin import Candidate
 from kframework.testing import make_node, make_pod
+from tests.core.test_pod_engine import Stage
 from tests.extension_points.scripted import plugin, profile
-from tests.test_pod_engine import Stage
 
 NODES = 20
 

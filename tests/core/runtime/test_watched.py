@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 import pytest
 
 from kframework import ActionType, ClusterEvent, ConfigError, EventResource, Plugin, Watch, scheduler, unschedulable
+from kframework.core.effects import Outside
+from kframework.core.plugin_handle import PluginHandle
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.watched import watched_kinds
-from kframework.effects import Outside
 from kframework.framework.events import event_resource
 from kframework.objects import (
     ApiObject,
@@ -22,8 +24,6 @@ from kframework.objects import (
     StorageClass,
     kind_of,
 )
-from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine
 from kframework.state.objects import ObjectStore
 from kframework.testing import Scenario, make_node, make_pod
 from tests.declared import Quota, Team

@@ -1,6 +1,6 @@
 """What the cluster says, taken into the live tables and into jobs, tasks and queues.
 
-Model: `kframework.event_handlers`, without a queue of pods and without events; sessions look at everything anew.
+Model: `kframework.core.event_handlers`, without a queue of pods and without events; sessions look at everything anew.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from kframework.config import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.cycle.outcome import Unfit
 from kframework.core.cycle.search import Search
+from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profiles import Profiles, compile_profiles
@@ -41,7 +42,6 @@ from kframework.objects import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
-from kframework.pod_engine import PodEngine
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 

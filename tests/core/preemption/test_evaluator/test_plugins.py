@@ -5,13 +5,13 @@ from typing import Any
 from kframework import ClearNomination, CycleState, PendingPod, Plugin, Preempt, Wait, Watch, hookimpl
 from kframework.clock import SystemClock
 from kframework.config import parse
+from kframework.core.effects import Eviction, Nowhere
+from kframework.core.plugin_handle import PluginHandle
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.effects import Eviction, Nowhere
 from kframework.framework.plugin import Diagnosis
 from kframework.objects import Pod, PodDisruptionBudget
-from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_node, make_pod

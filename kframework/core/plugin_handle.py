@@ -8,9 +8,9 @@ from typing import Protocol, TypeVar
 
 from kframework.clock import Clock
 from kframework.core.cycle.search import Search
+from kframework.core.effects import Effects, Outside
 from kframework.core.runtime.points import run_filter
 from kframework.core.runtime.profile import Profile
-from kframework.effects import Effects, Outside
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api, Preemption, WaitingPod
 from kframework.framework.status import Status

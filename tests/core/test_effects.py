@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kframework.core.effects import Reservation
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.effects import Reservation
 from kframework.framework.cycle_state import CycleState
 from kframework.state.pods import Interned, PendingPod
 from kframework.state.waiting import ReservedPod

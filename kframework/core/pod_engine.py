@@ -24,6 +24,8 @@ from kframework.core.cycle.oracle import verify
 from kframework.core.cycle.outcome import Failed, Found, Unfit
 from kframework.core.cycle.score_log import log_scores
 from kframework.core.cycle.search import Rotation, Search
+from kframework.core.effects import Effects, Eviction, Nowhere, Reservation
+from kframework.core.event_handlers import EventHandlers
 from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.preemption.preempting import Preempting
 from kframework.core.queue import SchedulingQueue
@@ -33,8 +35,6 @@ from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import Laps, PluginStopwatch
-from kframework.effects import Effects, Eviction, Nowhere, Reservation
-from kframework.event_handlers import EventHandlers
 from kframework.framework.events import ActionType, EventResource, Occurrence
 from kframework.framework.plugin import Watch
 from kframework.framework.status import Code, Status

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.core.event_handlers import EventHandlers
 from kframework.core.queue import SchedulingQueue
 from kframework.core.queue.backoff import Backoff
 from kframework.core.runtime.profiles import Profiles
-from kframework.event_handlers import EventHandlers
 from kframework.framework.events import Occurrence
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, StorageClass

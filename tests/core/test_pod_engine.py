@@ -22,13 +22,13 @@ from kframework import (
 )
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.decision import Decision, Result
+from kframework.core.effects import Eviction, Reservation
+from kframework.core.plugin_handle import PluginHandle
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
-from kframework.effects import Eviction, Reservation
 from kframework.framework.plugin import Candidate
 from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, PodCondition
-from kframework.plugin_handle import PluginHandle
-from kframework.pod_engine import PodEngine
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
     Activated,
