@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from kframework.cluster.loopback import MISDIRECTED, is_meant_for_us
 from kframework.config import Configuration, effective, effective_options
 from kframework.errors import ConfigError
-from kframework.loopback import MISDIRECTED, is_meant_for_us
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from kframework.clock import Clock, rfc3339
 from kframework.cluster import Cluster
 from kframework.cluster.transitions import says_the_same
+from kframework.cluster.write_fence import STOPPED, Gate
 from kframework.errors import ClusterError
-from kframework.gate import STOPPED, Gate
 from kframework.lane import Lane
 from kframework.objects import Event, PodCondition
 from kframework.state.pods import PendingPod, PodInfo

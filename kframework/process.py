@@ -16,11 +16,11 @@ from anyio.abc import TaskGroup
 
 from kframework.clock import Clock
 from kframework.cluster import Cluster
+from kframework.cluster.write_fence import Gate
 from kframework.config import Configuration
 from kframework.core.runtime.registry import Registry
 from kframework.endpoints import Checked, Listener, scheduler_routes, serve
 from kframework.errors import KFrameworkError
-from kframework.gate import Gate
 from kframework.leader_thread import LeaderThread
 from kframework.onlookers import Onlookers
 from kframework.scheduler import E, MakeEngine, Observer, Scheduler

@@ -18,14 +18,14 @@ from kframework.apiserver.published import Publication
 from kframework.clock import Clock
 from kframework.cluster import Cluster
 from kframework.cluster.dry_run import DryRunCluster
+from kframework.cluster.flow_control import FlowControl
 from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_cluster import KubeCluster
+from kframework.cluster.write_fence import Gate, GatedTransport
 from kframework.config import Configuration
 from kframework.config.models import PluginEntry, PluginSet
 from kframework.core.runtime.registry import Registry
 from kframework.endpoints import Listener
-from kframework.flow_control import FlowControl
-from kframework.gate import Gate, GatedTransport
 from kframework.lease import new_identity
 from kframework.metered_transport import MeteredTransport
 from kframework.metrics import RequestCounts

@@ -16,6 +16,7 @@ from typing_extensions import TypeVar
 from kframework.binding import BindingCycle, contained
 from kframework.clock import Clock
 from kframework.cluster import Cluster
+from kframework.cluster.write_fence import Gate
 from kframework.cluster_api import ClusterApi
 from kframework.config import Configuration
 from kframework.config import Extender as ExtenderSettings
@@ -33,7 +34,6 @@ from kframework.event_recorder import EventRecorder
 from kframework.eviction import EvictionTask
 from kframework.framework.plugin import Watch
 from kframework.framework.status import Code, Status
-from kframework.gate import Gate
 from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, PodCondition
 from kframework.outbox import Outbox

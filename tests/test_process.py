@@ -22,10 +22,10 @@ from kframework import ConfigError
 from kframework.clock import LoopClock, SystemClock, VirtualTimeLoop, run_virtual
 from kframework.cluster import Cluster
 from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.write_fence import Gate
 from kframework.config import Configuration, default_configuration, parse
 from kframework.endpoints import Listener
 from kframework.errors import ClusterError
-from kframework.gate import Gate
 from kframework.objects import ApiObject, Event, Lease, Pod
 from kframework.process import COLLECTING, COLLECTING_ALL, Collector, LeadershipLost, Process, signals
 from kframework.scheduler import Scheduler

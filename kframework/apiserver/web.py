@@ -14,9 +14,9 @@ from aiohttp import web
 from kframework.apiserver.server import ApiServer
 from kframework.apiserver.statuses import NOBODY, failure
 from kframework.apiserver.watches import Watch
+from kframework.cluster.loopback import MISDIRECTED, is_meant_for_us
 from kframework.cluster.transport import JSON, Request, Response
 from kframework.errors import ClusterError
-from kframework.loopback import MISDIRECTED, is_meant_for_us
 
 __all__ = ["LARGEST_BODY", "serve"]
 

@@ -21,9 +21,9 @@ from kframework.apiserver.published import Publication
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.cluster import Cluster
 from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.write_fence import Gate
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.endpoints import Listener
-from kframework.gate import Gate
 from kframework.metrics import TIMED_SHARE
 from kframework.objects import Event, Pod
 from kframework.objects.manifest import Manifest, read

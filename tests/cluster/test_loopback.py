@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.loopback import is_meant_for_us
+from kframework.cluster.loopback import is_meant_for_us
 
 
 @pytest.mark.parametrize(

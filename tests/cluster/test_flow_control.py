@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.clock import LoopClock, run_virtual
+from kframework.cluster.flow_control import FlowControl, TokenBucket
 from kframework.cluster.transport import Request, Response, Stream
 from kframework.config import parse
 from kframework.config.models import ClientConnection
-from kframework.flow_control import FlowControl, TokenBucket
 
 PODS = Request(method="PATCH", path="/api/v1/namespaces/default/pods/p/status")
 EVENTS = Request(method="POST", path="/apis/events.k8s.io/v1/namespaces/default/events")

@@ -14,16 +14,16 @@ from kframework.apiserver.in_process import InProcess
 from kframework.apiserver.server import ApiServer
 from kframework.clock import Clock, LoopClock, VirtualTimeLoop, run_virtual
 from kframework.cluster import Cluster
+from kframework.cluster.flow_control import FlowControl
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import Request, Response
 from kframework.cluster.volume_controller import VolumeController
+from kframework.cluster.write_fence import STOPPED, Gate, GatedTransport
 from kframework.config import parse
 from kframework.config.models import ClientConnection
 from kframework.core.cycle.extender import Extender
 from kframework.errors import ClusterError
-from kframework.flow_control import FlowControl
-from kframework.gate import STOPPED, Gate, GatedTransport
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
