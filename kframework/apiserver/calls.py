@@ -7,10 +7,10 @@ from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 
-from kframework.apiserver.documents import Data
-from kframework.apiserver.protobuf import PROTOBUF, from_protobuf
 from kframework.apiserver.served import Resource
 from kframework.apiserver.statuses import Subject
+from kframework.apiserver.wire.documents import Data
+from kframework.apiserver.wire.protobuf import PROTOBUF, from_protobuf
 from kframework.cluster import refusals
 from kframework.cluster.transport import Request
 from kframework.errors import ClusterError

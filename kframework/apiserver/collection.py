@@ -16,7 +16,7 @@ from itertools import takewhile
 
 import msgspec
 
-from kframework.apiserver.documents import Complete, Document, Draft, as_it_is
+from kframework.apiserver.wire.documents import Complete, Document, Draft, as_it_is
 from kframework.cluster import refusals
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.shelf import HISTORY, Change

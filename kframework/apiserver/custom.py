@@ -7,9 +7,9 @@ from functools import partial
 
 import msgspec
 
-from kframework.apiserver.documents import Data
-from kframework.apiserver.plain_data import entries
 from kframework.apiserver.served import Resource, as_is
+from kframework.apiserver.wire.documents import Data
+from kframework.apiserver.wire.plain_data import entries
 from kframework.objects import kind_named
 from kframework.objects.kinds import Kind, foreign_kind, kind
 from kframework.objects.meta import ApiObject, ApiStruct

@@ -7,8 +7,8 @@ from itertools import groupby
 
 import msgspec
 
-from kframework.apiserver.documents import Data
 from kframework.apiserver.served import Resource
+from kframework.apiserver.wire.documents import Data
 from kframework.cluster.transport import JSON, Response
 
 __all__ = ["VERSION", "group", "groups", "resources", "versions"]

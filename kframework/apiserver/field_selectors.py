@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kframework.apiserver.plain_data import flag, text, value
+from kframework.apiserver.wire.plain_data import flag, text, value
 from kframework.cluster import refusals
 from kframework.objects import Kind
 from kframework.objects.meta import ApiObject

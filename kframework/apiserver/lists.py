@@ -10,8 +10,8 @@ from typing import NamedTuple
 import msgspec
 
 from kframework.apiserver.collection import Collection, Key
-from kframework.apiserver.documents import Document
 from kframework.apiserver.selection import Selection
+from kframework.apiserver.wire.documents import Document
 from kframework.cluster import refusals
 from kframework.errors import ClusterError
 

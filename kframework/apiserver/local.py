@@ -7,10 +7,10 @@ from typing import cast
 
 import anyio
 
-from kframework.apiserver.documents import Data, Document, Draft
-from kframework.apiserver.plain_data import mapping
-from kframework.apiserver.reports import reported
+from kframework.apiserver.printers.reports import reported
 from kframework.apiserver.server import ApiServer
+from kframework.apiserver.wire.documents import Data, Document, Draft
+from kframework.apiserver.wire.plain_data import mapping
 from kframework.apiserver.writes import NOT_KEPT
 from kframework.clock import Clock
 from kframework.cluster.disruption_controller import DisruptionController

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kframework.apiserver.documents import Data
 from kframework.apiserver.served import Resource
 from kframework.apiserver.statuses import answered
+from kframework.apiserver.wire.documents import Data
 from kframework.cluster.transport import Response
 
 __all__ = ["index", "version_2", "version_3"]

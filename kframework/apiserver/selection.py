@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kframework.apiserver.documents import Document
 from kframework.apiserver.field_selectors import field_selector
 from kframework.apiserver.served import Resource, as_is
+from kframework.apiserver.wire.documents import Document
 from kframework.cluster import refusals
 from kframework.objects.selectors import SelectorError, parse_field_selector, parse_label_selector
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kframework.apiserver.documents import Data
+from kframework.apiserver.wire.documents import Data
 from kframework.cluster.transport import JSON, Response
 from kframework.errors import ClusterError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kframework.apiserver.catalogue import Catalogue
 from kframework.apiserver.collection import Collection
 from kframework.apiserver.custom import CustomResourceDefinition, defined
-from kframework.apiserver.documents import Complete
+from kframework.apiserver.wire.documents import Complete
 from kframework.clock import Clock
 from kframework.cluster.memory import MemoryCluster
 from kframework.objects import Kind

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kframework.apiserver.custom import CustomResourceDefinition, accepted
-from kframework.apiserver.documents import Data, Document, Draft, followed
 from kframework.apiserver.served import Resource
+from kframework.apiserver.wire.documents import Data, Document, Draft, followed
 from kframework.cluster import refusals
 from kframework.cluster.admission import as_request, check_version, named
 from kframework.cluster.memory import MemoryCluster

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kframework.apiserver import collection as module
 from kframework.apiserver.collection import Collection
-from kframework.apiserver.documents import Document, Draft
+from kframework.apiserver.wire.documents import Document, Draft
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
 from kframework.cluster.memory import MemoryCluster
 from kframework.errors import ClusterError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.apiserver.documents import Document
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.served import built_in
+from kframework.apiserver.wire.documents import Document
 from kframework.errors import ClusterError
 from kframework.objects import CoreEvent, Event, ObjectMeta, ObjectReference, Pod, PodSpec, PodStatus, kind_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.apiserver.documents import Document
 from kframework.apiserver.served import built_in
+from kframework.apiserver.wire.documents import Document
 from kframework.objects import CoreEvent, Event, Lease, Namespace, Node, ObjectMeta, Pod, ReplicaSet, kind_of
 
 

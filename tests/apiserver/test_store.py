@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kframework.apiserver.custom import CustomResourceDefinition
-from kframework.apiserver.documents import as_it_is
 from kframework.apiserver.store import Store
+from kframework.apiserver.wire.documents import as_it_is
 from kframework.clock import SystemClock
 from kframework.cluster.memory import MemoryCluster
 from kframework.objects import Node, ObjectMeta, Pod, kind_of

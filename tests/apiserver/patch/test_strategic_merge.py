@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.apiserver.strategic_merge import strategic_merge
+from kframework.apiserver.patch.strategic_merge import strategic_merge
 from kframework.errors import ClusterError
 
 Document = dict[str, object]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.apiserver.plain_data import age, entries, flag, mapping, name, text, value
+from kframework.apiserver.wire.plain_data import age, entries, flag, mapping, name, text, value
 
 __all__ = [
     "csi_driver_cells",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.apiserver.protobuf import from_protobuf
+from kframework.apiserver.wire.protobuf import from_protobuf
 from kframework.errors import ClusterError
 
 #: What `kubectl create namespace team` sends: Go writes every field that is no pointer, be it empty.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.apiserver.storage_cells import (
+from kframework.apiserver.printers.storage_cells import (
     csi_driver_cells,
     csi_node_cells,
     csi_storage_capacity_cells,

@@ -10,8 +10,8 @@ import hashlib
 
 import msgspec
 
-from kframework.apiserver.documents import Data, Document
-from kframework.apiserver.plain_data import entries, mapping, text
+from kframework.apiserver.wire.documents import Data, Document
+from kframework.apiserver.wire.plain_data import entries, mapping, text
 from kframework.objects import Node, Pod
 
 __all__ = ["reported"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.apiserver.merge_keys import SET, is_replaced, merge_key
+from kframework.apiserver.patch.merge_keys import SET, is_replaced, merge_key
 
 
 @pytest.mark.parametrize(

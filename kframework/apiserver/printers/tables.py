@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from kframework.apiserver.ages import since
 from kframework.apiserver.event_versions import to_core
-from kframework.apiserver.plain_data import age, entries, flag, mapping, name, number, text, value
-from kframework.apiserver.pod_cells import pod_cells
-from kframework.apiserver.storage_cells import (
+from kframework.apiserver.printers.ages import since
+from kframework.apiserver.printers.pod_cells import pod_cells
+from kframework.apiserver.printers.storage_cells import (
     csi_driver_cells,
     csi_node_cells,
     csi_storage_capacity_cells,
@@ -20,6 +19,7 @@ from kframework.apiserver.storage_cells import (
     storage_class_cells,
     volume_attachment_cells,
 )
+from kframework.apiserver.wire.plain_data import age, entries, flag, mapping, name, number, text, value
 from kframework.cluster import refusals
 from kframework.objects import Kind, LabelSelector
 from kframework.objects.meta import ApiObject

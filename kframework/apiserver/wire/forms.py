@@ -7,9 +7,9 @@ from typing import Protocol
 
 import msgspec
 
-from kframework.apiserver.documents import Document
+from kframework.apiserver.printers.tables import table
 from kframework.apiserver.served import Resource
-from kframework.apiserver.tables import table
+from kframework.apiserver.wire.documents import Document
 from kframework.clock import Clock
 from kframework.errors import ClusterError
 

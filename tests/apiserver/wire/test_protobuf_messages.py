@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.apiserver.protobuf_messages import MESSAGES
+from kframework.apiserver.wire.protobuf_messages import MESSAGES
 
 
 def test_every_type_is_one_that_can_be_read() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.apiserver.pod_cells import pod_cells
+from kframework.apiserver.printers.pod_cells import pod_cells
 
 Document = dict[str, object]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.apiserver.json_patch import LARGEST_COPIES, MOST_OPERATIONS, json_patch
+from kframework.apiserver.patch.json_patch import LARGEST_COPIES, MOST_OPERATIONS, json_patch
 from kframework.errors import ClusterError
 
 Document = dict[str, object]

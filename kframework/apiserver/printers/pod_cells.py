@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kframework.apiserver.ages import since
-from kframework.apiserver.plain_data import age, entries, flag, mapping, name, number, text, value
+from kframework.apiserver.printers.ages import since
+from kframework.apiserver.wire.plain_data import age, entries, flag, mapping, name, number, text, value
 
 __all__ = ["pod_cells"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.apiserver.plain_data import age, entries, flag, mapping, name, number, text, value
+from kframework.apiserver.wire.plain_data import age, entries, flag, mapping, name, number, text, value
 
 DOCUMENT = {
     "metadata": {"name": "a", "labels": {"a/b": "c"}, "creationTimestamp": "2026-01-01T00:00:00Z"},

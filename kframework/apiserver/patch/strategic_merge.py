@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kframework.apiserver.merge_keys import SET, is_replaced, merge_key
+from kframework.apiserver.patch.merge_keys import SET, is_replaced, merge_key
 from kframework.cluster import refusals
 
 __all__ = ["strategic_merge"]

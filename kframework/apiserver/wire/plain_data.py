@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.apiserver.ages import since
+from kframework.apiserver.printers.ages import since
 
 __all__ = ["age", "entries", "flag", "mapping", "name", "number", "text", "value"]
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kframework.apiserver.plain_data import number, text
-from kframework.apiserver.protobuf_messages import MESSAGES
+from kframework.apiserver.wire.plain_data import number, text
+from kframework.apiserver.wire.protobuf_messages import MESSAGES
 from kframework.clock import rfc3339, rfc3339_micro
 from kframework.cluster import refusals
 from kframework.errors import ClusterError

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.apiserver.documents import Document
-from kframework.apiserver.pod_cells import pod_cells
-from kframework.apiserver.reports import reported
+from kframework.apiserver.printers.pod_cells import pod_cells
+from kframework.apiserver.printers.reports import reported
+from kframework.apiserver.wire.documents import Document
 from kframework.objects import Lease, Node, ObjectMeta, Pod, kind_of
 from kframework.objects.codec import convert
 

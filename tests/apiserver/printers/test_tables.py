@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.apiserver.tables import table
+from kframework.apiserver.printers.tables import table
 from kframework.errors import ClusterError
 from kframework.objects import (
     KINDS,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kframework.apiserver.documents import Data, Document, Draft, followed
+from kframework.apiserver.wire.documents import Data, Document, Draft, followed
 from kframework.objects import (
     Container,
     Node,

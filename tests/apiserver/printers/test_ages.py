@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.apiserver.ages import human_duration, since
+from kframework.apiserver.printers.ages import human_duration, since
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 YEAR = 365 * DAY

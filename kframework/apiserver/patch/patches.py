@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kframework.apiserver.json_patch import json_patch
-from kframework.apiserver.strategic_merge import strategic_merge
+from kframework.apiserver.patch.json_patch import json_patch
+from kframework.apiserver.patch.strategic_merge import strategic_merge
 from kframework.cluster import refusals
 from kframework.errors import ClusterError
 
