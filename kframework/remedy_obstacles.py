@@ -24,7 +24,13 @@ from kframework.objects import (
 from kframework.objects.ports import HostPort, any_conflict, conflicts
 from kframework.objects.selectors import NodeSelector
 from kframework.objects.taints import first_untolerated
-from kframework.state.affinity import Affinities
+from kframework.plugins.inter_pod_affinity.affinity import Affinities
+from kframework.plugins.pod_topology_spread.spread_constraints import (
+    DO_NOT_SCHEDULE,
+    SpreadConstraint,
+    own_constraints,
+    topology_keys,
+)
 from kframework.state.cluster import ClusterState
 from kframework.state.counters import Selection
 from kframework.state.domain_counts import DomainCounts
@@ -32,7 +38,6 @@ from kframework.state.namespaces import Namespaces
 from kframework.state.node_sets import NodeSets
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.state.spread_constraints import DO_NOT_SCHEDULE, SpreadConstraint, own_constraints, topology_keys
 
 __all__ = [
     "Shortage",

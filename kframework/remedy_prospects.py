@@ -17,11 +17,11 @@ from kframework.framework.status import Code
 from kframework.inquiry import Inquiry
 from kframework.objects import Namespace, NodeSelectorTerm
 from kframework.objects.affinity import node_affinity
+from kframework.plugins.inter_pod_affinity.affinity import Affinities
 from kframework.remedy_changes import is_cordon
 from kframework.remedy_obstacles import spreads, untolerated
 from kframework.remedy_proposals import MOST
 from kframework.state import selection
-from kframework.state.affinity import Affinities
 from kframework.state.namespaces import Namespaces
 
 __all__ = ["HOPELESS", "Estimate", "Prospects"]

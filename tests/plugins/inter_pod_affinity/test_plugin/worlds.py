@@ -10,11 +10,11 @@ import msgspec
 
 from kframework.config.args import InterPodAffinityArgs
 from kframework.objects import Affinity, Namespace, Node, ObjectMeta, Pod
-from kframework.plugins.inter_pod_affinity import InterPodAffinity
+from kframework.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 from tests.plugins.asking import made
-from tests.plugins.test_inter_pod_affinity.slow_rules import SlowCycle
+from tests.plugins.inter_pod_affinity.test_plugin.slow_rules import SlowCycle
 
 __all__ = ["HOST", "PREFERRED", "REQUIRED", "ZONE", "World", "affinity", "term"]
 

@@ -9,7 +9,7 @@ import msgspec
 
 from kframework.objects import Affinity, Namespace, ObjectMeta
 from kframework.objects.selectors import exact
-from kframework.state.affinity import Affinities, Wishes
+from kframework.plugins.inter_pod_affinity.affinity import Affinities, Wishes
 from kframework.state.cluster import ClusterState
 from kframework.state.counters import Selection
 from kframework.state.namespaces import Namespaces

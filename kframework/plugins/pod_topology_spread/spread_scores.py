@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.plugins.pod_topology_spread.spread_constraints import SpreadConstraint, topology_keys
 from kframework.state.columns import Column
 from kframework.state.counters import PodCount
 from kframework.state.node_sets import NodeSet, NodeSets
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
-from kframework.state.spread_constraints import SpreadConstraint, topology_keys
 from kframework.state.topology import Topology
 
 __all__ = ["HOSTNAME", "SpreadScores"]

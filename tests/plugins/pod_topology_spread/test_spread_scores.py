@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from kframework.objects import TopologySpreadConstraint
+from kframework.plugins.pod_topology_spread.spread_constraints import SCHEDULE_ANYWAY, own_constraints
+from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, SpreadScores
 from kframework.state.cluster import ClusterState
 from kframework.state.node_sets import NodeSets
 from kframework.state.pods import PendingPod
-from kframework.state.spread_constraints import SCHEDULE_ANYWAY, own_constraints
-from kframework.state.spread_scores import HOSTNAME, SpreadScores
 from kframework.testing import make_node, make_pod
 from tests.plugins.spread_worlds import ZONE, constraint
 

@@ -22,10 +22,7 @@ from kframework.objects import (
     WorkloadSpec,
 )
 from kframework.objects.selectors import NOTHING, SelectorError
-from kframework.state.cluster import ClusterState
-from kframework.state.objects import ObjectStore
-from kframework.state.pods import Interned, PendingPod
-from kframework.state.spread_constraints import (
+from kframework.plugins.pod_topology_spread.spread_constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
     DefaultConstraints,
@@ -33,6 +30,9 @@ from kframework.state.spread_constraints import (
     own_constraints,
     topology_keys,
 )
+from kframework.state.cluster import ClusterState
+from kframework.state.objects import ObjectStore
+from kframework.state.pods import Interned, PendingPod
 from kframework.testing import make_pod
 
 WEB = {"matchLabels": {"app": "web"}}

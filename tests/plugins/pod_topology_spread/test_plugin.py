@@ -36,7 +36,7 @@ from kframework.objects import (
     WorkloadSpec,
 )
 from kframework.objects.selectors import SelectorError
-from kframework.plugins.pod_topology_spread import PodTopologySpread, after_selector_change
+from kframework.plugins.pod_topology_spread.plugin import PodTopologySpread, after_selector_change
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod

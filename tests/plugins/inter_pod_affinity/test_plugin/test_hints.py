@@ -9,11 +9,11 @@ import pytest
 from kframework import ActionType
 from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import Namespace, Node, ObjectMeta, Pod
-from kframework.plugins.inter_pod_affinity import InterPodAffinity
+from kframework.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kframework.state.cluster import ClusterState
 from kframework.testing import check_wake_ups, make_node, make_pod
 from tests.plugins.asking import cluster_of, made, on_node, pending
-from tests.plugins.test_inter_pod_affinity.worlds import HOST, REQUIRED, ZONE, affinity, term
+from tests.plugins.inter_pod_affinity.test_plugin.worlds import HOST, REQUIRED, ZONE, affinity, term
 
 QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
 

@@ -32,7 +32,7 @@ from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import MAX_SCORE, PluginArgs, Rows, Scores
 from kframework.objects import Namespace, Node
 from kframework.objects.selectors import Selector
-from kframework.state.affinity import NO_LABELS, Affinities, Wishes
+from kframework.plugins.inter_pod_affinity.affinity import NO_LABELS, Affinities, Wishes
 from kframework.state.counters import HeldTerm, Selection, terms_of
 from kframework.state.namespaces import Namespaces
 from kframework.state.pods import LabelClass

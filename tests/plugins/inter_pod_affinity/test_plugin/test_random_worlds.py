@@ -11,7 +11,7 @@ from kframework.objects import Pod
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
 from tests.plugins.asking import filtered, pending, scored
-from tests.plugins.test_inter_pod_affinity.worlds import World
+from tests.plugins.inter_pod_affinity.test_plugin.worlds import World
 
 SEEDS = st.integers(0, 2**40)
 

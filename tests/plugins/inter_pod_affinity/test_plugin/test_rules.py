@@ -10,12 +10,12 @@ import pytest
 from kframework import CycleState, Skip, error, unresolvable
 from kframework.config.args import InterPodAffinityArgs
 from kframework.objects import Namespace, ObjectMeta, Pod
-from kframework.plugins.inter_pod_affinity import InterPodAffinity
+from kframework.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kframework.state.cluster import ClusterState
 from kframework.testing import check_plugin, make_node, make_pod
 from tests.plugins.asking import cluster_of, filtered, made, normalized, pending, scored
-from tests.plugins.test_inter_pod_affinity.slow_rules import ALONE, REFUSED, UNWELCOME
-from tests.plugins.test_inter_pod_affinity.worlds import HOST, PREFERRED, REQUIRED, ZONE, affinity, term
+from tests.plugins.inter_pod_affinity.test_plugin.slow_rules import ALONE, REFUSED, UNWELCOME
+from tests.plugins.inter_pod_affinity.test_plugin.worlds import HOST, PREFERRED, REQUIRED, ZONE, affinity, term
 
 #: Two nodes in zone a, one in zone b, one in no zone.
 NODES = [make_node("a1", zone="a"), make_node("a2", zone="a"), make_node("b1", zone="b"), make_node("bare")]

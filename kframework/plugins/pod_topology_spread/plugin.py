@@ -39,9 +39,7 @@ from kframework.objects import (
 )
 from kframework.objects.affinity import required_node_affinity
 from kframework.objects.selectors import SelectorError
-from kframework.state.domain_counts import DomainCounts, FrozenCounts
-from kframework.state.node_sets import NodeSets
-from kframework.state.spread_constraints import (
+from kframework.plugins.pod_topology_spread.spread_constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
     DefaultConstraints,
@@ -49,7 +47,9 @@ from kframework.state.spread_constraints import (
     own_constraints,
     topology_keys,
 )
-from kframework.state.spread_scores import HOSTNAME, SpreadScores
+from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, SpreadScores
+from kframework.state.domain_counts import DomainCounts, FrozenCounts
+from kframework.state.node_sets import NodeSets
 
 __all__ = ["REASON", "UNLABELLED", "PodTopologySpread"]
 
