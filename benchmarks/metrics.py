@@ -29,7 +29,7 @@ from kframework.metrics import (
     written,
 )
 from kframework.metrics_endpoints import _sliced
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 
 NODES, PODS, RESIDENT = 200, 2_000, 50_000

@@ -27,8 +27,8 @@ from kframework.objects import (
     Volume,
 )
 from kframework.recording import Recorder
-from kframework.scheduler import MakeEngine, Observer
-from kframework.simulate import simulate
+from kframework.scheduler.scheduler import MakeEngine, Observer
+from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node
 
 NODES, PODS, ROUNDS = 500, 4_000, 4

@@ -50,9 +50,9 @@ from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.process import Audience, Companion, Process
 from kframework.rbac import manifests
 from kframework.run import Server, process
-from kframework.scheduler import Engine, MakeEngine, Scheduler
+from kframework.scheduler.scheduler import Engine, MakeEngine, Scheduler
+from kframework.scheduler.simulate import Controller, MakeController, Progress, Simulation, simulate
 from kframework.seeds import Seeds
-from kframework.simulate import Controller, MakeController, Progress, Simulation, simulate
 from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
 from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, Inbox, Message, Synced, Touched

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from kframework.metrics import HealthResults, Readings, Series, families, pod_resources, written
-from kframework.scheduler import E, Scheduler
+from kframework.scheduler.scheduler import E, Scheduler
 
 if TYPE_CHECKING:
     from aiohttp import web

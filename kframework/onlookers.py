@@ -11,7 +11,7 @@ from kframework.explain import explain_routes
 from kframework.history import History
 from kframework.metrics import TIMED_SHARE, Metrics
 from kframework.metrics_endpoints import metrics_routes
-from kframework.scheduler import MakeEngine, Scheduler
+from kframework.scheduler.scheduler import MakeEngine, Scheduler
 from kframework.web import web_routes
 
 if TYPE_CHECKING:

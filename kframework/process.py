@@ -23,7 +23,7 @@ from kframework.endpoints import Checked, Listener, scheduler_routes, serve
 from kframework.errors import KFrameworkError
 from kframework.leader_thread import LeaderThread
 from kframework.onlookers import Onlookers
-from kframework.scheduler import E, MakeEngine, Observer, Scheduler
+from kframework.scheduler.scheduler import E, MakeEngine, Observer, Scheduler
 from kframework.seeds import Seeds
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.pod_engine import PodEngine
 from kframework.explain import Explanation, explain
 from kframework.history import History
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.web.attempts import Attempts, attempts
 from kframework.web.document import report_page
 from kframework.web.nodes import NodePods, Nodes, node_pods, nodes

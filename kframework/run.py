@@ -32,7 +32,7 @@ from kframework.metrics import RequestCounts
 from kframework.objects import Event
 from kframework.objects.manifest import Manifest
 from kframework.process import Audience, Companion, Connect, Process
-from kframework.scheduler import E
+from kframework.scheduler.scheduler import E
 from kframework.seeds import Seeds
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from kframework.endpoints import PING, Listener, health_routes, serve
 from kframework.metrics import TIMED_SHARE, Metrics
 from kframework.metrics_endpoints import metrics_routes
 from kframework.objects import ApiObject
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.metrics.reading import samples
 

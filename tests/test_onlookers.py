@@ -12,7 +12,7 @@ from kframework.config import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.metrics import TIMED_SHARE
 from kframework.onlookers import Onlookers
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 
 
 class Another:

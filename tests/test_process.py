@@ -28,7 +28,7 @@ from kframework.endpoints import Listener
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Lease, Pod
 from kframework.process import COLLECTING, COLLECTING_ALL, Collector, LeadershipLost, Process, signals
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.state.inbox import Message
 from kframework.testing import make_node, make_pod
 

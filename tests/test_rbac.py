@@ -30,7 +30,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.lease import LeaderElection
 from kframework.objects import ApiObject, Event, ObjectMeta, Pod
 from kframework.rbac import Rule, cluster_rules, lease_rules, manifests
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.declared import Gang, Team, gang, team
 from tests.extension_points.scripted import alone, plugin

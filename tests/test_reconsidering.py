@@ -26,7 +26,7 @@ from kframework.reconsidering import Disagreement, Reconsidered, Reconsidering, 
 from kframework.recording import Recorder
 from kframework.recording_file import RecordingFile
 from kframework.replaying import Replay
-from kframework.simulate import simulate
+from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone
 from tests.faults.lines import lines_of

@@ -19,9 +19,9 @@ from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.http_line import HttpLine
 from kframework.recording import FORMAT, VERSION, Recorder, StandingClock
 from kframework.recording_file import RecordingFile
+from kframework.scheduler.http_line import HttpLine
 from kframework.state.inbox import Changed, Gone, Synced, Touched
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone

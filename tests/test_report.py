@@ -13,7 +13,7 @@ from kframework import report
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.objects import ApiObject
 from kframework.report import Reporter
-from kframework.simulate import simulate
+from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 

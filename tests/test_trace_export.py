@@ -21,7 +21,7 @@ from kframework.config import Tracing as TracingOptions
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.errors import ConfigError
 from kframework.framework.status import Code
-from kframework.simulate import simulate
+from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node, make_pod
 from kframework.trace_export import otlp_exporter
 from kframework.tracing import EVERY_ATTEMPT, Tracing

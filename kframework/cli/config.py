@@ -29,7 +29,7 @@ def check(
     from kframework.clock import SystemClock
     from kframework.cluster.memory import MemoryCluster
     from kframework.config import load
-    from kframework.scheduler import Scheduler
+    from kframework.scheduler.scheduler import Scheduler
 
     configuration = load(file)
     warn(configuration)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kframework.explain import Explanation
     from kframework.history import History
-    from kframework.scheduler import Scheduler
+    from kframework.scheduler.scheduler import Scheduler
 
 __all__ = ["command"]
 
@@ -128,7 +128,7 @@ def _of_files(filenames: list[str], config: str | None, namespace: str, name: st
     from kframework.core.runtime.profiles import load_plugins
     from kframework.core.runtime.registry import Registry
     from kframework.history import History
-    from kframework.simulate import simulate
+    from kframework.scheduler.simulate import simulate
 
     configuration = load(config) if config is not None else default_configuration()
     warn(configuration)

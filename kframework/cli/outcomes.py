@@ -12,7 +12,7 @@ from kframework.cli.printing import NONE, print_json, print_names, print_table, 
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision
-    from kframework.simulate import Outcome, Simulation
+    from kframework.scheduler.simulate import Outcome, Simulation
 
 __all__ = ["print_outcomes", "say_notices", "summarise"]
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kframework.simulate import Progress
+    from kframework.scheduler.simulate import Progress
 
 __all__ = ["progress"]
 

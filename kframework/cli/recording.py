@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Observer
-    from kframework.scheduler import MakeEngine
+    from kframework.scheduler.scheduler import MakeEngine
 
 __all__ = ["Record", "RecordLimit", "Recording", "recording", "size"]
 

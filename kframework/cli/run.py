@@ -140,7 +140,7 @@ def _write(configuration: Configuration, file: str) -> None:
     from kframework.clock import SystemClock
     from kframework.cluster.memory import MemoryCluster
     from kframework.config import effective_yaml
-    from kframework.scheduler import Scheduler
+    from kframework.scheduler.scheduler import Scheduler
 
     clock = SystemClock()
     Scheduler(configuration, MemoryCluster(clock), clock)

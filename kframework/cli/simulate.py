@@ -28,7 +28,7 @@ from kframework.cli.tracing import CONSOLE, Trace, traced_to
 if TYPE_CHECKING:
     from kframework.config import Configuration
     from kframework.report import Reporter
-    from kframework.scheduler import Observer
+    from kframework.scheduler.scheduler import Observer
 
 __all__ = ["command"]
 
@@ -61,7 +61,7 @@ def command(
     from kframework.core.runtime.profiles import load_plugins
     from kframework.core.runtime.registry import Registry
     from kframework.journal import Journal
-    from kframework.simulate import simulate
+    from kframework.scheduler.simulate import simulate
 
     refuse_reading_stdin_twice(filenames, config)
     read = [*filenames, *([] if config is None else [config])]

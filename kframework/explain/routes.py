@@ -12,7 +12,7 @@ from kframework.explain.account import explaining
 from kframework.explain.finding import known_pod, not_known
 from kframework.history import History
 from kframework.objects import Pod
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.slices import finished_giving_way
 from kframework.state.pods import PendingPod
 

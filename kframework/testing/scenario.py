@@ -31,8 +31,8 @@ from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
-from kframework.scheduler import Scheduler
-from kframework.simulate import SimulatedExtender
+from kframework.scheduler.scheduler import Scheduler
+from kframework.scheduler.simulate import SimulatedExtender
 
 __all__ = ["Action", "Result", "Scenario", "create", "delete", "patch"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kframework.history import History
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.slices import finished_giving_way
 from kframework.web.attempts import attempts
 from kframework.web.document import live_page

@@ -30,7 +30,7 @@ def test_distributions_come_in_by_the_doors() -> None:
         ("from kframework.engine import Scheduler", 0),
         ("from kframework.testing.scenario import Action", 0),
         ("import numpy", 0),
-        ("from kframework.scheduler import Scheduler", 1),
+        ("from kframework.scheduler.scheduler import Scheduler", 1),
         ("import kframework.state.cluster", 1),
         ("if TYPE_CHECKING:\n    from kframework.core.cycle.search import Search", 1),
     ],

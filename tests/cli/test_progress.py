@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from kframework.cli.progress import progress
-from kframework.simulate import Progress
+from kframework.scheduler.simulate import Progress
 
 
 def shown(capsys: pytest.CaptureFixture[str], *, alone: bool = True) -> str:

@@ -17,7 +17,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.config import default_configuration
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Namespace, Node, ObjectMeta, Pod, PodCondition
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.state.inbox import Changed, Gone, Message
 from kframework.testing import make_node, make_pod
 

@@ -21,7 +21,7 @@ from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_transport import KubeTransport
 from kframework.cluster.transport import Request
 from kframework.errors import ClusterError, ConfigError
-from tests.test_http_line import Certificates
+from tests.scheduler.test_http_line import Certificates
 
 GET = Request(method="GET", path="/version", timeout=10)
 IN_CLUSTER = "kubernetes_asyncio.config.incluster_config.SERVICE"

@@ -25,7 +25,7 @@ from kframework.config.models import ClientConnection
 from kframework.core.cycle.extender import Extender
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.cluster.scripted import Scripted, listed, ok, refused, some
 from tests.storage import HOSTNAME, claim, mounted, near, storage_class, volume

@@ -19,7 +19,7 @@ from tests.core.cycle.test_extended_attempt import FULL, ExtendedStage, keeping,
 from tests.examples.clean_environment import ROOT
 from tests.extending import extender, lets_pass
 from tests.extension_points.scripted import plugin
-from tests.test_binding import Cycle
+from tests.scheduler.test_binding import Cycle
 
 DOCUMENT = (ROOT / "docs/reference/traces.md").read_text()
 SPAN = re.compile(r"^\| `(?P<name>\w+)` \| (?:`(?P<parent>\w+)`)? ?\|", re.MULTILINE)

@@ -24,7 +24,7 @@ from kframework.errors import ClusterError
 from kframework.explain import Explanation, explain_routes, explaining, routes
 from kframework.history import History
 from kframework.objects import ApiObject, Pod
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod
 

@@ -14,7 +14,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.objects import Node, Pod
 from kframework.objects.requests import allocatable, on_node_requests
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.state.cluster import ClusterState
 from tests.properties.rebuilt import Truth, node_facts, pod_facts, rebuilt
 

@@ -20,7 +20,7 @@ from kframework.cluster.transport import Request, Response, Stream, Transport
 from kframework.cluster.volume_controller import VolumeController
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
 from tests.faults.run import PLUGINS, configuration
 

@@ -23,7 +23,7 @@ from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, parse
 from kframework.core.runtime.registry import Registry
 from kframework.recording import Recorder
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
 from tests.faults.hesitant import Hesitant, Reluctant
 from tests.faults.world import World

@@ -14,7 +14,7 @@ from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.runtime.registry import Registry
 from kframework.metrics import Metrics, Series
 from kframework.objects import ApiObject
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from tests.metrics.reading import count_of, sum_of, values
 
 __all__ = ["Rig", "ran"]

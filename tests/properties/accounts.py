@@ -39,7 +39,7 @@ from kframework.metrics import TIMED_SHARE, Metrics
 from kframework.metrics_endpoints import metrics_routes
 from kframework.objects import Event, Pod
 from kframework.recording import Recorder
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_pod
 from kframework.tracing import Tracing
 from kframework.verbosity import V2, V5

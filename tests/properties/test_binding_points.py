@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from kframework import ClusterError
 from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster_api import ClusterApi
 from kframework.objects import ApiObject, Node, Pod
+from kframework.scheduler.cluster_api import ClusterApi
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
 from tests.faults.points import Silence, Strike, Struck

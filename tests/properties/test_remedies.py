@@ -35,8 +35,8 @@ from kframework.remedy_changes import (
     SetLabel,
     Uncordon,
 )
-from kframework.scheduler import Scheduler
-from kframework.simulate import Simulation, simulate
+from kframework.scheduler.scheduler import Scheduler
+from kframework.scheduler.simulate import Simulation, simulate
 from kframework.testing import make_node, make_pod
 
 RUNS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25"))

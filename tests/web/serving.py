@@ -10,7 +10,7 @@ from typing import cast
 from kframework.endpoints import Listener, serve
 from kframework.errors import ClusterError
 from kframework.explain.routes import explain_routes
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.web.routes import web_routes
 from tests.explain.scene import Scene
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.report import Reporter
-from kframework.simulate import simulate
+from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node, make_pod
 from tests.web.chromium import DESK, PHONE, Browser, Screen
 

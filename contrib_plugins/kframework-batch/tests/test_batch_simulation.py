@@ -11,7 +11,7 @@ from kframework_batch.settings import Settings
 from kframework_batch.simulation import simulate_batch
 
 from kframework.objects.manifest import read
-from kframework.simulate import Outcome, Progress
+from kframework.scheduler.simulate import Outcome, Progress
 from kframework.testing import make_node, make_pod
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "training.yaml"

@@ -31,7 +31,7 @@ from kframework.cluster.transport import Request, Response, Transport
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config.models import LeaderElection
 from kframework.objects import ApiObject, Event, ObjectMeta, Pod, PodSchedulingGroup, PriorityClass
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.rights import Authorizer
 from tests.storage import claim, mounted, storage_class, volume

@@ -16,7 +16,7 @@ from kframework_batch.settings import Settings
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import MemoryCluster
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 
 PROGRAM = compile_program(parse("actions: shuffle\ntiers: [{plugins: [{name: predicates}, {name: nodeorder}]}]\n"))
 

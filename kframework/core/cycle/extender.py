@@ -1,7 +1,7 @@
 """One extender: a service of its own that filters, scores, preempts or binds along with the plugins.
 
 Here is what it is asked when, and what its answers mean. How the bytes travel is for its Line to say: over HTTP in a
-scheduler that runs (`kframework.http_line`), in process in a test.
+scheduler that runs (`kframework.scheduler.http_line`), in process in a test.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimp
 from kframework.config import parse
 from kframework.core.cycle.current_attempt import CURRENT
 from kframework.core.runtime.registry import Registry
-from kframework.simulate import simulate
+from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node, make_pod
 
 CONFIGURATION = """

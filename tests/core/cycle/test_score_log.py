@@ -12,7 +12,7 @@ from kframework import CycleState, PendingPod
 from kframework.core.cycle.decision import Result
 from kframework.framework.plugin import Scores
 from kframework.objects import ApiObject
-from kframework.simulate import Simulation, simulate
+from kframework.scheduler.simulate import Simulation, simulate
 from kframework.testing import make_node, make_pod
 from kframework.verbosity import V5, V10
 from tests.core.test_pod_engine import Stage

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kframework import ActionType, ClusterEvent, ConfigError, EventResource, Plugin, Watch, scheduler, unschedulable
+from kframework import ActionType, ClusterEvent, ConfigError, EventResource, Plugin, Watch, unschedulable
 from kframework.core.effects import Outside
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
@@ -24,6 +24,7 @@ from kframework.objects import (
     StorageClass,
     kind_of,
 )
+from kframework.scheduler.scheduler import scheduler
 from kframework.state.objects import ObjectStore
 from kframework.testing import Scenario, make_node, make_pod
 from tests.declared import Quota, Team

@@ -13,7 +13,7 @@ from kframework.objects import ApiObject, Node, PersistentVolume, PersistentVolu
 from kframework.objects.claims import is_bound
 from kframework.plugins.volume_binding import VolumeBinding
 from kframework.plugins.volume_zone import VolumeZone
-from kframework.simulate import simulate
+from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, Scenario, create, delete, patch
 from tests.storage import HOSTNAME, ZONE, claim, ephemeral, mounted, near, storage_class, volume

@@ -29,7 +29,7 @@ from kframework.cluster.transitions import has_ended
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Node, ObjectMeta, Pod, PriorityClass
 from kframework.objects.requests import allocatable, on_node_requests
-from kframework.scheduler import Scheduler
+from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node
 
 RUNS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) * 2 // 5

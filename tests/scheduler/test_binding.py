@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from kframework import Code, CycleState, PendingPod, Plugin, Skip, Status, error, unschedulable
-from kframework.binding import BindFirst, BindingCycle
 from kframework.clock import LoopClock, run_virtual
 from kframework.core.cycle.decision import Binding
 from kframework.core.effects import Reservation
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.scheduler.binding import BindFirst, BindingCycle
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.state.pods import Interned
 from kframework.state.waiting import ReservedPod

@@ -14,7 +14,7 @@ from typing import TypeVar
 from kframework.cluster import Cluster
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod
-from kframework.outbox import Outbox
+from kframework.scheduler.outbox import Outbox
 from kframework.state.pods import PendingPod
 
 __all__ = ["ClusterApi"]

@@ -23,8 +23,8 @@ from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Watch
 from kframework.history import History
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
-from kframework.scheduler import CLOSING, FINISHING, WRITING, Scheduler
-from kframework.simulate import simulate
+from kframework.scheduler.scheduler import CLOSING, FINISHING, WRITING, Scheduler
+from kframework.scheduler.simulate import simulate
 from kframework.state.pods import Interned
 from kframework.state.waiting import ReservedPod
 from kframework.testing import create, make_node, make_pod

@@ -17,7 +17,7 @@ from kframework.cluster import Cluster
 from kframework.core.effects import Eviction
 from kframework.errors import ClusterError
 from kframework.objects import Pod, PodCondition
-from kframework.outbox import Outbox
+from kframework.scheduler.outbox import Outbox
 from kframework.state.inbox import LastVictim, Message, PreemptionEnded
 from kframework.state.pods import PodInfo
 from kframework.state.waiting import WaitingPods

@@ -23,9 +23,9 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
 from kframework.framework.status import Code
-from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, Pod
-from kframework.scheduler import E, MakeEngine, Observer, Scheduler
+from kframework.scheduler.http_line import HttpLine
+from kframework.scheduler.scheduler import E, MakeEngine, Observer, Scheduler
 from kframework.state.pods import PodInfo
 
 __all__ = [

@@ -18,8 +18,8 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject
 from kframework.plugins.default_preemption import DefaultPreemption
-from kframework.scheduler import Scheduler
-from kframework.simulate import MakeController, Outcome, Progress, simulate
+from kframework.scheduler.scheduler import Scheduler
+from kframework.scheduler.simulate import MakeController, Outcome, Progress, simulate
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, create
 from tests.declared import Gang, gang, team

@@ -13,11 +13,9 @@ import anyio
 from anyio.abc import TaskGroup
 from typing_extensions import TypeVar
 
-from kframework.binding import BindingCycle, contained
 from kframework.clock import Clock
 from kframework.cluster import Cluster
 from kframework.cluster.write_fence import Gate
-from kframework.cluster_api import ClusterApi
 from kframework.config import Configuration
 from kframework.config import Extender as ExtenderSettings
 from kframework.core.cycle.decision import Decision, Observer
@@ -30,13 +28,15 @@ from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.watched import watched_kinds
 from kframework.errors import ClusterError
-from kframework.event_recorder import EventRecorder
-from kframework.eviction import EvictionTask
 from kframework.framework.plugin import Watch
 from kframework.framework.status import Code, Status
-from kframework.http_line import HttpLine
 from kframework.objects import ApiObject, PodCondition
-from kframework.outbox import Outbox
+from kframework.scheduler.binding import BindingCycle, contained
+from kframework.scheduler.cluster_api import ClusterApi
+from kframework.scheduler.event_recorder import EventRecorder
+from kframework.scheduler.eviction import EvictionTask
+from kframework.scheduler.http_line import HttpLine
+from kframework.scheduler.outbox import Outbox
 from kframework.state.inbox import Inbox, Message
 from kframework.state.pods import PodInfo
 

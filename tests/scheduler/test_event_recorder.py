@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from kframework import CycleState, NodeInfo, PendingPod, Status, error, unschedulable
 from kframework.clock import LoopClock, run_virtual
-from kframework.event_recorder import EventRecorder
-from kframework.event_series import REFRESH, SILENCE
 from kframework.objects import Event
+from kframework.scheduler.event_recorder import EventRecorder
+from kframework.scheduler.event_series import REFRESH, SILENCE
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, run, scenario

@@ -7,8 +7,8 @@ import socket
 from collections.abc import Callable
 
 from kframework.clock import Clock, rfc3339_micro
-from kframework.event_series import REFRESH, SILENCE, EventAggregator
 from kframework.objects import Event, ObjectMeta, ObjectReference
+from kframework.scheduler.event_series import REFRESH, SILENCE, EventAggregator
 from kframework.state.pods import PendingPod, PodInfo
 
 __all__ = ["EventRecorder"]

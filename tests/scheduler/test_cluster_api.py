@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
-from kframework.cluster_api import PAUSES, ClusterApi
 from kframework.config import default_configuration
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, PodCondition
-from kframework.outbox import Outbox
-from kframework.scheduler import Scheduler
+from kframework.scheduler.cluster_api import PAUSES, ClusterApi
+from kframework.scheduler.outbox import Outbox
+from kframework.scheduler.scheduler import Scheduler
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import make_node, make_pod
 

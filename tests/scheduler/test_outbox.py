@@ -16,7 +16,7 @@ from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, EventSeries, ObjectMeta, Pod, PodCondition
-from kframework.outbox import EVENT_TRIES, EVENTS_AT_ONCE, MAX_EVENTS, STATUSES_AT_ONCE, Outbox, Written
+from kframework.scheduler.outbox import EVENT_TRIES, EVENTS_AT_ONCE, MAX_EVENTS, STATUSES_AT_ONCE, Outbox, Written
 from kframework.state.pods import Interned, PendingPod, PodInfo
 from kframework.testing import make_pod
 

@@ -21,8 +21,8 @@ from kframework.cluster import Cluster
 from kframework.cluster.transitions import says_the_same
 from kframework.cluster.write_fence import STOPPED, Gate
 from kframework.errors import ClusterError
-from kframework.lane import Lane
 from kframework.objects import Event, PodCondition
+from kframework.scheduler.keyed_writes import Lane
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.verbosity import V3
 

@@ -16,7 +16,7 @@ import pytest
 from kframework.clock import run_virtual
 from kframework.core.cycle.extender import ExtenderError
 from kframework.errors import ConfigError
-from kframework.http_line import HttpLine
+from kframework.scheduler.http_line import HttpLine
 from tests.extending import Reply, Server, settings
 
 TOO_LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
@@ -88,7 +88,7 @@ def test_a_body_that_never_ends_has_its_time_too() -> None:
 
 
 def test_an_answer_has_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kframework.http_line.LARGEST_ANSWER", 1000)
+    monkeypatch.setattr("kframework.scheduler.http_line.LARGEST_ANSWER", 1000)
     with Server({"filter": lambda _: "x" * 998, "prioritize": lambda _: "x" * 999}) as server:
         assert ask(server.url) == "x" * 998
         with pytest.raises(ExtenderError) as raised:

@@ -16,9 +16,9 @@ from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.core.effects import Eviction
 from kframework.errors import ClusterError
-from kframework.eviction import REST, EvictionTask
 from kframework.objects import ApiObject, Pod
-from kframework.outbox import Outbox
+from kframework.scheduler.eviction import REST, EvictionTask
+from kframework.scheduler.outbox import Outbox
 from kframework.state.inbox import LastVictim, Message, PreemptionEnded
 from kframework.state.pods import Interned, PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod, WaitingPods

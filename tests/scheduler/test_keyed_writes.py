@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.clock import run_virtual
-from kframework.lane import Lane
+from kframework.scheduler.keyed_writes import Lane
 
 #: A write takes as many seconds as its number says.
 Write = tuple[str, int]

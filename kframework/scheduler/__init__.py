@@ -1,0 +1,1 @@
+"""The asynchronous shell around an engine: it binds, evicts, writes and waits."""
