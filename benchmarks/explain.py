@@ -21,9 +21,9 @@ from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.explain import Explanation, explaining
-from kframework.history import History
 from kframework.objects import Affinity, ApiObject, Pod, TopologySpreadConstraint
+from kframework.observe.explain import Explanation, explaining
+from kframework.observe.history import History
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_node, make_pod
 

@@ -17,8 +17,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import Request, Response
 from kframework.config import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
-from kframework.metered_transport import MeteredTransport
-from kframework.metrics import (
+from kframework.observe.metrics import (
     TIMED_SHARE,
     Attempts,
     EventTimes,
@@ -28,7 +27,8 @@ from kframework.metrics import (
     pod_resources,
     written,
 )
-from kframework.metrics_endpoints import _sliced
+from kframework.observe.metrics.endpoints import _sliced
+from kframework.observe.metrics.metered_transport import MeteredTransport
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 

@@ -26,7 +26,7 @@ from kframework.objects import (
     Toleration,
     Volume,
 )
-from kframework.recording import Recorder
+from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import MakeEngine, Observer
 from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node

@@ -22,7 +22,7 @@ from kframework.objects import (
     PodAntiAffinity,
     TopologySpreadConstraint,
 )
-from kframework.remedies import remedies
+from kframework.observe.explain.remedies.remedies import remedies
 from kframework.state.inbox import Changed
 from kframework.testing import make_pod
 

@@ -19,7 +19,7 @@ from benchmarks.cycle import cycles, engine
 from benchmarks.timing import show
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.framework.status import Code
-from kframework.tracing import EVERY_ATTEMPT, Tracing
+from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
 
 #: So many pods are traced at each rate.
 TRACED = 2_000

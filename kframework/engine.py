@@ -40,12 +40,12 @@ from kframework.core.runtime.registry import Offer, Registry
 from kframework.endpoints import Checked, Listener
 from kframework.errors import nearest
 from kframework.framework.handle import Api, Preemption
-from kframework.journal import Journal
-from kframework.metrics import TIMED_SHARE, Metrics
-from kframework.metrics_endpoints import metrics_routes
 from kframework.objects.codec import convert
 from kframework.objects.quantity import Quantity, QuantityError, milli, value
 from kframework.objects.requests import on_node_requests
+from kframework.observe.journal import Journal
+from kframework.observe.metrics import TIMED_SHARE, Metrics
+from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.process import Audience, Companion, Process
 from kframework.rbac import manifests

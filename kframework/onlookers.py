@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from kframework.core.cycle.decision import Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.endpoints import Checked
-from kframework.explain import explain_routes
-from kframework.history import History
-from kframework.metrics import TIMED_SHARE, Metrics
-from kframework.metrics_endpoints import metrics_routes
+from kframework.observe.explain import explain_routes
+from kframework.observe.history import History
+from kframework.observe.metrics import TIMED_SHARE, Metrics
+from kframework.observe.metrics.endpoints import metrics_routes
+from kframework.observe.web import web_routes
 from kframework.scheduler.scheduler import MakeEngine, Scheduler
-from kframework.web import web_routes
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef

@@ -27,10 +27,10 @@ from kframework.config.models import PluginEntry, PluginSet
 from kframework.core.runtime.registry import Registry
 from kframework.endpoints import Listener
 from kframework.lease import new_identity
-from kframework.metered_transport import MeteredTransport
-from kframework.metrics import RequestCounts
 from kframework.objects import Event
 from kframework.objects.manifest import Manifest
+from kframework.observe.metrics import RequestCounts
+from kframework.observe.metrics.metered_transport import MeteredTransport
 from kframework.process import Audience, Companion, Connect, Process
 from kframework.scheduler.scheduler import E
 from kframework.seeds import Seeds

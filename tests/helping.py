@@ -14,8 +14,8 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject, Pod
-from kframework.remedies import Remedy, remedies
-from kframework.slices import finished
+from kframework.observe.explain.remedies.remedies import Remedy, remedies
+from kframework.observe.explain.slices import finished
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed
 from kframework.state.pods import PendingPod

@@ -10,7 +10,7 @@ from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import MemoryCluster
 from kframework.config import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
-from kframework.metrics import TIMED_SHARE
+from kframework.observe.metrics import TIMED_SHARE
 from kframework.onlookers import Onlookers
 from kframework.scheduler.scheduler import Scheduler
 

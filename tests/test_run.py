@@ -23,15 +23,15 @@ from kframework.config import default_configuration, parse
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
-from kframework.metrics import RequestCounts
 from kframework.objects import Event, Lease, Node, ObjectMeta, Pod
 from kframework.objects.manifest import Manifest
+from kframework.observe.metrics import RequestCounts
 from kframework.onlookers import Onlookers
 from kframework.process import Process
 from kframework.run import EmbeddedServer, RealServer, dry, process, without_binding
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone, plugin
-from tests.metrics.reading import count_of, values
+from tests.observe.metrics.reading import count_of, values
 
 EXTENDED = """
 apiVersion: kubescheduler.config.k8s.io/v1

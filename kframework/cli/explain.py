@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ssl import SSLContext
     from urllib.error import HTTPError
 
-    from kframework.explain import Explanation
-    from kframework.history import History
+    from kframework.observe.explain import Explanation
+    from kframework.observe.history import History
     from kframework.scheduler.scheduler import Scheduler
 
 __all__ = ["command"]
@@ -127,7 +127,7 @@ def _of_files(filenames: list[str], config: str | None, namespace: str, name: st
     from kframework.config import default_configuration, load
     from kframework.core.runtime.profiles import load_plugins
     from kframework.core.runtime.registry import Registry
-    from kframework.history import History
+    from kframework.observe.history import History
     from kframework.scheduler.simulate import simulate
 
     configuration = load(config) if config is not None else default_configuration()
@@ -145,9 +145,9 @@ def _of_files(filenames: list[str], config: str | None, namespace: str, name: st
 
 def _in_the_end(scheduler: Scheduler, history: History, namespace: str, name: str) -> Explanation:
     from kframework.cluster.memory import MemoryCluster
-    from kframework.explain import Unexplainable, explain, known_pod, not_known
     from kframework.objects import Pod
-    from kframework.slices import finished
+    from kframework.observe.explain import Unexplainable, explain, known_pod, not_known
+    from kframework.observe.explain.slices import finished
 
     assert isinstance(scheduler.cluster, MemoryCluster)
     whole = scheduler.cluster.find(Pod, name, namespace)
@@ -164,10 +164,10 @@ def _of_recording(file: str, attempt: int | None, namespace: str, name: str) -> 
     """Explain the pod as it was right before an attempt, or in the end; one that is gone by then as it was last."""
     from pathlib import Path
 
-    from kframework.explain import Unexplainable, explain, known_pod
-    from kframework.history import History
-    from kframework.replaying import Replay
-    from kframework.slices import finished
+    from kframework.observe.explain import Unexplainable, explain, known_pod
+    from kframework.observe.explain.slices import finished
+    from kframework.observe.history import History
+    from kframework.observe.recording.replay import Replay
 
     history = History()
     replay = Replay(Path(file), observers=[history])
@@ -195,7 +195,7 @@ def _of_scheduler(url: str, certificate_authority: str | None, namespace: str, n
 
     import msgspec
 
-    from kframework.explain import Explanation, Unexplainable
+    from kframework.observe.explain import Explanation, Unexplainable
 
     if not url.startswith(("http://", "https://")):
         example = f"begins with http:// or https://, like {_DEFAULT_SCHEDULER}"

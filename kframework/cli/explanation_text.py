@@ -9,7 +9,7 @@ from kframework.cli.printing import NONE, table
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision
-    from kframework.explain.explanation import Assessment, Explanation, NodeScore, Preemption, Score, Waiting
+    from kframework.observe.explain.explanation import Assessment, Explanation, NodeScore, Preemption, Score, Waiting
 
 __all__ = ["text_of"]
 

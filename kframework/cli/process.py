@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from kframework.clock import Clock
     from kframework.config import Configuration
     from kframework.endpoints import Listener
-    from kframework.metrics import RequestCounts
     from kframework.objects import Event
+    from kframework.observe.metrics import RequestCounts
     from kframework.run import Server
 
 __all__ = [

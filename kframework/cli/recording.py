@@ -58,8 +58,8 @@ def recording(file: str | None, limit: int | None) -> Iterator[Recording]:
     from pathlib import Path
 
     from kframework.core.pod_engine import PodEngine
-    from kframework.recording import Recorder
-    from kframework.recording_file import LIMIT
+    from kframework.observe.recording.file import LIMIT
+    from kframework.observe.recording.writer import Recorder
 
     if file is None:
         if limit is not None:

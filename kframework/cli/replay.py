@@ -17,8 +17,8 @@ from kframework.cli.printing import NONE, print_json, print_table
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision
-    from kframework.reconsidering import Disagreement, Reconsidered
-    from kframework.recorded import Recorded
+    from kframework.observe.recording.reader import Recorded
+    from kframework.observe.recording.reconsider import Disagreement, Reconsidered
 
 __all__ = ["command"]
 
@@ -71,7 +71,7 @@ def command(
     By the recorded configuration the same must come of it, or the exit code is 1. By another one every attempt is
     decided again on the state as it was, and what was recorded is what then happens; the differences are printed.
     """
-    from kframework.recorded import Recorded
+    from kframework.observe.recording.reader import Recorded
 
     refuse_overwriting([file] if config is None else [file, config], report=report)
     recorded = Recorded(Path(file))
@@ -90,8 +90,8 @@ def command(
 
 def _checked(file: Path) -> Reconsidered:
     """Let an engine decide everything again by itself, until it decides otherwise."""
-    from kframework.reconsidering import Disagreement, Reconsidered
-    from kframework.replaying import replay
+    from kframework.observe.recording.reconsider import Disagreement, Reconsidered
+    from kframework.observe.recording.replay import replay
 
     replayed = replay(file)
     difference = replayed.difference
@@ -105,7 +105,7 @@ def _checked(file: Path) -> Reconsidered:
 
 def _reconsidered(file: Path, config: str | None) -> Reconsidered:
     from kframework.config import load
-    from kframework.reconsidering import reconsider
+    from kframework.observe.recording.reconsider import reconsider
 
     if config is None:
         return reconsider(file)
@@ -115,9 +115,9 @@ def _reconsidered(file: Path, config: str | None) -> Reconsidered:
 
 
 def _report(file: Path, page: str) -> None:
-    from kframework.history import History
-    from kframework.replaying import Replay
-    from kframework.report import report
+    from kframework.observe.history import History
+    from kframework.observe.recording.replay import Replay
+    from kframework.observe.report import report
 
     history = History()
     replay = Replay(file, observers=[history])

@@ -21,8 +21,8 @@ from kframework.verbosity import NOTICE
 
 if TYPE_CHECKING:
     from kframework.config import Configuration
+    from kframework.observe.tracing.spans import Tracing
     from kframework.onlookers import Onlookers
-    from kframework.tracing import Tracing
 
 __all__ = ["command"]
 
@@ -149,7 +149,7 @@ def _write(configuration: Configuration, file: str) -> None:
 
 
 def _onlookers(tracing: Tracing | None, recorded: Recording) -> Onlookers:
-    from kframework.journal import Journal
+    from kframework.observe.journal import Journal
     from kframework.onlookers import Onlookers
 
     if tracing is None:

@@ -27,7 +27,7 @@ from kframework.cli.tracing import CONSOLE, Trace, traced_to
 
 if TYPE_CHECKING:
     from kframework.config import Configuration
-    from kframework.report import Reporter
+    from kframework.observe.report import Reporter
     from kframework.scheduler.scheduler import Observer
 
 __all__ = ["command"]
@@ -60,7 +60,7 @@ def command(
     """
     from kframework.core.runtime.profiles import load_plugins
     from kframework.core.runtime.registry import Registry
-    from kframework.journal import Journal
+    from kframework.observe.journal import Journal
     from kframework.scheduler.simulate import simulate
 
     refuse_reading_stdin_twice(filenames, config)
@@ -112,7 +112,7 @@ def _reporter(report: str | None, filenames: Sequence[str], closing: ExitStack) 
     """Open the file of the report at once, so that a simulation is not in vain that could not be written down."""
     if report is None:
         return None
-    from kframework.report import Reporter
+    from kframework.observe.report import Reporter
 
     page = closing.enter_context(open(report, "w", encoding="utf-8"))
     return Reporter(page, title=f"Simulation of {', '.join(filenames)}")

@@ -11,7 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from kframework.config import Configuration
-    from kframework.tracing import Tracing
+    from kframework.observe.tracing.spans import Tracing
 
 __all__ = ["CONSOLE", "Trace", "traced", "traced_to"]
 
@@ -30,7 +30,7 @@ def traced(configuration: Configuration, seed: int | None = None) -> Iterator[Tr
     if options.exporter == "none":
         yield None
         return
-    from kframework.tracing import Tracing
+    from kframework.observe.tracing.spans import Tracing
 
     tracing = Tracing.from_options(options, seed=seed)
     try:
@@ -48,7 +48,7 @@ def traced_to(trace: str | None, configuration: Configuration) -> Iterator[Traci
         if trace is None:
             yield closing.enter_context(traced(configuration, seed))
             return
-        from kframework.tracing import EVERY_ATTEMPT, Tracing
+        from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
 
         rate = configuration.options.tracing.sampling_rate_per_million or EVERY_ATTEMPT
         stream = sys.stderr if trace == CONSOLE else closing.enter_context(open(trace, "w", encoding="utf-8"))

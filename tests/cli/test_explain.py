@@ -13,10 +13,10 @@ import pytest
 from aiohttp import web
 
 from kframework.endpoints import Listener, serve
-from kframework.explain import Explanation
+from kframework.observe.explain import Explanation
 from kframework.testing import make_node, make_pod
 from tests.cli.conftest import Command
-from tests.explain.scene import Scene
+from tests.observe.explain.scene import Scene
 
 CLUSTER = """
 apiVersion: v1

@@ -9,8 +9,9 @@ import pytest
 
 from kframework.cli.explanation_text import text_of
 from kframework.core.cycle.decision import Binding, Decision, Result
-from kframework.explain import Explanation
-from kframework.explain.explanation import (
+from kframework.framework.status import Code
+from kframework.observe.explain import Explanation
+from kframework.observe.explain.explanation import (
     Assessment,
     KeptRoom,
     NodeScore,
@@ -21,8 +22,7 @@ from kframework.explain.explanation import (
     Waiting,
     Waker,
 )
-from kframework.framework.status import Code
-from kframework.remedies import Remedy
+from kframework.observe.explain.remedies.remedies import Remedy
 
 CPU = Objection("NodeResourcesFit", "Insufficient cpu", 4000, 3000, 2000, ("n1", "n2", "n3", "n4", "n5"), True)
 UNFIT = Assessment(

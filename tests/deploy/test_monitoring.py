@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kframework.metrics.families import FAMILIES
+from kframework.observe.metrics.families import FAMILIES
 from tests.deploy.test_manifests import CONTAINER, POD, the
 from tests.examples.clean_environment import ROOT
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from kframework import Skip, Wait, unschedulable
 from kframework.core.cycle.decision import Binding
-from kframework.tracing import Tracing
+from kframework.observe.tracing.spans import Tracing
 from tests.core.cycle.test_extended_attempt import FULL, ExtendedStage, keeping, preempter, preempting, stage
 from tests.examples.clean_environment import ROOT
 from tests.extending import extender, lets_pass

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from kframework.reconsidering import reconsider
-from kframework.replaying import replay
+from kframework.observe.recording.reconsider import reconsider
+from kframework.observe.recording.replay import replay
 from tests.architecture.sources import ROOT
 from tests.faults.run import PLUGINS
 

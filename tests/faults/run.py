@@ -22,7 +22,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, parse
 from kframework.core.runtime.registry import Registry
-from kframework.recording import Recorder
+from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import Scheduler
 from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
 from tests.faults.hesitant import Hesitant, Reluctant

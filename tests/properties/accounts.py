@@ -32,16 +32,16 @@ from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, parse
 from kframework.core.runtime.registry import Registry
 from kframework.endpoints import Listener, serve
-from kframework.explain import explain_routes
-from kframework.history import History
-from kframework.journal import Journal
-from kframework.metrics import TIMED_SHARE, Metrics
-from kframework.metrics_endpoints import metrics_routes
 from kframework.objects import Event, Pod
-from kframework.recording import Recorder
+from kframework.observe.explain import explain_routes
+from kframework.observe.history import History
+from kframework.observe.journal import Journal
+from kframework.observe.metrics import TIMED_SHARE, Metrics
+from kframework.observe.metrics.endpoints import metrics_routes
+from kframework.observe.recording.writer import Recorder
+from kframework.observe.tracing.spans import Tracing
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_pod
-from kframework.tracing import Tracing
 from kframework.verbosity import V2, V5
 from tests.cli.processes import MAIN
 from tests.faults.hesitant import Hesitant, Reluctant
@@ -69,7 +69,7 @@ seed: {seed}
 """
 
 #: Whose lines are read.
-LOGGERS = {"kframework.journal": V2, "kframework.core.queue.scheduling_queue": V5}
+LOGGERS = {"kframework.observe.journal": V2, "kframework.core.queue.scheduling_queue": V5}
 
 #: The pod whose explanation is asked for by the command; that of others is what the scheduler answers it.
 TYPED = "huge"

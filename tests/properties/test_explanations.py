@@ -12,13 +12,13 @@ import msgspec
 import pytest
 
 from kframework.core.cycle.decision import Decision, Result
-from kframework.explain import Explanation, explain
-from kframework.explain.account import explaining
-from kframework.explain.explanation import State
 from kframework.objects import ApiObject, Pod
+from kframework.observe.explain import Explanation, explain
+from kframework.observe.explain.account import explaining
+from kframework.observe.explain.explanation import State
 from kframework.state.inbox import Changed, Gone, Message
 from kframework.testing.clusters import random_node, random_pod
-from tests.explain.scene import Scene
+from tests.observe.explain.scene import Scene
 
 RUNS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "30")) // 5, 1)
 

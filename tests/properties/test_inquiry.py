@@ -14,7 +14,7 @@ from kframework.core.cycle.outcome import Failed, Found, Unfit
 from kframework.core.cycle.rejections import PASS
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import run_filter
-from kframework.inquiry import Inquiry, inquire
+from kframework.observe.explain.full_evaluation import Inquiry, inquire
 from kframework.state.pods import PendingPod
 from tests.properties.test_default_profile import CLUSTERS, Tries
 

@@ -24,8 +24,7 @@ from kframework.objects import (
     PodAntiAffinity,
     TopologySpreadConstraint,
 )
-from kframework.remedies import Remedy, remedies
-from kframework.remedy_changes import (
+from kframework.observe.explain.remedies.changes import (
     Change,
     DeletePod,
     FreeResource,
@@ -35,6 +34,7 @@ from kframework.remedy_changes import (
     SetLabel,
     Uncordon,
 )
+from kframework.observe.explain.remedies.remedies import Remedy, remedies
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import Simulation, simulate
 from kframework.testing import make_node, make_pod

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kframework.framework.status import Code
-from kframework.metrics.attempts import EXTENSION_POINTS
+from kframework.observe.metrics.attempts import EXTENSION_POINTS
 from tests.properties.accounts import Accounts, Json, accounts_of
 
 SEEDS = (1, 2, 3)

@@ -13,8 +13,8 @@ from kframework.core.cycle.all_nodes import Survey
 from kframework.core.cycle.rejections import PASS
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.framework.status import Status
-from kframework.inquiry import Inquiry, inquire
-from kframework.slices import finished
+from kframework.observe.explain.full_evaluation import Inquiry, inquire
+from kframework.observe.explain.slices import finished
 from kframework.state.pods import PendingPod
 from tests.properties.test_default_profile import CLUSTERS, Tries
 

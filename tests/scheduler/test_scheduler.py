@@ -21,8 +21,8 @@ from kframework.core.effects import Reservation
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Watch
-from kframework.history import History
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
+from kframework.observe.history import History
 from kframework.scheduler.scheduler import CLOSING, FINISHING, WRITING, Scheduler
 from kframework.scheduler.simulate import simulate
 from kframework.state.pods import Interned

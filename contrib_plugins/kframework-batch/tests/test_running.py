@@ -24,9 +24,9 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.write_fence import Gate
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.endpoints import Listener
-from kframework.metrics import TIMED_SHARE
 from kframework.objects import Event, Pod
 from kframework.objects.manifest import Manifest, read
+from kframework.observe.metrics import TIMED_SHARE
 from kframework.process import Connect
 from kframework.run import EmbeddedServer
 from kframework.testing import make_node

@@ -23,9 +23,9 @@ from kframework import (
 from kframework.core.cycle.decision import Decision, Result
 from kframework.core.cycle.extender import Extender
 from kframework.core.cycle.extenders import Extenders
-from kframework.inquiry import inquire
 from kframework.objects import ApiObject
-from kframework.slices import finished
+from kframework.observe.explain.full_evaluation import inquire
+from kframework.observe.explain.slices import finished
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import UID, Stage

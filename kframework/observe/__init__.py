@@ -1,0 +1,1 @@
+"""What is told about a scheduler: traces, metrics, recordings, pages, explanations."""

@@ -1,0 +1,182 @@
+"""What an inquiry found, summed up: reasons with counts and examples, the best nodes and what tells them apart."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Generator, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.core.cycle.rejections import PASS
+from kframework.core.cycle.search import nodes_to_find
+from kframework.framework.plugin import Scores
+from kframework.framework.status import Code, Status
+from kframework.observe.explain.explanation import Assessment, KeptRoom, NodeScore, Objection, Score
+from kframework.observe.explain.full_evaluation import Inquiry
+
+__all__ = ["assess"]
+
+#: So many nodes are named as examples of a reason, as the best ones, and as those on which room is kept.
+EXAMPLES, TOP, KEPT = 5, 5, 5
+
+#: So many reasons are told: a plugin may have another one for each node.
+REASONS = 100
+
+Places = NDArray[np.int64]
+Marks = NDArray[np.bool_]
+
+
+def assess(inquiry: Inquiry, node: str) -> Generator[None, None, Assessment]:
+    """Sum up what was found; `node` is where the pod is, "" if it is on none.
+
+    Yields wherever it may pause.
+    """
+    reasons = _Reasons(inquiry.names)
+    yield from reasons.count(inquiry)
+    yield
+    feasible, totals = len(inquiry.feasible), inquiry.totals
+    within = len(inquiry.rows) - inquiry.left_out
+    message = "" if feasible else inquiry.message
+    yield
+    objections = reasons.listed()
+    yield
+    top = _top(inquiry, node)
+    yield
+    margin, decided_by = _margin(top)
+    fault = inquiry.fault or reasons.fault
+    return Assessment(
+        nodes=len(inquiry.rows),
+        feasible=feasible,
+        enough=nodes_to_find(within, inquiry.profile.percentage_of_nodes_to_score) if inquiry.profile.scores else 1,
+        message=message,
+        reasons={} if feasible else inquiry.reasons,
+        objections=objections,
+        reasons_left_out=max(len(reasons) - REASONS, 0),
+        top=top,
+        ties=int((totals == totals.max()).sum()) if len(totals) else min(feasible, 1),
+        margin=margin,
+        decided_by=decided_by,
+        kept_room=tuple(_kept_room(inquiry)),
+        fault=fault.message if fault is not None else "",
+    )
+
+
+# -- why not -----------------------------------------------------------------------------------------------------------
+
+
+class _Count:
+    """On how many nodes a reason is given, is the first, and is alone; and names of some of them."""
+
+    def __init__(self) -> None:
+        self.nodes = self.first = self.alone = 0
+        self.examples: list[str] = []
+        self.preemptible = False
+
+
+class _Reasons:
+    """The reasons that plugins give, while the nodes are counted against which they are given."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+        self._counts: dict[tuple[str, str], _Count] = {}
+        #: The first thing that a plugin did wrong.
+        self.fault: Status | None = None
+
+    def count(self, inquiry: Inquiry) -> Iterator[None]:
+        """Count them all; yields wherever it may pause."""
+        everywhere = np.arange(len(inquiry.rows))
+        rejection, absent = inquiry.narrowing.status, inquiry.absent
+        if rejection is not None:
+            self._add(rejection, rejection.plugin, everywhere, np.ones(len(everywhere), dtype=bool))
+            return
+        columns = {plugin: column[inquiry.rows] for plugin, column in inquiry.said.items()}
+        against = sum((column != PASS for column in columns.values()), np.zeros(len(everywhere), dtype=np.int64))
+        first = inquiry.first[inquiry.rows]
+        if absent is not None:
+            outside = np.array([name not in (inquiry.narrowing.nodes or ()) for name in self._names], dtype=bool)
+            self._add(absent, ", ".join(inquiry.narrowing.narrowed_by), np.flatnonzero(outside), outside)
+        for plugin, column in columns.items():
+            yield
+            for objection, places in _groups(column):
+                alone = against == 1
+                self._add(inquiry.status(objection), plugin, places, first == objection, alone)
+                yield
+
+    def _add(self, status: Status, plugin: str, places: Places, first: Marks, alone: Marks | None = None) -> None:
+        """Count the nodes at these places, about which the plugin answers the status."""
+        if not status.rejected and self.fault is None:
+            self.fault = status
+        alone = first if alone is None else alone
+        single = len(status.reasons) == 1
+        best = places[alone[places]][:EXAMPLES] if single else places[:0]
+        for reason in status.reasons:
+            count = self._counts.setdefault((plugin, reason), _Count())
+            count.nodes += len(places)
+            count.first += int(first[places].sum())
+            count.alone += int(alone[places].sum()) if single else 0
+            count.preemptible = count.preemptible or status.code == Code.UNSCHEDULABLE
+            for place in (*best.tolist(), *places[:EXAMPLES].tolist()):
+                if len(count.examples) < EXAMPLES and self._names[place] not in count.examples:
+                    count.examples.append(self._names[place])
+
+    def listed(self) -> tuple[Objection, ...]:
+        """List the reasons that a condition counts on most nodes, those first."""
+        most = heapq.nlargest(REASONS, self._counts.items(), key=lambda item: (item[1].first, item[1].nodes))
+        return tuple(
+            Objection(plugin, reason, c.nodes, c.first, c.alone, tuple(c.examples), c.preemptible)
+            for (plugin, reason), c in most
+        )
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+
+def _groups(column: Scores) -> Iterator[tuple[int, Places]]:
+    """Part the places of a column where there is an objection by what it is."""
+    places = np.flatnonzero(column != PASS)
+    by_objection = places[np.argsort(column[places], kind="stable")]
+    objections, starts = np.unique(column[by_objection], return_index=True)
+    bounds = itertools.pairwise([*starts.tolist(), len(by_objection)])
+    for objection, (start, stop) in zip(objections.tolist(), bounds, strict=True):
+        yield objection, by_objection[start:stop]
+
+
+# -- which one ---------------------------------------------------------------------------------------------------------
+
+
+def _top(inquiry: Inquiry, node: str) -> tuple[NodeScore, ...]:
+    """Return the best nodes, and the one on which the pod is; a node that is the only one has no scores."""
+    totals = inquiry.totals
+    if len(inquiry.feasible) == 1:
+        return (NodeScore(inquiry.nodes[int(inquiry.feasible[0])].name, 1, 0, ()),)
+    best = np.argsort(-totals, kind="stable")[:TOP].tolist()
+    own = inquiry.nodes.row(node)
+    if own is not None and len(totals):
+        best += [place for place in np.flatnonzero(inquiry.feasible == own).tolist() if place not in best]
+    return tuple(_node_score(inquiry, place) for place in best)
+
+
+def _node_score(inquiry: Inquiry, place: int) -> NodeScore:
+    total = int(inquiry.totals[place])
+    scores = (
+        Score(c.plugin, c.weight, int(c.raw[place]), int(c.normalized[place]), int(c.normalized[place]) * c.weight)
+        for c in inquiry.scores
+    )
+    ahead = int((inquiry.totals > total).sum())
+    return NodeScore(inquiry.nodes[int(inquiry.feasible[place])].name, 1 + ahead, total, tuple(scores))
+
+
+def _margin(top: tuple[NodeScore, ...]) -> tuple[int, str]:
+    """Return by how much the best node is ahead of the next, and which plugin puts it ahead most."""
+    if len(top) < 2 or top[0].total == top[1].total:
+        return 0, ""
+    pairs = zip(top[0].scores, top[1].scores, strict=True)
+    ahead = {ours.plugin: ours.weighted - theirs.weighted for ours, theirs in pairs}
+    return top[0].total - top[1].total, max(ahead, key=lambda plugin: ahead[plugin])
+
+
+def _kept_room(inquiry: Inquiry) -> Iterator[KeptRoom]:
+    for row, rivals in list(inquiry.rivals.items())[:KEPT]:
+        yield KeptRoom(inquiry.nodes[row].name, tuple(rival.key for rival in rivals))

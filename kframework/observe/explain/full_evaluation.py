@@ -1,0 +1,367 @@
+"""One pod, asked about again: what every plugin says of it now, on every node, with nothing changed by the asking.
+
+An attempt knows the first objection to each node it looked at, and remembers much of it; an inquiry asks all plugins
+about all nodes, in columns where they have that form. It is work in slices (`in_slices`): between two of them the
+scheduler goes on, no Statement is open, and what the plugins drew or asked for meanwhile is taken back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from random import Random
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.core.cycle.decision import fit_error
+from kframework.core.cycle.layers import ask_filter_rows, ask_score_rows
+from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable, bits_of, order_of, source_of
+from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.points import (
+    Narrowing,
+    ask_pre_filter,
+    bad_score,
+    fault,
+    narrow,
+    run_add_pod,
+    run_filter,
+    run_pre_filter,
+    run_pre_score,
+)
+from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, as_column
+from kframework.errors import PluginError
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import MAX_SCORE, Diagnosis, Scores
+from kframework.framework.status import Code, Status
+from kframework.observe.explain.slices import in_slices
+from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeTable
+from kframework.state.pods import PendingPod, PodInfo
+
+__all__ = ["Inquiry", "ScoreColumn", "inquire"]
+
+#: So many rows a plugin is asked about in one piece: without a columnar form, and with one.
+_FEW, _MANY = 16, 2_000
+
+#: Where the faults of plugins are logged.
+_faults = logging.getLogger("kframework.core.runtime.points")
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+def inquire(engine: PodEngine, pod: PendingPod) -> Generator[None, None, Inquiry]:
+    """Ask all plugins about the pod on all nodes, in slices; one that is on a node is asked about as if it were not."""
+    inquiry = Inquiry(engine, pod)
+    yield from in_slices(inquiry.work(), inquiry.aside)
+    return inquiry
+
+
+class ScoreColumn(msgspec.Struct, frozen=True):
+    """What one Score plugin makes of the feasible nodes: raw, normalised to 0..100, and the weight of the latter."""
+
+    plugin: str
+    weight: int
+    raw: Scores
+    normalized: Scores
+
+
+class Inquiry:
+    """What the plugins of the pod's profile say now, once its `work` is done.
+
+    `rows` are the nodes it is about, in their order, and `names` what they are called: rows are reused once nodes go.
+    `said` holds each Filter plugin's own objection by row, PASS where it has none, whatever the others say; `first` the
+    first of them in configured order, which is what an attempt counts. `feasible` are the rows that all of them let
+    pass, in the order of the nodes; `scores` and `totals` are aligned to them. Like an attempt, it scores two feasible
+    nodes or more; unlike one, it looks at them all.
+    """
+
+    def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
+        self.engine = engine
+        self.cluster: ClusterState = engine.cluster
+        self.nodes: NodeTable = engine.cluster.nodes
+        self.profile: Profile = engine.profiles[pod.scheduler_name]
+        self.pod = pod
+        self._random = self._generators()
+        self._reset()
+
+    def _reset(self) -> None:
+        self.narrowing: Narrowing = Narrowing()
+        self.state: CycleState = CycleState()
+        self.rows: NDArray[np.int64] = self.nodes.order
+        self.names: list[str] = []
+        #: The Filter plugins that have something to say about this pod, in order.
+        self.filters: tuple[FilterStep, ...] = ()
+        self.said: dict[str, Scores] = {}
+        self.first: Scores = np.full(self.nodes.capacity, PASS, dtype=np.int64)
+        #: The first objections to the nodes in configured order, each with the number of nodes.
+        self.counted: list[tuple[Status, int]] = []
+        self.feasible: NDArray[np.int64] = _NONE
+        self.scores: list[ScoreColumn] = []
+        self.totals: Scores = _NONE
+        #: What a plugin did wrong in scoring; there are no totals then.
+        self.fault: Status | None = None
+        #: The pods nominated to a row that this one must leave room for.
+        self.rivals: dict[int, Sequence[PodInfo]] = {}
+        self._table = StatusTable(ATTEMPT)
+        self._words: dict[int, Status] = {}
+
+    # -- looking on ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Open a slice of work: the pod is on no node, and what plugins draw or ask for is taken back in the end."""
+        drawn = [(random, random.getstate()) for random in self._random]
+        with self.engine.aside(), _unsaid(), self.cluster.statement() as what_if:
+            placed = self.cluster.pods.get(self.pod.uid)
+            if placed is not None and placed.row >= 0:
+                what_if.remove(placed)
+            try:
+                yield
+            finally:
+                while self.cluster.statements[-1] is not what_if:
+                    self.cluster.statements[-1].rollback()  # a plugin left it open
+                for random, state in drawn:
+                    random.setstate(state)
+
+    def _generators(self) -> list[Random]:
+        """List the generators that plugins may draw from: of the gates, and of the plugins that do not sign the pod."""
+        profile = self.profile
+        try:
+            values: Sequence[object] = profile.sign(self.pod).values
+        except PluginError:
+            values = [None] * len(profile.placement)
+        drawing = {plugin.name for plugin, value in zip(profile.placement, values, strict=True) if value is None}
+        drawing |= {step.name for step in profile.pre_enqueue}
+        return [plugin.handle.random for name, plugin in profile.plugins.items() if name in drawing]
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    def work(self) -> Iterator[None]:
+        """Ask; yields wherever it may pause, and starts over if nodes come or go meanwhile."""
+        finished = False
+        while not finished:
+            generation, finished = self.nodes.generation, True
+            for _ in self._ask():
+                yield
+                if self.nodes.generation != generation:
+                    finished = False
+                    break
+
+    def _ask(self) -> Iterator[None]:
+        self._reset()
+        self.narrowing = self._narrowing()
+        yield
+        for piece in _pieces(self.rows, _MANY):
+            self.names += [self.nodes.by_row[row].name for row in piece.tolist()]
+            yield
+        if self.narrowing.status is not None:
+            return
+        self.filters = tuple(step for step in self.profile.filters if step.name not in self.narrowing.skipped)
+        rows = self._within()
+        for step in self.filters:
+            yield from self._ask_filter(step, rows)
+        yield from self._ask_beside_rivals(rows)
+        for column in self.said.values():
+            np.minimum(self.first, column, out=self.first)
+        yield
+        yield from self._count()
+        self.feasible = rows[self.first[rows] == PASS]
+        if len(self.feasible) > 1:
+            yield from self._ask_scores()
+
+    def _narrowing(self) -> Narrowing:
+        try:
+            return self.profile.wrapped("pre_filter", self._run_pre_filter, self.state, self.pod, self.nodes)
+        except PluginError as error:
+            return Narrowing(fault(self.profile, error.plugin, "pre_filter", error.__cause__ or error.message))
+
+    def _run_pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Narrowing:
+        profile = self.profile
+        return run_pre_filter(
+            profile, profile.pre_filter, lambda step: ask_pre_filter(profile, step, state, pod, nodes)
+        )
+
+    def _within(self) -> NDArray[np.int64]:
+        """Return the rows that PreFilter leaves."""
+        within = self.narrowing.nodes
+        if within is None:
+            return self.rows
+        return self.rows[[name in within for name in self.names]]
+
+    def _ask_filter(self, step: FilterStep, rows: NDArray[np.int64]) -> Iterator[None]:
+        column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
+        for piece in _pieces(rows, _FEW if step.ask_rows is None else _MANY):
+            objections = np.full(len(piece), PASS, dtype=np.int64)
+            ask_filter_rows(self.profile, step, self.state, self.pod, self.nodes, piece, objections, self._table)
+            column[piece] = objections
+            yield
+
+    def _ask_beside_rivals(self, rows: NDArray[np.int64]) -> Iterator[None]:
+        """Ask again where pods are nominated, as if they had arrived; what stands against a node then comes first."""
+        nominator = self.cluster.nominator
+        for name, nominated in list(nominator.rivals(self.pod)):
+            row = self.nodes.row(name)
+            # Some may have arrived meanwhile, or have lost their nomination.
+            rivals = [rival for rival in nominated if nominator.node_of(rival.uid) == name]
+            if rivals and row is not None and row in rows:
+                self.rivals[row] = rivals
+                self._ask_beside(row, rivals)
+                yield
+
+    def _ask_beside(self, row: int, rivals: Sequence[PodInfo]) -> None:
+        node, state = self.nodes[row], self.state.clone()
+        with self.cluster.statement() as what_if:
+            for rival in rivals:
+                what_if.add(rival, node.name)
+                failed = run_add_pod(self.profile, self.filters, state, self.pod, rival, node)
+                if failed is not None:
+                    self.first[row] = self._table.objection(0, failed)
+                    return
+            for step in self.filters:
+                status = run_filter(self.profile, step, state, self.pod, node)
+                if status is not None:
+                    self.said[step.name][row] = self._table.objection(step.order, status)
+
+    def _ask_scores(self) -> Iterator[None]:
+        skipped = self._pre_score()
+        yield
+        if isinstance(skipped, Status):
+            self.fault = skipped
+            return
+        totals = np.zeros(len(self.feasible), dtype=np.int64)
+        for score_step in self.profile.scores:
+            if score_step.name not in skipped:
+                yield from self._ask_score(score_step)
+                if self.fault is not None:
+                    return
+                totals += self.scores[-1].normalized * score_step.weight
+        self.totals = totals
+
+    def _pre_score(self) -> set[str] | Status:
+        """Run PreScore; return the plugins that have nothing to say, or what went wrong."""
+        profile = self.profile
+        try:
+            return profile.wrapped("pre_score", self._run_pre_score, self.state, self.pod, self.nodes, self.feasible)
+        except PluginError as error:
+            return fault(profile, error.plugin, "pre_score", error.__cause__ or error.message)
+
+    def _run_pre_score(
+        self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: NDArray[np.int64]
+    ) -> set[str] | Status:
+        skipped: set[str] = set()
+        for step in self.profile.pre_score:
+            status = run_pre_score(self.profile, step, state, pod, nodes, rows)
+            if status is not None and status.code == Code.ERROR:
+                return status
+            if status is not None:
+                skipped.add(step.name)
+        return skipped
+
+    def _ask_score(self, step: ScoreStep) -> Iterator[None]:
+        raw: list[Scores] = []
+        for piece in _pieces(self.feasible, _FEW if step.ask_rows is None else _MANY):
+            scores, faults = ask_score_rows(self.profile, step, self.state, self.pod, self.nodes, piece)
+            if faults:
+                self.fault = next(iter(faults.values()))
+                return
+            raw.append(scores)
+            yield
+        column = np.concatenate(raw)
+        normalized = self._normalized(step, column)
+        if isinstance(normalized, Status):
+            self.fault = normalized
+        else:
+            self.scores.append(ScoreColumn(step.name, step.weight, column, normalized))
+
+    def _normalized(self, step: ScoreStep, raw: Scores) -> Scores | Status:
+        if step.normalize is None:
+            return raw
+        try:
+            scores = as_column(step.normalize(self.state, self.pod, raw.copy()), len(raw))
+        except Exception as error:
+            return fault(self.profile, step.name, "normalize_score", error)
+        wrong = scores[(scores < 0) | (scores > MAX_SCORE)]
+        return bad_score(self.profile, step, int(wrong[0])) if len(wrong) else scores
+
+    # -- what was said ---------------------------------------------------------------------------------------------
+
+    def status(self, objection: int) -> Status:
+        """Put an objection into words."""
+        status = self._words.get(objection)
+        if status is None:
+            status = self._words[objection] = self._in_words(objection)
+        return status
+
+    def _in_words(self, objection: int) -> Status:
+        if source_of(objection) == ATTEMPT:
+            return self._table.statuses[bits_of(objection)]
+        step = self.profile.filters[order_of(objection)]
+        assert step.explain is not None
+        try:
+            return step.explain(self.pod, bits_of(objection)).by(step.name)
+        except Exception as error:
+            return fault(self.profile, step.name, "filter_status", error)
+
+    @property
+    def absent(self) -> Status | None:
+        """What stands against the nodes that PreFilter leaves out; None where it leaves none out."""
+        return None if self.narrowing.nodes is None else narrow(self.narrowing)
+
+    @property
+    def left_out(self) -> int:
+        """The number of these nodes."""
+        return 0 if self.narrowing.nodes is None else sum(name not in self.narrowing.nodes for name in self.names)
+
+    @property
+    def reasons(self) -> Mapping[str, int]:
+        """On how many nodes each reason is the first that stands against the pod."""
+        if self.narrowing.status is not None:
+            return dict.fromkeys(self.narrowing.status.reasons, len(self.rows))
+        reasons: dict[str, int] = {}
+        for status, count in self.counted:
+            for reason in status.reasons:
+                reasons[reason] = reasons.get(reason, 0) + count
+        return reasons
+
+    def _count(self) -> Iterator[None]:
+        first = self.first[self.rows]
+        objections, counts = np.unique(first[first != PASS], return_counts=True)
+        for objection, count in zip(objections.tolist(), counts.tolist(), strict=True):
+            self.counted.append((self.status(objection), count))
+            yield
+        absent = self.absent
+        if absent is not None:
+            self.counted.append((absent, self.left_out))
+
+    @property
+    def message(self) -> str:
+        """Why no node is feasible, word for word as an attempt says it, but for what PostFilter adds."""
+        status = self.narrowing.status
+        return fit_error(len(self.rows), self.reasons, pre_filter_message=status.message if status is not None else "")
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """What stands against the nodes, as PostFilter plugins get it."""
+        nobody = self.absent or self.narrowing.status or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+        rejectors = sorted({status.plugin for status, _ in self.counted} | set(self.narrowing.narrowed_by))
+        return Diagnosis(self.nodes, self.first, lambda o: nobody if o == PASS else self.status(o), rejectors)
+
+    def __repr__(self) -> str:
+        return f"<Inquiry into {self.pod.key}: {len(self.feasible)} of {len(self.rows)} nodes are feasible>"
+
+
+@contextmanager
+def _unsaid() -> Iterator[None]:
+    """Keep out of the log what plugins do wrong: an attempt will say it, and whoever asks is told."""
+    before, _faults.disabled = _faults.disabled, True
+    try:
+        yield
+    finally:
+        _faults.disabled = before
+
+
+def _pieces(rows: NDArray[np.int64], length: int) -> Iterator[NDArray[np.int64]]:
+    return (rows[begin : begin + length] for begin in range(0, len(rows), length))

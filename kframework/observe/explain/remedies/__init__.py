@@ -1,0 +1,1 @@
+"""What would help a pod that fits nowhere, tried in what-ifs."""

@@ -1,0 +1,280 @@
+"""What would help: the smallest changes of the cluster, or of the pod, that would make a pending pod schedulable.
+
+Promising nodes are found in columns (`Prospects`). On each, the plugins' objections are answered one after the other
+until none is left, every step in a what-if in which PreFilter is asked again (`Trials`). What is not needed of that is
+left out, down to the last unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import cast
+
+import msgspec
+
+from kframework.core.cycle.oracle import Afresh
+from kframework.core.pod_engine import PodEngine
+from kframework.framework.status import Status
+from kframework.observe.explain.full_evaluation import Inquiry
+from kframework.observe.explain.remedies.changes import (
+    Change,
+    DeletePod,
+    FreeResource,
+    RemoveLabel,
+    RemoveTaint,
+    SetLabel,
+    Uncordon,
+    in_words,
+)
+from kframework.observe.explain.remedies.pod_changes import (
+    DropHostPort,
+    DropNodeRequirement,
+    DropNodeSelector,
+    DropPodTerm,
+    DropSpread,
+    DropVolume,
+    LowerRequest,
+    RaiseMaxSkew,
+    RemoveGate,
+    Tolerate,
+)
+from kframework.observe.explain.remedies.proposals import MOST, Proposal, of_cluster, of_pod
+from kframework.observe.explain.remedies.prospects import Prospects
+from kframework.observe.explain.remedies.trials import Trials, objections_to, rejection_of
+from kframework.observe.explain.slices import in_slices
+from kframework.state.nodes import NodeInfo
+from kframework.state.pods import PendingPod, PodInfo
+
+__all__ = ["AnyChange", "Remedy", "remedies"]
+
+#: Every kind of change, the kind that is shown first, first.
+AnyChange = (
+    RemoveGate
+    | Uncordon
+    | RemoveTaint
+    | SetLabel
+    | RemoveLabel
+    | FreeResource
+    | DeletePod
+    | Tolerate
+    | LowerRequest
+    | DropHostPort
+    | DropNodeSelector
+    | DropNodeRequirement
+    | DropPodTerm
+    | RaiseMaxSkew
+    | DropSpread
+    | DropVolume
+)
+_ORDER: dict[type[Change], int] = {kind: place for place, kind in enumerate(AnyChange.__args__)}
+
+#: At most so many remedies are found.
+_SHOWN = 5
+#: So many nodes are tried for each pattern of objections to them, and so many in all.
+_EACH, _TRIED = 3, 12
+#: So many plugins' objections to a node are answered at most.
+_STEPS = 8
+#: Nodes may come and go while a remedy is sought; after so many new beginnings it is given up.
+_BEGINNINGS = 3
+
+_Work = Generator[None, None, Proposal | None]
+#: Lists what could be done about an objection.
+_Side = Callable[[Afresh, NodeInfo, Status], Iterable[Proposal]]
+
+
+class Remedy(msgspec.Struct, frozen=True):
+    """Changes that, all made, let the pod be scheduled without preemption; with one unit less of any it is not.
+
+    Extenders are not asked. `text` says the changes in one line.
+    """
+
+    text: str
+    changes: tuple[AnyChange, ...]
+
+
+def remedies(engine: PodEngine, pod: PendingPod) -> Generator[None, None, tuple[Remedy, ...]]:
+    """Find what would help a pending pod, in slices: single changes, or else the fewest on one node.
+
+    The kinds of change take turns. Nothing is found for a pod that is schedulable as it is.
+    """
+    search = _Search(engine, pod)
+    yield from in_slices(search.work(), Inquiry(engine, pod).aside)
+    return tuple(Remedy(in_words(changes), cast("tuple[AnyChange, ...]", changes)) for changes in search.proved)
+
+
+class _Search:
+    """The search for the remedies of one pod."""
+
+    def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
+        self._engine = engine
+        self._pod = pod
+        self._profile = engine.profiles[pod.scheduler_name]
+        self.proved: list[Proposal] = []
+
+    def work(self) -> Iterator[None]:
+        """Search; yields wherever it may pause, and starts over if nodes come or go meanwhile."""
+        nodes = self._engine.cluster.nodes
+        for _ in range(_BEGINNINGS):
+            generation = nodes.generation
+            for _ in self._search():
+                yield
+                if nodes.generation != generation:
+                    break
+            else:
+                return
+        self.proved = []
+
+    def _search(self) -> Iterator[None]:
+        self.proved = []
+        self._trials = Trials(self._engine.cluster, self._profile, self._pod)
+        base = yield from self._accepted()
+        if base is None:
+            return
+        inquiry = Inquiry(self._engine, self._trials.changed(base))
+        yield from inquiry.work()
+        if len(inquiry.feasible):
+            found = [base] if base else []
+        else:
+            self._prospects = Prospects(inquiry)
+            yield from self._prospects.work()
+            found = yield from self._on_nodes(base)
+            found += yield from self._of_the_pod(base)
+            if not any(len(changes) == len(base) + 1 for changes in found):
+                found += yield from self._together(base)
+        yield from self._prove(found, len(base))
+
+    # -- finding ---------------------------------------------------------------------------------------------------
+
+    def _accepted(self) -> _Work:
+        """Find the changes of the pod without which it is rejected before any node is looked at; None if none help."""
+        changes: Proposal = ()
+        for _ in range(_STEPS):
+            with self._trials.made(changes) as afresh:
+                rejected = rejection_of(afresh)
+                if rejected is None:
+                    return changes
+                proposals = list(of_pod(afresh, None, rejected))
+            yield
+            settled = yield from self._settled("", changes, rejected, proposals)
+            if settled is None:
+                return None
+            changes = settled
+        return None
+
+    def _on_nodes(self, base: Proposal) -> Generator[None, None, list[Proposal]]:
+        """Change the cluster where that is promising."""
+        found: list[Proposal] = []
+        for row in self._prospects.promising(_EACH)[:_TRIED]:
+            found += yield from self._mended(row, base, (of_cluster,))
+        return found
+
+    def _of_the_pod(self, base: Proposal) -> Generator[None, None, list[Proposal]]:
+        """Change the pod, for each plugin where nothing else stands in its way."""
+        found: list[Proposal] = []
+        for plugin in self._prospects.objecting:
+            row = self._prospects.alone(plugin)
+            if row is not None:
+                found += yield from self._mended(row, base, (of_pod,))
+        return found
+
+    def _together(self, base: Proposal) -> Generator[None, None, list[Proposal]]:
+        """Change the cluster and, where that is not enough, the pod as well."""
+        found: list[Proposal] = []
+        for row in self._prospects.easiest(2)[:_TRIED]:
+            found += yield from self._mended(row, base, (of_cluster, of_pod))
+        return found
+
+    def _mended(self, row: int, changes: Proposal, sides: Sequence[_Side]) -> Generator[None, None, list[Proposal]]:
+        """Answer what stands against a node, one plugin after the other; return the changes if that succeeds."""
+        name = self._engine.cluster.nodes[row].name
+        for _ in range(_STEPS):
+            with self._trials.made(changes) as afresh:
+                said = objections_to(afresh, name)
+                if not said:
+                    return [changes]
+                # Room comes last: pods that go for other reasons leave some.
+                status = next((each for each in said if each.plugin != "NodeResourcesFit"), said[0])
+                proposals = sorted(
+                    (each for side in sides for each in side(afresh, afresh.nodes[row], status)), key=len
+                )
+            yield
+            settled = yield from self._settled(name, changes, status, proposals)
+            if settled is None:
+                return []
+            changes = settled
+        return []
+
+    def _settled(self, name: str, changes: Proposal, status: Status, proposals: Sequence[Proposal]) -> _Work:
+        """Add the first proposal that answers a plugin's objection; None if none does."""
+        for proposal in proposals:
+            tried = (*changes, *(change for change in proposal if change not in changes))
+            if len(changes) < len(tried) <= MOST:
+                with self._trials.made(tried) as afresh:
+                    if all(each.plugin != status.plugin for each in objections_to(afresh, name)):
+                        return tried
+                yield
+        return None
+
+    # -- proving ---------------------------------------------------------------------------------------------------
+
+    def _prove(self, found: list[Proposal], base: int) -> Iterator[None]:
+        """Keep what is needed of what was found, the shortest first, until there is enough of it."""
+        single = [changes for changes in found if len(changes) <= base + 1]
+        several = sorted((changes for changes in found if len(changes) > base + 1), key=len)
+        for changes in (*_in_turns(single, base), *several):
+            if len(self.proved) == _SHOWN:
+                break
+            needed = self._illustrated((yield from self._needed(changes)))
+            self.proved += [needed] if needed not in self.proved else []
+            yield
+        shortest = min(map(len, self.proved), default=0)
+        self.proved = [changes for changes in self.proved if len(changes) <= max(shortest, base + 1)]
+
+    def _needed(self, changes: Proposal) -> Generator[None, None, Proposal]:
+        """Leave out the changes that are not needed, and the units of the others that are not."""
+        for place, change in enumerate(changes):
+            before, behind = changes[:place], changes[place + 1 :]
+            others = (*before, *behind)
+            if others and (yield from self._trials.anywhere(others)):
+                return (yield from self._needed(others))
+            amount = yield from self._least(before, change, behind)
+            if amount < change.amount:
+                changes = (*before, change.with_amount(amount), *behind)
+        return tuple(sorted(changes, key=lambda change: (_ORDER[type(change)], change.text)))
+
+    def _least(self, before: Proposal, change: Change, behind: Proposal) -> Generator[None, None, int]:
+        """Find the least amount of a change that will do: mostly it is as it should be."""
+        too_little, enough = 0, change.amount
+        tried = enough - 1
+        while too_little < tried:
+            if (yield from self._trials.anywhere((*before, change.with_amount(tried), *behind))):
+                enough = tried
+            else:
+                too_little = tried
+            tried = (too_little + enough) // 2
+        return enough
+
+    def _illustrated(self, changes: Proposal) -> Proposal:
+        """Keep the examples of pods to delete only where that would really do."""
+        freed = [change for change in changes if isinstance(change, FreeResource) and change.examples]
+        others = [change for change in changes if change not in freed]
+        deletions = [DeletePod(pod.key, pod.uid, pod.node_name) for change in freed for pod in self._examples(change)]
+        with self._trials.made([*others, *deletions]) as afresh:
+            if not freed or not objections_to(afresh, freed[0].node):
+                return changes
+        return tuple(msgspec.structs.replace(each, examples=()) if each in freed else each for each in changes)
+
+    def _examples(self, change: FreeResource) -> list[PodInfo]:
+        node = self._engine.cluster.nodes.named(change.node)
+        return [pod for pod in node.pods if pod.key in change.examples] if node is not None else []
+
+
+def _in_turns(found: Iterable[Proposal], base: int) -> Iterator[Proposal]:
+    """Let the kinds of change take turns, each in the order found."""
+    by_kind: dict[int, list[Proposal]] = {}
+    for changes in found:
+        by_kind.setdefault(_ORDER[type(changes[min(base, len(changes) - 1)])], []).append(changes)
+    kinds = [by_kind[kind] for kind in sorted(by_kind)]
+    for turn in zip_longest(*kinds):
+        yield from (changes for changes in turn if changes is not None)

@@ -1,0 +1,63 @@
+"""Explanations over HTTP: `GET /explain?pod=NAMESPACE/NAME` at the port of a running scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kframework.errors import ClusterError
+from kframework.objects import Pod
+from kframework.observe.explain.account import explaining
+from kframework.observe.explain.finding import known_pod, not_known
+from kframework.observe.explain.slices import finished_giving_way
+from kframework.observe.history import History
+from kframework.scheduler.scheduler import Scheduler
+from kframework.state.pods import PendingPod
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+__all__ = ["explain_routes"]
+
+_NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
+
+
+def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
+    """Return the route that explains one pod in JSON; 404 with an `error` for one that there is nothing to say of."""
+    from aiohttp import web
+
+    one_at_a_time = asyncio.Lock()
+
+    async def answer(request: web.Request) -> web.Response:
+        namespace, _, name = request.query.get("pod", "").partition("/")
+        if not namespace or not name:
+            return _json({"error": "say which pod: /explain?pod=NAMESPACE/NAME"}, status=400)
+        async with one_at_a_time:
+            pod = await finished_giving_way(known_pod(scheduler.engine, namespace, name))
+            whole = None if isinstance(pod, PendingPod) else await _whole(scheduler, namespace, name)
+            if pod is None:
+                return _json({"error": not_known(namespace, name, whole, scheduler.profiles)}, status=404)
+            explanation = await finished_giving_way(explaining(scheduler.engine, history, pod, whole))
+            if scheduler.standing_by:
+                notes = (*explanation.notes, "this scheduler stands by while another one leads")
+                explanation = msgspec.structs.replace(explanation, notes=notes)
+            return _json(explanation)
+
+    return [web.get("/explain", answer)]
+
+
+async def _whole(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
+    """Return the pod as the API has it; None if it has none, or does not say."""
+    try:
+        return await scheduler.api.get(Pod, name, namespace)
+    except ClusterError:
+        return None
+
+
+def _json(data: object, *, status: int = 200) -> web.Response:
+    from aiohttp import web
+
+    body = msgspec.json.encode(data)
+    return web.Response(body=body, status=status, content_type="application/json", headers=_NO_SNIFFING)

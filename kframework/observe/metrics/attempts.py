@@ -1,0 +1,248 @@
+"""Counts and times attempts and binding cycles, as they are told in their records."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from kframework.core.cycle.decision import Binding, Decision, PointTiming, Result
+from kframework.framework.status import Code
+from kframework.observe.metrics import families
+from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, Totals
+
+__all__ = ["EXTENSION_POINTS", "TIMED_SHARE", "Attempts"]
+
+#: In so many of the attempts plugins are timed one by one, and once a second at least. kube-scheduler times a tenth,
+#: which at 55 us for an attempt would cost more than all else that is counted of a pod.
+TIMED_SHARE: Final = 0.01
+
+#: The hooks of which kube-scheduler counts how often they are called.
+_EVALUATING = frozenset({"pre_filter", "filter", "pre_score", "score"})
+
+#: The label of each point and hook; what else is timed, such as the wait for Permit plugins, is none of their work.
+EXTENSION_POINTS: dict[str, str] = {
+    "pre_enqueue": "PreEnqueue",
+    "sign": "Sign",
+    "pre_filter": "PreFilter",
+    "filter": "Filter",
+    "post_filter": "PostFilter",
+    "pre_score": "PreScore",
+    "score": "Score",
+    "normalize_score": "ScoreExtensionNormalize",
+    "reserve": "Reserve",
+    "unreserve": "Unreserve",
+    "permit": "Permit",
+    "pre_bind_pre_flight": "PreBindPreFlight",
+    "pre_bind": "PreBind",
+    "bind": "Bind",
+    "post_bind": "PostBind",
+}
+
+#: The points that come once a node is found, and once the pod is bound.
+_BEHIND_THE_SEARCH = frozenset({"assume", "reserve", "permit", "unreserve"})
+_BEHIND_THE_BINDING = frozenset({"post_bind"})
+
+#: After so many attempts what waits is sorted into buckets, which takes about a millisecond.
+_MANY_ATTEMPTS = 1000
+
+#: Pods that took so many attempts, or more, share a label.
+_MANY = 15
+
+#: Looking a member of an enumeration up costs as much as counting it.
+_SUCCESS, _SKIP = Code.SUCCESS, Code.SKIP
+_SCHEDULED, _UNSCHEDULABLE, _ERROR = Result.SCHEDULED, Result.UNSCHEDULABLE, Result.ERROR
+
+#: Takes notice of nanoseconds, or of none of them.
+_Observe = Callable[[int], None]
+_observe_nothing: _Observe = deque[int](maxlen=0).append
+
+
+class Attempts:
+    """An observer that knows after each attempt what kube-scheduler's metrics would say.
+
+    An attempt counts when it has come to its end: a successful one when its pod is bound.
+    """
+
+    def __init__(self) -> None:
+        self._ends = Histograms(families.SCHEDULING_ATTEMPT_DURATION, _of_an_end, scale=NANOSECONDS)
+        self._searches = Histograms(families.SCHEDULING_ALGORITHM_DURATION, _no_labels, scale=NANOSECONDS, always=[()])
+        self._tries = Histograms(families.POD_SCHEDULING_ATTEMPTS, _no_labels, always=[()])
+        self._lives = Histograms(families.POD_SCHEDULING_SLI_DURATION, _of_tries, scale=NANOSECONDS)
+        self._points = Histograms(families.FRAMEWORK_EXTENSION_POINT_DURATION, _of_a_point, scale=NANOSECONDS)
+        self._flushed = Counts(families.POD_SCHEDULED_AFTER_FLUSH, _no_labels, always=[()])
+        self._plugins = Histograms(families.PLUGIN_EXECUTION_DURATION, _of_a_plugin, scale=NANOSECONDS)
+        self._evaluations = Counts(families.PLUGIN_EVALUATION, _of_an_evaluation)
+        self._waits = Histograms(families.PERMIT_WAIT_DURATION, _of_a_verdict, scale=NANOSECONDS)
+        self._preemptions = Counts(families.PREEMPTION_ATTEMPTS, _no_labels, always=[()])
+        self._victims = Histograms(families.PREEMPTION_VICTIMS, _no_labels, always=[()])
+        #: All that is counted here.
+        self.series: tuple[Series, ...] = (
+            Totals(families.SCHEDULE_ATTEMPTS, self._ends),
+            self._ends,
+            self._searches,
+            self._tries,
+            self._lives,
+            self._flushed,
+            self._points,
+            self._plugins,
+            self._evaluations,
+            self._waits,
+            self._preemptions,
+            self._victims,
+        )
+        self._usual = _Usual(self._points)
+        self._search, self._try = self._searches[()].waiting, self._tries[()].waiting
+        #: The last attempt whose plugins were timed.
+        self._timed = 0
+        #: The attempts whose pods are being bound.
+        self._binding: dict[int, Decision] = {}
+
+    # -- the observer ----------------------------------------------------------------------------------------------
+
+    def decided(self, decision: Decision) -> None:
+        """Count an attempt that failed, and remember one that did not until its pod is bound."""
+        spent, behind = self._points_of(decision.profile, decision.timings, _BEHIND_THE_SEARCH)
+        self._search.append(spent - behind)
+        if len(self._search) >= _MANY_ATTEMPTS:
+            self._settle()
+        if decision.plugins:
+            self._plugins_of(decision)
+            self._evaluated(decision)
+        if decision.result is _SCHEDULED:
+            self._binding[decision.attempt] = decision
+        else:
+            self._failed(decision, spent)
+
+    def bound(self, binding: Binding) -> None:
+        """Count an attempt whose binding cycle is over."""
+        decision = self._binding.pop(binding.attempt, None)
+        if decision is None:  # it began before this observer did
+            return
+        spent, behind = self._points_of(binding.profile, binding.steps, _BEHIND_THE_BINDING)
+        if binding.plugins:
+            self._plugins_of(binding)
+        if binding.waited:
+            spent += self._waited(binding)
+        spent += binding.started - decision.started - behind
+        if binding.code is _SUCCESS:
+            tries = decision.tries
+            self._ends[_SCHEDULED, binding.profile].waiting.append(spent)
+            self._try.append(tries)
+            life = int((binding.ended_at - decision.initial_attempt_at) * NANOSECONDS) - behind
+            self._lives[tries if tries < _MANY else _MANY].waiting.append(life)
+            if decision.woken_by == "UnschedulableTimeout":
+                self._flushed[()] += 1
+        else:
+            self._ends[_UNSCHEDULABLE if binding.code.rejected else _ERROR, binding.profile].observe(spent)
+
+    def gated(self, spent: int, code: Code, profile: str) -> None:
+        """Observe a run of PreEnqueue, of which no record tells."""
+        self._points["pre_enqueue", code, profile].observe(spent)
+
+    # -- parts of it -----------------------------------------------------------------------------------------------
+
+    def _points_of(self, profile: str, timings: tuple[PointTiming, ...], behind: frozenset[str]) -> tuple[int, int]:
+        """Observe how long each point took; return how long all did, and how long those that come behind."""
+        usual, together, apart = self._usual[profile], 0, 0
+        for point, spent, code in timings:
+            observe = usual[point] if code is _SUCCESS else usual.rare(point, code)
+            observe(spent)
+            together += spent
+            if point in behind:
+                apart += spent
+        return together, apart
+
+    def _settle(self) -> None:
+        """Let nothing wait for ever that nobody asks for."""
+        for histograms in (self._searches, self._points, self._plugins, self._ends, self._tries, self._lives):
+            histograms.settle()
+
+    def _plugins_of(self, record: Decision | Binding) -> None:
+        for hook, plugin, spent, code in record.plugins:
+            self._plugins[hook, plugin, code].waiting.append(spent)
+
+    def _evaluated(self, decision: Decision) -> None:
+        """Count the plugins that were asked: an attempt that is timed stands for all since the one before."""
+        stands_for, self._timed = decision.attempt - self._timed, decision.attempt
+        for hook, plugin, _, code in decision.plugins:
+            if hook in _EVALUATING and code is not _SKIP:
+                self._evaluations[plugin, hook, decision.profile] += stands_for
+
+    def _failed(self, decision: Decision, spent: int) -> None:
+        self._ends[decision.result, decision.profile].observe(spent)
+        if any(point == "post_filter" for point, _, _ in decision.timings):
+            self._preemptions[()] += 1
+        if decision.victims:
+            self._victims[()].observe(len(decision.victims))
+
+    def _waited(self, binding: Binding) -> int:
+        """Count a wait on Permit; return for how long this machine did not notice it, as in virtual time."""
+        noticed, code = next((spent, code) for point, spent, code in binding.steps if point == "wait_on_permit")
+        waited = round(binding.waited * NANOSECONDS)
+        self._waits[code].observe(waited)
+        return max(waited - noticed, 0)
+
+
+class _Usual(dict[str, "_UsualPoints"]):
+    """The extension points of each profile that ended well, as nearly all do: found without making a key."""
+
+    def __init__(self, points: Histograms[tuple[str, Code, str]]) -> None:
+        self._points = points
+
+    def __missing__(self, profile: str) -> _UsualPoints:
+        made = self[profile] = _UsualPoints(self._points, profile)
+        return made
+
+
+class _UsualPoints(dict[str, _Observe]):
+    """The extension points of one profile that ended well."""
+
+    def __init__(self, points: Histograms[tuple[str, Code, str]], profile: str) -> None:
+        self._points = points
+        self._profile = profile
+
+    def __missing__(self, point: str) -> _Observe:
+        made = self[point] = self.rare(point, _SUCCESS)
+        return made
+
+    def rare(self, point: str, code: Code) -> _Observe:
+        """Return what observes this end of the point."""
+        if point not in EXTENSION_POINTS:
+            return _observe_nothing
+        return self._points[point, code, self._profile].waiting.append
+
+
+# -- from keys to labels -------------------------------------------------------------------------------------------
+
+
+def _no_labels(key: tuple[()]) -> tuple[str, ...]:
+    return key
+
+
+def _of_an_end(key: tuple[Result, str]) -> tuple[str, ...]:
+    result, profile = key
+    return result.value, profile
+
+
+def _of_a_point(key: tuple[str, Code, str]) -> tuple[str, ...]:
+    point, code, profile = key
+    return EXTENSION_POINTS[point], code.title, profile
+
+
+def _of_a_plugin(key: tuple[str, str, Code]) -> tuple[str, ...]:
+    hook, plugin, code = key
+    return plugin, EXTENSION_POINTS[hook], code.title
+
+
+def _of_an_evaluation(key: tuple[str, str, str]) -> tuple[str, ...]:
+    plugin, hook, profile = key
+    return plugin, EXTENSION_POINTS[hook], profile
+
+
+def _of_tries(tries: int) -> tuple[str, ...]:
+    return (str(tries) if tries < _MANY else f"{_MANY}+",)
+
+
+def _of_a_verdict(code: Code) -> tuple[str, ...]:
+    return (code.title,)

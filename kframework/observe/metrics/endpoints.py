@@ -1,0 +1,104 @@
+"""Metrics over HTTP: `/metrics`, `/metrics/resources` and `/metrics/slis`, as kube-scheduler has them.
+
+There may be many series, of every pod in a cluster for instance, so an answer is written piece by piece, and the
+scheduler works meanwhile. DELETE begins to count anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from kframework.observe.metrics import HealthResults, Readings, Series, families, pod_resources, written
+from kframework.scheduler.scheduler import E, Scheduler
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+__all__ = ["metrics_routes"]
+
+_HEADERS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8", "X-Content-Type-Options": "nosniff"}
+
+#: For how long an answer is written before others run, in seconds.
+_SLICE = 0.001
+
+
+def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: HealthResults) -> list[web.RouteDef]:
+    """Return the routes that show what is counted of a scheduler and of its health checks."""
+    own = (*series, *_leadership(scheduler))
+    resources = pod_resources(scheduler.engine)
+
+    async def everything() -> AsyncIterator[bytes]:
+        async for piece in _sliced(_text(own)):
+            yield piece
+        yield await asyncio.to_thread(_of_others)
+
+    def of_pods() -> AsyncIterator[bytes]:
+        # One replica tells of the pods, and the others of none.
+        return _sliced(_text(() if scheduler.standing_by else resources))
+
+    return [
+        *_routes("/metrics", everything, own),
+        *_routes("/metrics/resources", of_pods, resources),
+        *_routes("/metrics/slis", lambda: _sliced(_text(health.series)), health.series),
+    ]
+
+
+def _leadership(scheduler: Scheduler[E]) -> tuple[Series, ...]:
+    """Return what tells whether this process leads; nothing where nobody is elected."""
+    election = scheduler.configuration.settings.leader_election
+    if not election.leader_elect:
+        return ()
+
+    def master_status() -> Mapping[tuple[str, ...], int]:
+        return {(election.resource_name,): int(not scheduler.standing_by)}
+
+    return (Readings(families.LEADER_ELECTION_MASTER_STATUS, master_status),)
+
+
+def _routes(path: str, pieces: Callable[[], AsyncIterator[bytes]], series: Iterable[Series]) -> list[web.RouteDef]:
+    from aiohttp import web
+
+    async def show(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers=_HEADERS)
+        response.enable_compression()
+        await response.prepare(request)
+        with suppress(ConnectionResetError):  # whoever asked may have gone away
+            async for piece in pieces():
+                await response.write(piece)
+            await response.write_eof()
+        return response
+
+    async def reset(request: web.Request) -> web.Response:
+        for each in series:
+            each.reset()
+        return web.Response(text="metrics reset\n")
+
+    return [web.get(path, show, allow_head=False), web.delete(path, reset)]
+
+
+def _text(series: Iterable[Series]) -> Iterator[str]:
+    for each in series:
+        yield from written(each)
+
+
+async def _sliced(pieces: Iterator[str]) -> AsyncIterator[bytes]:
+    """Join the pieces that are made within a slice of time, and let others run between two slices."""
+    joined, began = list[str](), perf_counter()
+    for piece in pieces:
+        joined.append(piece)
+        if perf_counter() - began >= _SLICE:
+            yield "".join(joined).encode()
+            await asyncio.sleep(0)
+            joined, began = [], perf_counter()
+    yield "".join(joined).encode()
+
+
+def _of_others() -> bytes:
+    """Write what is registered with prometheus-client itself: the process, Python, and what plugins count."""
+    from prometheus_client import generate_latest
+
+    return generate_latest()

@@ -1,0 +1,266 @@
+"""The series of a family: counted in plain dictionaries, written in Prometheus' text format when somebody asks.
+
+A series goes by a key of its counter's choice, which becomes the values of its labels when it is written; so counting
+costs a fraction of a microsecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Final, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.observe.metrics.families import Family
+
+__all__ = [
+    "NANOSECONDS",
+    "Counts",
+    "Distribution",
+    "Histograms",
+    "Readings",
+    "Series",
+    "Totals",
+    "go_float",
+    "label_pairs",
+    "written",
+]
+
+K = TypeVar("K", bound=Hashable)
+L = TypeVar("L", bound=tuple[str, ...])
+
+#: The scale of a histogram of seconds that observes nanoseconds.
+NANOSECONDS: Final = 10**9
+
+#: So many values wait at most.
+_MANY = 256
+
+_Labels = tuple[str, ...]
+
+
+class Series(Protocol):
+    """All series of a family."""
+
+    @property
+    def family(self) -> Family:
+        """What they have in common."""
+        ...
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of one series after the other, and "" where finding the next one may take longer."""
+        ...
+
+    def reset(self) -> None:
+        """Begin anew."""
+        ...
+
+
+class Counts(dict[K, int]):
+    """The series of a counter by key: `counts[key] += 1`.
+
+    A series is shown once it has counted something, or always if its key is one of `always`.
+    """
+
+    def __init__(self, family: Family, labels: Callable[[K], _Labels], *, always: Iterable[K] = ()) -> None:
+        self.family: Family = family
+        self._labels = labels
+        self._always = tuple(always)
+        self.reset()
+
+    def __missing__(self, key: K) -> int:
+        return 0
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each key."""
+        yield from _single(self.family, {self._labels(key): count for key, count in self.items()})
+
+    def reset(self) -> None:
+        """Forget what was counted."""
+        self.clear()
+        self.update(dict.fromkeys(self._always, 0))
+
+
+class Distribution:
+    """One series of a histogram: how many values fell into each bucket, and their sum.
+
+    Values wait until there are some, or somebody asks, since many are sorted into buckets for the price of a few.
+    """
+
+    __slots__ = ("_bounds", "_counts", "_total", "waiting")
+
+    def __init__(self, bounds: NDArray[np.int64]) -> None:
+        self._bounds = bounds
+        self._counts = np.zeros(len(bounds) + 1, dtype=np.int64)
+        self._total = 0
+        #: What was observed last. Whoever observes much may append to it, if he calls `settle` from time to time.
+        self.waiting: list[int] = []
+
+    def observe(self, value: int) -> None:
+        """Count a value, which falls into the first bucket whose bound it does not exceed."""
+        self.waiting.append(value)
+        if len(self.waiting) >= _MANY:
+            self.settle()
+
+    def settle(self) -> None:
+        """Sort what waits into the buckets."""
+        if self.waiting:
+            places = np.searchsorted(self._bounds, self.waiting)
+            self._counts += np.bincount(places, minlength=len(self._counts))
+            self._total += sum(self.waiting)
+            self.waiting.clear()
+
+    @property
+    def counts(self) -> list[int]:
+        """How many values each bucket has, the last one all that exceed every bound."""
+        self.settle()
+        return self._counts.tolist()
+
+    @property
+    def total(self) -> int:
+        """The sum of all values."""
+        self.settle()
+        return self._total
+
+    def reset(self) -> None:
+        """Forget what was observed."""
+        self.waiting.clear()
+        self._counts[:] = 0
+        self._total = 0
+
+    def __repr__(self) -> str:
+        return f"<Distribution of {sum(self.counts)} values, together {self.total}>"
+
+
+class Histograms(dict[K, Distribution]):
+    """The series of a histogram by key: `histograms[key].observe(value)`; whoever wants may keep `histograms[key]`.
+
+    Whole numbers are observed, of which `scale` make one of the family's unit. A series is shown once it has observed
+    something, or always if its key is one of `always`.
+    """
+
+    def __init__(
+        self, family: Family, labels: Callable[[K], _Labels], *, scale: int = 1, always: Iterable[K] = ()
+    ) -> None:
+        self.family: Family = family
+        self._labels = labels
+        self._scale = scale
+        # The largest whole number that a bound lets in does in its place. Bounds are not exact: one of 33.75 µs may be
+        # a little less.
+        self._bounds = np.array([int(bound * scale + 1e-6) for bound in family.buckets], dtype=np.int64)
+        self._les = [f'le="{go_float(bound)}"' for bound in family.buckets] + ['le="+Inf"']
+        self._always = frozenset(always)
+        for key in self._always:
+            self[key] = Distribution(self._bounds)
+
+    def __missing__(self, key: K) -> Distribution:
+        made = self[key] = Distribution(self._bounds)
+        return made
+
+    def counts(self) -> dict[_Labels, int]:
+        """Tell how many values each series has observed."""
+        return {
+            self._labels(key): count for key, each in self.items() if (count := sum(each.counts)) or key in self._always
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the buckets, the sum and the count of each key."""
+        shown = self.counts()
+        by_labels = {labels: each for key, each in self.items() if (labels := self._labels(key)) in shown}
+        for labels in sorted(by_labels):
+            yield self._lines(labels, by_labels[labels])
+
+    def _lines(self, labels: _Labels, distribution: Distribution) -> str:
+        name, pairs = self.family.name, label_pairs(self.family.labels, labels)
+        ahead, behind = (f"{pairs},", f"{{{pairs}}}") if pairs else ("", "")
+        text, below = [], 0
+        for le, count in zip(self._les, distribution.counts, strict=True):
+            below += count
+            text.append(f"{name}_bucket{{{ahead}{le}}} {below}\n")
+        total = distribution.total / self._scale
+        return f"{''.join(text)}{name}_sum{behind} {total}\n{name}_count{behind} {below}\n"
+
+    def settle(self) -> None:
+        """Sort into the buckets what waits, where it is much."""
+        for distribution in self.values():
+            if len(distribution.waiting) >= _MANY:
+                distribution.settle()
+
+    def reset(self) -> None:
+        """Forget what was observed; a series that somebody keeps goes on."""
+        for distribution in self.values():
+            distribution.reset()
+
+
+class Totals:
+    """The series of a counter that counts what a histogram observes."""
+
+    def __init__(self, family: Family, observed: Histograms[K]) -> None:
+        self.family: Family = family
+        self._counts = observed.counts
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each of the histogram's keys."""
+        yield from _single(self.family, self._counts())
+
+    def reset(self) -> None:
+        """Leave it to the histogram."""
+
+
+class Readings(Generic[L]):
+    """The series of a family that are read off when somebody asks, by the values of their labels."""
+
+    def __init__(self, family: Family, read: Callable[[], Mapping[L, int]]) -> None:
+        self.family: Family = family
+        self._read: Callable[[], Mapping[L, int]] = read
+        self._before: Mapping[L, int] = {}
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each reading; of a counter, what has come since the last reset."""
+        before = self._before
+        now = self._read()
+        yield from _single(self.family, {labels: value - before.get(labels, 0) for labels, value in now.items()})
+
+    def reset(self) -> None:
+        """Count from here; a gauge stays what it is."""
+        if self.family.type == "counter":
+            self._before = dict(self._read())
+
+
+# -- the text format -----------------------------------------------------------------------------------------------
+
+
+def written(series: Series) -> Iterator[str]:
+    """Yield what is shown of a family, in pieces of a few lines or none; nothing at all before a series has begun."""
+    family = series.family
+    header = f"# HELP {family.name} [{family.stability}] {family.help}\n# TYPE {family.name} {family.type}\n"
+    for lines in series.lines():
+        yield header + lines if lines else ""
+        header = "" if lines else header
+
+
+def _single(family: Family, values: Mapping[L, int]) -> Iterator[str]:
+    for labels in sorted(values):
+        pairs = label_pairs(family.labels, labels)
+        yield f"{family.name}{f'{{{pairs}}}' if pairs else ''} {values[labels]}\n"
+
+
+def label_pairs(names: Iterable[str], values: Iterable[str]) -> str:
+    """Write labels as they stand between a series' braces."""
+    return ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True))
+
+
+def _escaped(value: str) -> str:
+    if value.isidentifier():  # most are, and need no closer look
+        return value
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
+def go_float(value: float) -> str:
+    """Write a number as Go does: a bound is part of its series' name."""
+    exact = Decimal(repr(value)).normalize()
+    exponent = exact.adjusted()
+    if -4 <= exponent < 6:
+        return f"{exact:f}"
+    return f"{exact.scaleb(-exponent):f}e{exponent:+03d}"

@@ -1,0 +1,196 @@
+"""Where a recording goes: a gzip file, written by a thread of its own, that makes way for a new one in time.
+
+FILE is the part being written, FILE.1 the one before, and so on. A part that goes on where another ended begins with
+what must be known of the time before.
+
+Nothing here may disturb a scheduler: it neither waits for the disk nor fails with it, and holds bounded memory.
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import os
+import zlib
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from threading import Event, Thread
+
+from kframework.observe.recording.scribe import Entry, Opening, Scribe
+
+__all__ = ["LIMIT", "PARTS", "RecordingFile"]
+
+_log = logging.getLogger(__name__)
+
+#: How many bytes all parts of a recording take at most unless told otherwise, and how many parts there are.
+LIMIT, PARTS = 256 << 20, 4
+
+#: How many entries may wait to be written; a disk that is so far behind is given up.
+BACKLOG = 100_000
+
+#: So many entries are worth waking the writer, who else comes by himself after so many seconds: that much is lost with
+#: the process at most.
+_WORTHWHILE, _PAUSE = 2_000, 0.5
+
+#: So many lines are packed at a time; meanwhile others may run.
+_PACK = 64
+
+#: How long the end waits for the disk, in seconds.
+_ENDING = 10.0
+
+
+class RecordingFile:
+    """Takes entries at once, and writes them later.
+
+    What goes wrong with the disk is logged once; from then on nothing is written. What stands in the file already
+    becomes FILE.1 when the recording begins: a start that is refused before costs nobody a recording. OSError if the
+    file cannot be opened.
+    """
+
+    def __init__(self, file: Path, limit: int = LIMIT) -> None:
+        self._file = file
+        self._limit = limit // PARTS
+        self.failed: bool = False
+        self._waiting: deque[Entry | Opening] = deque()
+        self._scribe = Scribe()
+        self._begun = self._over = self._turning = self._closing = False
+        self._wake = Event()
+        self._rotates = file.is_file() or not file.exists()
+        os.close(self._create(0))
+        self._thread = Thread(target=self._run, name=f"recording to {file}", daemon=True)
+        self._thread.start()
+
+    # -- in the thread of whoever records ------------------------------------------------------------------------------
+
+    @property
+    def behind(self) -> int:
+        """How many entries wait to be written."""
+        return len(self._waiting)
+
+    def put(self, entry: Entry) -> None:
+        """Write what happened."""
+        if self.failed:
+            return
+        self._waiting.append(entry)
+        if len(self._waiting) > _WORTHWHILE:
+            self._wake.set()
+            if len(self._waiting) > BACKLOG:
+                self._give_up("the disk is too slow")
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time for a new part: `begin` it when that suits."""
+        return self._over and not self._turning
+
+    def begin(self, opening: Opening) -> None:
+        """Write the beginning of the recording, or of a new part."""
+        self._turning = True
+        self._waiting.append(opening)
+
+    def close(self) -> None:
+        """Write what waits, and finish the file; a disk that does not answer is not waited for."""
+        self._closing = True
+        self._wake.set()
+        self._thread.join(_ENDING)
+        if self._thread.is_alive():
+            self._give_up("the disk does not answer")
+
+    def _give_up(self, why: object) -> None:
+        if not self.failed:
+            self.failed = True
+            _log.warning("the recording to %s ends here: %s; the scheduler works on without it", self._file, why)
+
+    # -- in the thread of the writer -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self.failed and not (self._closing and not self._waiting):
+                self._wake.wait(_PAUSE)
+                self._wake.clear()
+                self._write_waiting()
+                if self._begun:
+                    self._packed.flush(zlib.Z_SYNC_FLUSH)
+                    self._over = self._is_full()
+        except OSError as error:
+            self._give_up(error.strerror or error)
+        except Exception as error:  # what cannot be put into words, such as text that is no Unicode
+            self._give_up(error)
+        finally:
+            self._waiting.clear()
+            self._shut()
+
+    def _write_waiting(self) -> None:
+        """Write what has come by now."""
+        lines: list[bytes] = []
+        for _ in range(len(self._waiting)):
+            entry = self._waiting.popleft()
+            if isinstance(entry, Opening):
+                self._pack(lines)
+                lines = []
+                self._turn_over(entry)
+            else:
+                lines.append(self._scribe.line(entry))
+            if len(lines) == _PACK:
+                self._pack(lines)
+                lines = []
+        self._pack(lines)
+
+    def _pack(self, lines: Sequence[bytes]) -> None:
+        if lines:
+            self._packed.write(b"".join(lines))
+
+    def _turn_over(self, opening: Opening) -> None:
+        """Begin a new part."""
+        if self._begun:
+            self._packed.close()
+            self._raw.close()
+        self._open()
+        self._begun = True
+        lines = self._scribe.opening(opening)
+        while some := list(islice(lines, _PACK)):
+            self._pack(some)
+        self._packed.flush(zlib.Z_SYNC_FLUSH)
+        self._opened_with = self._raw.tell()
+        self._over = self._turning = False
+
+    def _is_full(self) -> bool:
+        """Tell whether the part is as large as it may be, yet not for its opening alone."""
+        return self._rotates and self._raw.tell() > max(self._limit, 2 * self._opened_with)
+
+    def _open(self) -> None:
+        if self._rotates:
+            self._make_way()
+        self._raw = open(self._create(os.O_TRUNC), "wb")
+        # No name and no time go into it: the name of the file is its owner's, the times are the run's.
+        self._packed = gzip.GzipFile(filename="", mode="wb", fileobj=self._raw, compresslevel=1, mtime=0)
+        self._opened_with = 0
+
+    def _create(self, more: int) -> int:
+        """Open the file as it is, made if there is none; others have no business with a cluster's objects."""
+        return os.open(self._file, os.O_WRONLY | os.O_CREAT | more, 0o600)
+
+    def _make_way(self) -> None:
+        """Give every part that is there the next number, and the last one up; an empty file makes way for nothing."""
+        if not self._file.stat().st_size:
+            return
+        for number in range(PARTS - 1, 0, -1):
+            part = self._part(number - 1)
+            if part.exists():
+                part.replace(self._part(number))
+
+    def _part(self, number: int) -> Path:
+        return self._file.with_name(f"{self._file.name}.{number}") if number else self._file
+
+    def _shut(self) -> None:
+        if not self._begun:
+            return
+        for file in (self._packed, self._raw):
+            try:
+                file.close()
+            except OSError as error:
+                self._give_up(error.strerror or error)
+
+    def __repr__(self) -> str:
+        return f"<RecordingFile {self._file}{': given up' if self.failed else ''}>"

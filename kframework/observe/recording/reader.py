@@ -1,0 +1,141 @@
+"""Recordings as they are read: the header, then line after line as far as they are whole."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from kframework.errors import InputError
+from kframework.objects import kind_named
+from kframework.objects.codec import decode
+from kframework.observe.recording.writer import FORMAT, VERSION, Header, Line
+from kframework.state.inbox import (
+    Activated,
+    BindingEnded,
+    BindingStarted,
+    Changed,
+    Gone,
+    LastVictim,
+    Message,
+    Nominated,
+    PreemptionEnded,
+    Synced,
+    Touched,
+)
+
+__all__ = ["Recorded"]
+
+T = TypeVar("T")
+
+_ABOUT_OBJECTS: dict[str, type[Changed | Gone]] = {"Changed": Changed, "Gone": Gone}
+_PLAIN: dict[str, type[Message]] = {
+    kind.__name__: kind
+    for kind in (
+        Activated,
+        BindingEnded,
+        BindingStarted,
+        LastVictim,
+        Nominated,
+        PreemptionEnded,
+        Synced,
+        Touched,
+    )
+}
+
+
+class _Named(msgspec.Struct, frozen=True, rename="camel"):
+    """What an object says of its kind."""
+
+    api_version: str
+    kind: str
+
+
+class Recorded:
+    """A recording that is being read; InputError for what is none, or needs a newer kframework.
+
+    `cut_off`: it ends in the middle, because its writer died or is still at work. `number` is the line read last.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.number: int = 0
+        self.cut_off: bool = False
+        self._texts = self._whole()
+        self.header: Header = self._header(next(self._texts, b""))
+
+    def __iter__(self) -> Iterator[Line]:
+        return (self.read(text, Line) for text in self._texts)
+
+    def message(self, line: Line) -> Message:
+        """Make the message that a line tells of."""
+        plain, about_object = _PLAIN.get(line.what), _ABOUT_OBJECTS.get(line.what)
+        if plain is not None:
+            return self.read(line.body, plain)
+        if about_object is None:
+            raise self.error(f"{line.what!r} is nothing that is known to happen")
+        named = self.read(line.body, _Named)
+        kind = kind_named(named.api_version, named.kind)
+        if kind is None:
+            raise self.error(
+                f"{named.kind} of {named.api_version} is no known kind: install the plugin that declares it"
+            )
+        try:
+            return about_object(decode(bytes(line.body), kind))
+        except InputError as error:
+            raise self.error(str(error)) from error
+
+    def read(self, text: bytes | msgspec.Raw, struct: type[T]) -> T:
+        """Read a line, or what it is about."""
+        try:
+            return msgspec.json.decode(text, type=struct)
+        except msgspec.DecodeError as error:
+            what = "is damaged from here on" if self.number > 1 else "is no recording"
+            raise self.error(f"{what}: {error}") from error
+
+    def error(self, message: str) -> InputError:
+        """Say what is wrong with the line read last."""
+        return InputError(message, file=str(self.file), line=self.number or None)
+
+    def _header(self, text: bytes) -> Header:
+        if not text:
+            raise self.error("holds nothing yet")
+        head = self.read(text, _Head)
+        if head.format != FORMAT:
+            raise self.error(f"is no recording: its format is {head.format!r}, not {FORMAT!r}")
+        if head.version > VERSION:
+            raise self.error(
+                f"has version {head.version} of the format, and {VERSION} is the newest known: update kframework"
+            )
+        if head.version < VERSION:
+            raise self.error(
+                f"has version {head.version} of the format, and only {VERSION} is known: "
+                "replay it with the kframework that made it"
+            )
+        return self.read(text, Header)
+
+    def _whole(self) -> Iterator[bytes]:
+        """Yield whole lines: where the writer died, what it did not finish is left out."""
+        try:
+            with gzip.open(self.file) as lines:
+                for self.number, text in enumerate(lines, 1):
+                    if not text.endswith(b"\n"):
+                        self.cut_off = True
+                        return
+                    yield text
+        except EOFError:
+            self.cut_off = True
+        except (gzip.BadGzipFile, zlib.error) as error:
+            what = f"is damaged from here on: {error}" if self.number else "is no recording: it is not compressed"
+            raise self.error(what) from error
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """What the first line of any recording says, of whatever version."""
+
+    format: str = ""
+    version: int = 0

@@ -1,0 +1,191 @@
+"""Recorded attempts, decided again by another configuration: on the state as it was, with no say in what happens.
+
+What is asked is where the pod should go: PreFilter to Score, and PostFilter where nothing fits. Reserve and Permit act
+on the state, so they are not asked, and neither are PreEnqueue and QueueSort: whose turn it was is what happened.
+Chance makes no difference: where the recorded choice is among the best, it is the choice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from kframework.config import Configuration
+from kframework.core.cycle.attempt import Attempt
+from kframework.core.cycle.decision import Decision, Observer, Result
+from kframework.core.cycle.outcome import Found
+from kframework.core.cycle.search import Search
+from kframework.core.effects import Nowhere
+from kframework.core.plugin_handle import PluginHandle
+from kframework.core.pod_engine import PodEngine
+from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.points import PostFilterAnswer
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.profiles import compile_profiles
+from kframework.core.runtime.registry import Registry
+from kframework.errors import ConfigError
+from kframework.framework.plugin import Preempt
+from kframework.framework.status import Code, Status
+from kframework.observe.recording.replay import Replay
+
+__all__ = ["Disagreement", "Reconsidered", "Reconsidering", "reconsider"]
+
+
+class Disagreement(msgspec.Struct, frozen=True):
+    """An attempt that another configuration ends otherwise.
+
+    `kind` says how: `other node`, `fits now`, `fits no more`, `other victims`, `other reasons`, or `no profile` where
+    nobody would schedule the pod; `now` is None then.
+    """
+
+    kind: str
+    recorded: Decision | None
+    now: Decision | None
+
+
+class Reconsidered(msgspec.Struct, frozen=True):
+    """What another configuration came to: how many attempts it was asked about, and where it disagrees.
+
+    `cut_off`: the recording ends in the middle. `part` counts from 1, where the run begins.
+    """
+
+    attempts: int
+    disagreements: tuple[Disagreement, ...]
+    part: int = 1
+    cut_off: bool = False
+
+
+def reconsider(
+    file: Path,
+    configuration: Configuration | None = None,
+    registry: Registry | None = None,
+    *,
+    observers: tuple[Observer, ...] = (),
+) -> Reconsidered:
+    """Decide every attempt of a recording again, by this configuration, or by the recorded one if none is given.
+
+    Raises InputError for what is no recording; ConfigError for what cannot be asked.
+    """
+    replay = Replay(file, registry, observers)
+    second = Reconsidering(replay, configuration or replay.configuration, registry)
+    attempts, disagreements = 0, []
+    while (recorded := replay.tell_until(lambda decision: True)) is not None:
+        attempts += 1
+        disagreement = second.disagreement(recorded)
+        if disagreement is not None:
+            disagreements.append(disagreement)
+    recording = replay.recorded
+    return Reconsidered(attempts, tuple(disagreements), recording.header.part, recording.cut_off)
+
+
+class Reconsidering(Nowhere):
+    """Asks another configuration about the attempt at which a replay stands; make it before anything is told."""
+
+    def __init__(self, replay: Replay, configuration: Configuration, registry: Registry | None = None) -> None:
+        if configuration.settings.extenders:
+            raise ConfigError("extenders cannot be asked what they would have said: leave them out of the --config")
+        self._first = replay.engine
+        self._made: deque[Decision] = deque()
+        options = configuration.options
+        engine = self._engine = _SecondEngine(
+            replay.engine.cluster,
+            replay.clock,
+            self,
+            seed=options.seed,
+            layer_memory=options.layer_memory_bytes,
+            preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
+        )
+        self._engine.use(
+            compile_profiles(
+                configuration,
+                registry or Registry.installed(),
+                lambda profile, plugin: PluginHandle(engine, self, profile, plugin),
+            )
+        )
+        engine.handlers.pending = replay.engine.handlers.pending
+
+    def decided(self, decision: Decision) -> None:
+        """Keep what an attempt would come to."""
+        self._made.append(decision)
+
+    def disagreement(self, recorded: Decision) -> Disagreement | None:
+        """Say how the attempt that comes next would end otherwise; None if it would not."""
+        queued = self._first.queue.get(recorded.uid)
+        if queued is None:
+            return None  # a pod whose story began before the recording did
+        profile = self._engine.profiles.get(queued.pod.scheduler_name)
+        if profile is None:
+            return Disagreement("no profile", recorded, None)
+        now = self._decide(profile, queued, recorded)
+        kind = _kind(recorded, now)
+        return Disagreement(kind, recorded, now) if kind else None
+
+    def _decide(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> Decision:
+        """Make an attempt that changes nothing."""
+        engine = self._engine
+        engine.attempts = recorded.attempt
+        engine.rotation.start = self._first.rotation.start
+        copy = QueuedPod(queued.pod, queued.timestamp)
+        copy.attempts, copy.initial_attempt = recorded.tries, queued.initial_attempt
+        with engine.aside():
+            engine.effects = self
+            _SecondThought(engine, profile, copy, recorded).run()
+            engine.current = None
+        return self._made.pop()
+
+
+class _SecondEngine(PodEngine):
+    """An engine with an opinion."""
+
+    def failed(self, queued: QueuedPod, status: Status, nominated: str | None) -> None:
+        """Put nothing back."""
+
+
+class _SecondThought(Attempt):
+    """An attempt that ends where it would begin to change something."""
+
+    def __init__(self, engine: PodEngine, profile: Profile, queued: QueuedPod, recorded: Decision) -> None:
+        super().__init__(engine, profile, queued)
+        self._recorded = recorded
+
+    def _place(self, search: Search, found: Found) -> None:
+        """Choose a node, and leave the pod where it is."""
+        if self._recorded.node in _best(search, found):
+            found = msgspec.structs.replace(found, node=self._recorded.node)
+        self._decide(Result.SCHEDULED, Status(Code.SUCCESS), found, node=found.node)
+
+    def _way_out(self, answer: PostFilterAnswer) -> tuple[Status, str | None, tuple[str, ...]]:
+        """Choose victims, and send nobody away."""
+        result = answer.result
+        if isinstance(result, Preempt):
+            # The first of those that cost least is chosen.
+            others_last = sorted(result.candidates, key=lambda one: one.node != self._recorded.nominated)
+            result = msgspec.structs.replace(result, candidates=tuple(others_last))
+            answer = msgspec.structs.replace(answer, result=result)
+        return super()._way_out(answer)
+
+    def _preempt(self, chosen: object, plugin: str) -> None:
+        """Send nobody away."""
+
+
+def _best(search: Search, found: Found) -> Iterator[str]:
+    """List the nodes that are as good as the one that was drawn."""
+    if found.ties > 1:
+        places = (search.totals == found.score).nonzero()[0].tolist()
+        yield from (search.nodes[int(search.feasible[place])].name for place in places)
+
+
+def _kind(recorded: Decision, now: Decision) -> str:
+    """Say how two decisions on the same pod differ, "" if they do not."""
+    # Where a node was found and yet not taken, Reserve or Permit refused it: they are not asked again.
+    before, after = recorded.feasible > 0, now.feasible > 0
+    if before and after:
+        return "other node" if recorded.node not in ("", now.node) else ""
+    if before or after:
+        return "fits no more" if before else "fits now"
+    if (recorded.nominated or "", recorded.victims) != (now.nominated or "", now.victims):
+        return "other victims"
+    return "other reasons" if recorded.message != now.message else ""

@@ -1,0 +1,1 @@
+"""Spans of scheduling and binding cycles."""

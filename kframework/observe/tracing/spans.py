@@ -1,0 +1,276 @@
+"""Traces: OpenTelemetry spans of scheduling attempts and binding cycles, built afterwards from their records.
+
+One trace per attempt; `docs/reference/traces.md` is its contract. Spans start at the Clock's time, virtual or not, and
+last as long as this machine took. Ids are derived from the number of the attempt, so that a binding cycle, which runs
+beside the next attempts, or a log line finds its trace though nothing is kept. The SDK is imported when a Tracing is
+made; its tracer is not used, as it draws ids and asks a sampler for each span, at five times the cost.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TextIO
+
+from opentelemetry.semconv.attributes.k8s_attributes import (
+    K8S_NAMESPACE_NAME,
+    K8S_NODE_NAME,
+    K8S_POD_NAME,
+    K8S_POD_UID,
+)
+from opentelemetry.trace import (
+    Link,
+    SpanContext,
+    Status,
+    StatusCode,
+    TraceFlags,
+    format_trace_id,
+)
+
+from kframework import __version__
+from kframework.config import Tracing as TracingOptions
+from kframework.core.cycle.decision import Binding, Decision, PluginTiming, PointTiming, Result
+from kframework.framework.status import Code
+from kframework.observe.tracing.export import otlp_exporter, otlp_line, resource
+from kframework.seeds import Seeds
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import SpanProcessor
+
+__all__ = ["EVERY_ATTEMPT", "Tracing"]
+
+#: The sampling rate, per million, at which every attempt is traced.
+EVERY_ATTEMPT: Final = 1_000_000
+
+#: The places of the spans in their trace, from which their ids are made; points are counted from the last two on.
+_ATTEMPT, _QUEUE_WAIT, _CYCLE, _BINDING, _POINTS, _STEPS = 0, 1, 2, 3, 16, 1 << 16
+
+#: The points of the hooks that are none themselves.
+_POINT_OF = {"normalize_score": "score"}
+
+#: The points that have no span where no plugin was asked: as every span is paid for, one that says nothing is left out.
+_OFTEN_EMPTY = frozenset({"permit", "post_bind"})
+
+_SPAN_ID = (1 << 64) - 1
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+_UNSET = Status(StatusCode.UNSET)
+_SUCCESS, _ERROR = Code.SUCCESS, Code.ERROR
+
+_Attributes = dict[str, str | int | float | tuple[str, ...]]
+
+
+class Tracing:
+    """An observer that makes spans of a sample of the attempts, and of their binding cycles.
+
+    `rate_per_million` of a million attempts are traced. Trace ids are those of this run alone, unless a `seed` is
+    given: then every run with it has the same.
+    """
+
+    def __init__(self, processor: SpanProcessor, *, rate_per_million: int, seed: int | None = None) -> None:
+        from opentelemetry.sdk.trace import ReadableSpan
+        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+        #: The share of the attempts that are traced.
+        self.share: float = rate_per_million / EVERY_ATTEMPT
+        self._run = secrets.randbits(64) if seed is None else Seeds(seed).generator("traces").getrandbits(64)
+        self._processor = processor
+        self._resource = resource()
+        self._scope = InstrumentationScope("kframework", __version__)
+        self._span = ReadableSpan
+
+    @classmethod
+    def from_options(cls, options: TracingOptions, *, seed: int | None = None) -> Tracing | None:
+        """Trace as the configuration says, or not at all; ConfigError if its exporter is not installed."""
+        rate = options.sampling_rate_per_million
+        if options.exporter == "none" or not rate:
+            return None
+        if options.exporter == "console":
+            return cls.to_stream(sys.stderr, rate_per_million=rate, seed=seed)
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        return cls(BatchSpanProcessor(otlp_exporter(options.endpoint)), rate_per_million=rate, seed=seed)
+
+    @classmethod
+    def to_stream(cls, stream: TextIO, *, rate_per_million: int = EVERY_ATTEMPT, seed: int | None = None) -> Tracing:
+        """Write every span to a stream when it ends, one a line: OTLP in JSON, as in OpenTelemetry's files."""
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+
+        exporter = ConsoleSpanExporter(out=stream, formatter=otlp_line)
+        return cls(SimpleSpanProcessor(exporter), rate_per_million=rate_per_million, seed=seed)
+
+    def close(self) -> None:
+        """Export what is left; waits for the exporter."""
+        self._processor.shutdown()
+
+    def trace_id(self, attempt: int, draw: float) -> str:
+        """Return the id of an attempt's trace in hexadecimal; empty if an attempt with this draw is not traced."""
+        return format_trace_id(self._trace(attempt)) if draw < self.share else ""
+
+    # -- the observer ----------------------------------------------------------------------------------------------
+
+    def decided(self, decision: Decision) -> None:
+        """Trace the attempt if it is of the sample."""
+        if decision.draw >= self.share:
+            return
+        trace = self._trace(decision.attempt)
+        root, cycle = _context(trace, _ATTEMPT), _context(trace, _CYCLE)
+        pod = _attributes_of_pod(decision)
+        queued, popped = _nanoseconds(decision.queued_at), _nanoseconds(decision.popped_at)
+        ended = popped + sum(nanoseconds for _, nanoseconds, _ in decision.timings)
+        failed = Status(StatusCode.ERROR, decision.message) if decision.result is Result.ERROR else _UNSET
+        self._end("queue_wait", _context(trace, _QUEUE_WAIT), root, (queued, popped))
+        left = self._points(cycle, _POINTS, popped, decision.timings, decision.plugins)
+        said = pod | _attributes_of_decision(decision) | left
+        self._end("scheduling_cycle", cycle, root, (popped, ended), said, failed)
+        tries: _Attributes = {"kframework.tries": decision.tries}
+        self._end("scheduling_attempt", root, None, (queued, ended), pod | tries, failed)
+
+    def bound(self, binding: Binding) -> None:
+        """Trace the binding cycle of an attempt that is of the sample."""
+        if binding.draw >= self.share:
+            return
+        trace = self._trace(binding.attempt)
+        context, links = _context(trace, _BINDING), (Link(_context(trace, _CYCLE)),)
+        started, steps = _nanoseconds(binding.started_at), _with_permit_on_the_clock(binding)
+        ended = started + sum(nanoseconds for _, nanoseconds, _ in steps)
+        moments = started, max(ended, _nanoseconds(binding.ended_at))
+        faulty = binding.code is not Code.SUCCESS and not binding.code.rejected
+        failed = Status(StatusCode.ERROR, binding.message) if faulty else _UNSET
+        left = self._points(context, _STEPS, started, steps, binding.plugins)
+        said = _attributes_of_pod(binding) | _attributes_of_binding(binding) | left
+        self._end("binding_cycle", context, _context(trace, _ATTEMPT), moments, said, failed, links)
+
+    # -- spans -----------------------------------------------------------------------------------------------------
+
+    def _points(
+        self,
+        parent: SpanContext,
+        first: int,
+        start: int,
+        timings: Sequence[PointTiming],
+        plugins: Sequence[PluginTiming],
+    ) -> _Attributes:
+        """Make a span of each point, one after the other; return what is left of plugins whose point has none."""
+        asked: dict[str, list[PluginTiming]] = {}
+        for timing in plugins:
+            asked.setdefault(_POINT_OF.get(timing[0], timing[0]), []).append(timing)
+        for place, (point, nanoseconds, code) in enumerate(timings, first):
+            begun, start = start, start + nanoseconds
+            if point in _OFTEN_EMPTY and point not in asked and code is _SUCCESS:
+                continue
+            said = _status(code) | _attributes_of_plugins(asked.pop(point, ()))
+            status = Status(StatusCode.ERROR) if code is _ERROR else _UNSET
+            self._end(point, _context(parent.trace_id, place), parent, (begun, start), said, status)
+        return _attributes_of_plugins(chain.from_iterable(asked.values()))
+
+    def _end(
+        self,
+        name: str,
+        context: SpanContext,
+        parent: SpanContext | None,
+        moments: tuple[int, int],
+        attributes: _Attributes | None = None,
+        status: Status = _UNSET,
+        links: Sequence[Link] = (),
+    ) -> None:
+        """Hand on a span, which has ended: here everything has."""
+        span = self._span(
+            name,
+            context,
+            parent,
+            self._resource,
+            attributes or {},
+            links=links,
+            status=status,
+            start_time=moments[0],
+            end_time=moments[1],
+            instrumentation_scope=self._scope,
+        )
+        self._processor.on_end(span)
+
+    def _trace(self, attempt: int) -> int:
+        """Return the number of an attempt's trace; random to those who, as the standard says, sample by its digits."""
+        return int.from_bytes(blake2b(b"%d/%d" % (self._run, attempt), digest_size=16).digest(), "big")
+
+    def __repr__(self) -> str:
+        return f"<Tracing {self.share:.2%} of the attempts>"
+
+
+def _context(trace: int, place: int) -> SpanContext:
+    """Return what a span at this place of its trace is known by."""
+    return SpanContext(trace, (trace + place) & _SPAN_ID, is_remote=False, trace_flags=_SAMPLED)
+
+
+# -- from records to attributes ------------------------------------------------------------------------------------
+
+
+def _attributes_of_decision(decision: Decision) -> _Attributes:
+    attributes: _Attributes = {
+        "kframework.result": decision.result.value,
+        "kframework.nodes.total": decision.nodes,
+        "kframework.nodes.evaluated": decision.evaluated,
+        "kframework.nodes.feasible": decision.feasible,
+    }
+    if decision.top:  # otherwise there was nothing to choose from, and nothing was scored
+        attributes |= {"kframework.score": decision.score, "kframework.ties": decision.ties}
+    said: _Attributes = {
+        K8S_NODE_NAME: decision.node,
+        "kframework.nominated_node": decision.nominated or "",
+        "kframework.message": decision.message,
+        "kframework.rejectors": decision.rejectors,
+        "kframework.victims": decision.victims,
+    }
+    return attributes | {name: value for name, value in said.items() if value}
+
+
+def _attributes_of_binding(binding: Binding) -> _Attributes:
+    attributes: _Attributes = {K8S_NODE_NAME: binding.node, "kframework.result": binding.code.title}
+    return attributes | ({"kframework.message": binding.message} if binding.message else {})
+
+
+def _attributes_of_plugins(timings: Iterable[PluginTiming]) -> _Attributes:
+    """Tell the seconds of each plugin, normalising together with scoring, and how it ended."""
+    seconds: dict[str, float] = {}
+    ends: _Attributes = {}
+    for _, plugin, nanoseconds, code in timings:
+        name = f"kframework.framework.plugin.{plugin}"
+        seconds[name] = seconds.get(name, 0.0) + nanoseconds / 1e9
+        if code is not _SUCCESS:
+            ends[f"{name}.status"] = code.title
+    return seconds | ends
+
+
+def _status(code: Code) -> _Attributes:
+    """Tell how something ended; of Success, which most do, nothing is said, as every word is paid for."""
+    return {} if code is _SUCCESS else {"kframework.framework.status": code.title}
+
+
+def _attributes_of_pod(record: Decision | Binding) -> _Attributes:
+    namespace, _, name = record.pod.partition("/")
+    return {
+        K8S_NAMESPACE_NAME: namespace,
+        K8S_POD_NAME: name,
+        K8S_POD_UID: record.uid,
+        "kframework.core.runtime.profile": record.profile,
+        "kframework.core.cycle.attempt": record.attempt,
+    }
+
+
+def _with_permit_on_the_clock(binding: Binding) -> list[PointTiming]:
+    """Let the wait in Permit last as long as it did on the Clock: in virtual time this machine did not wait at all.
+
+    Leave it out where there was none.
+    """
+    waited = _nanoseconds(binding.waited)
+    return [
+        (point, max(spent, waited) if point == "wait_on_permit" else spent, code)
+        for point, spent, code in binding.steps
+        if waited or point != "wait_on_permit" or code is not _SUCCESS
+    ]
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e9)

@@ -1,0 +1,33 @@
+"""Every field of an explanation is documented."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kframework.observe.explain import Explanation
+from kframework.observe.explain.explanation import (
+    Assessment,
+    KeptRoom,
+    NodeScore,
+    Objection,
+    Preemption,
+    Score,
+    State,
+    Waiting,
+    Waker,
+)
+from tests.architecture.sources import ROOT
+
+DOCUMENT = (ROOT / "docs/reference/explanation.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "struct", [Explanation, Assessment, Objection, NodeScore, Score, KeptRoom, Preemption, Waiting, Waker]
+)
+def test_every_field_is_documented(struct: type[msgspec.Struct]) -> None:
+    assert [name for name in struct.__struct_fields__ if f"`{name}`" not in DOCUMENT] == []
+
+
+def test_every_state_is_documented() -> None:
+    assert [state for state in State if f"`{state}`" not in DOCUMENT] == []

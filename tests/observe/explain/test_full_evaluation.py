@@ -1,0 +1,317 @@
+"""An inquiry asks all plugins about all nodes, in slices, and leaves nothing behind.
+
+That it finds what an attempt finds is tried on random clusters: properties/test_inquiry.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+import pytest
+
+from kframework import CycleState, NodeInfo, PendingPod, Plugin, PodInfo, StateKey, Status, hookimpl, unschedulable
+from kframework.core.cycle.rejections import PASS
+from kframework.core.runtime.points import Narrowing
+from kframework.framework.plugin import Reads, Scores
+from kframework.observe.explain import slices
+from kframework.observe.explain.full_evaluation import Inquiry, inquire
+from kframework.observe.explain.slices import finished
+from kframework.state.inbox import Changed
+from kframework.testing import make_node, make_pod
+from tests.core.cycle.test_search import Likes, Stretches
+from tests.core.test_pod_engine import Stage
+
+NO, NEVER = unschedulable("no"), unschedulable("never")
+
+
+def nodes(number: int) -> list[Changed]:
+    return [Changed(make_node(f"n{n}", labels={"score": str(n)})) for n in range(number)]
+
+
+def asked(stage: Stage, name: str = "pod", **fields: object) -> Inquiry:
+    pod = PendingPod(make_pod(name, **fields), stage.engine.cluster.interned)  # type: ignore[arg-type]  # fields of a pod
+    return finished(inquire(stage.engine, pod))
+
+
+def against_n0(plugin: str, status: Status, reading: Reads = None) -> type[Plugin]:
+    """Make a plugin that objects to one node."""
+
+    class Against(Plugin):
+        name = plugin
+        reads = reading
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            return status if node.name == "n0" else None
+
+    return Against
+
+
+def staged(*plugins: type[Plugin], number: int = 3) -> Stage:
+    stage = Stage(*plugins, verifying=False)
+    for message in nodes(number):
+        stage.engine.offer(message)
+    stage.engine.catch_up()
+    return stage
+
+
+# -- slices ------------------------------------------------------------------------------------------------------------
+
+
+# -- what is said ------------------------------------------------------------------------------------------------------
+
+
+def test_every_plugin_is_heard_on_every_node() -> None:
+    inquiry = asked(staged(against_n0("A", NO, "node"), against_n0("B", NEVER)))
+    row = inquiry.nodes.row("n0")
+    assert row is not None
+    said = {plugin: inquiry.status(int(column[row])).reasons for plugin, column in inquiry.said.items()}
+    assert said == {"A": ("no",), "B": ("never",)}
+    assert inquiry.status(int(inquiry.first[row])) == NO.by("A")
+    assert inquiry.names == ["n0", "n1", "n2"]
+    assert len(inquiry.feasible) == 2
+    assert inquiry.counted == [(NO.by("A"), 1)]
+
+
+def test_scores_are_told_apart() -> None:
+    inquiry = asked(staged(Likes, Stretches))
+    assert [column.plugin for column in inquiry.scores] == ["Likes", "Stretches"]
+    total = sum(column.normalized * column.weight for column in inquiry.scores)
+    assert np.array_equal(inquiry.totals, total)
+
+
+def test_raw_scores_stay_as_they_were() -> None:
+    class InPlace(Likes):
+        name = "InPlace"
+
+        @hookimpl
+        def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores:
+            scores *= 10
+            return scores
+
+    (column,) = asked(staged(InPlace)).scores
+    assert (column.raw.tolist(), column.normalized.tolist()) == ([0, 1, 2], [0, 10, 20])
+
+
+def test_a_plugin_that_fails_is_told_of() -> None:
+    class Fails(Plugin):
+        name = "Fails"
+
+        @hookimpl
+        def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+            raise ValueError("cannot read")
+
+    inquiry = asked(staged(Fails))
+    assert inquiry.fault is not None and inquiry.fault.plugin == "Fails"
+    assert not len(inquiry.totals)
+
+
+def test_what_a_plugin_does_wrong_is_not_logged_by_those_who_only_look_on(caplog: pytest.LogCaptureFixture) -> None:
+    class Fails(Plugin):
+        name = "Fails"
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            raise ValueError("cannot read")
+
+    stage = staged(Fails)
+    inquiry = asked(stage)
+    assert "cannot read" in inquiry.counted[0][0].message
+    assert not caplog.records
+    stage.engine.offer(Changed(make_pod()))
+    stage.steps()
+    assert "cannot read" in caplog.text
+
+
+def test_wrappers_have_the_last_word() -> None:
+    class Narrows(Plugin):
+        name = "Narrows"
+
+        @hookimpl(wrapper=True)
+        def pre_filter(
+            self, state: CycleState, pod: PendingPod, nodes: object
+        ) -> Generator[None, Narrowing, Narrowing]:
+            yield
+            return Narrowing(nodes=frozenset({"n0", "n2"}))
+
+        @hookimpl(wrapper=True)
+        def pre_score(
+            self, state: CycleState, pod: PendingPod, nodes: object, rows: object
+        ) -> Generator[None, set[str], set[str]]:
+            return (yield) | {"Likes"}
+
+    inquiry = asked(staged(Narrows, Likes, Stretches))
+    assert [inquiry.nodes[int(row)].name for row in inquiry.feasible] == ["n0", "n2"]
+    assert [column.plugin for column in inquiry.scores] == ["Stretches"]
+
+
+def test_a_wrapper_that_fails_is_told_of() -> None:
+    class Breaks(Plugin):
+        name = "Breaks"
+
+        @hookimpl(wrapper=True)
+        def pre_filter(self, state: CycleState, pod: PendingPod, nodes: object) -> Generator[None, None, None]:
+            yield
+            raise ValueError("cannot wrap")
+
+    status = asked(staged(Breaks)).narrowing.status
+    assert status is not None and "cannot wrap" in status.message
+
+
+def test_a_score_out_of_range_is_a_fault() -> None:
+    class TooMuch(Plugin):
+        name = "TooMuch"
+
+        @hookimpl
+        def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+            return 1
+
+        @hookimpl
+        def normalize_score(self, state: CycleState, pod: PendingPod, scores: object) -> int:
+            return 101
+
+    inquiry = asked(staged(TooMuch))
+    assert inquiry.fault is not None and "invalid score 101" in inquiry.fault.message
+
+
+def test_one_feasible_node_is_not_scored() -> None:
+    inquiry = asked(staged(against_n0("A", NO), Likes, number=2))
+    assert len(inquiry.feasible) == 1 and not inquiry.scores
+
+
+def test_nodes_may_come_and_go_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE", 0.0)
+    stage = staged(against_n0("A", NO), number=40)
+    work = inquire(stage.engine, PendingPod(make_pod(), stage.engine.cluster.interned))
+    for number in range(3):
+        for _ in range(4):
+            next(work)
+        stage.engine.offer(Changed(make_node(f"new{number}")))
+        stage.engine.catch_up()
+    inquiry = finished(work)
+    assert len(inquiry.names) == len(inquiry.rows) == 43
+    assert len(inquiry.feasible) == 42
+
+
+# -- nothing is left behind --------------------------------------------------------------------------------------------
+
+
+def test_a_pod_on_a_node_is_asked_about_as_if_it_were_not() -> None:
+    class Crowded(Plugin):
+        name = "Crowded"
+        reads = "pods"
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            return NO if len(node.pods) else None
+
+    stage = staged(Crowded)
+    placed = make_pod("placed", node_name="n1")
+    stage.engine.offer(Changed(placed))
+    stage.engine.catch_up()
+    before = stage.engine.cluster.nodes.pod_log.end
+    assert len(asked(stage, "placed").feasible) == 3
+    assert len(asked(stage, "another").feasible) == 2
+    assert stage.engine.cluster.nodes.pod_log.end == before
+    assert stage.engine.cluster.pods[placed.metadata.uid].node_name == "n1"
+
+
+def test_what_plugins_draw_ask_for_and_leave_open_is_taken_back() -> None:
+    class Meddles(Plugin):
+        name = "Meddles"
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            self.handle.random.random()
+            self.handle.activate([pod])
+            self.handle.touch()
+            self.handle.event(pod, reason="Meddled", action="Meddling", note="here")
+            self.handle.statement().remove(next(iter(self.handle.pods.values())))
+            return None
+
+    stage = staged(Meddles)
+    stage.engine.offer(Changed(make_pod("placed", node_name="n1")))
+    stage.engine.catch_up()
+    (plugin,) = (p for p in stage.engine.profiles["default-scheduler"].plugins.values() if p.name == "Meddles")
+    drawn, logs = plugin.handle.random.getstate(), stage.engine.cluster.nodes.node_log.end
+    stage.events.clear()
+    asked(stage)
+    assert plugin.handle.random.getstate() == drawn
+    assert not stage.engine.cluster.statements
+    assert not len(stage.engine.inbox) and not stage.events
+    assert stage.engine.cluster.nodes.node_log.end == logs
+    assert all(pod.row >= 0 for pod in stage.engine.cluster.pods.values())
+
+
+def test_room_is_left_for_pods_nominated_to_a_node() -> None:
+    class One(Plugin):
+        name = "One"
+        reads = "pods"
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            return NO if len(node.pods) else None
+
+    stage = staged(One)
+    rival = PendingPod(make_pod("rival", priority=5), stage.engine.cluster.interned)
+    stage.engine.cluster.nominator.put(rival, "n2")
+    inquiry = asked(stage)
+    row = inquiry.nodes.row("n2")
+    assert row is not None
+    assert list(inquiry.rivals) == [row]
+    assert inquiry.said["One"][row] != PASS and len(inquiry.feasible) == 2
+
+
+class Arrivals:
+    """How many pods have arrived, as a plugin counts them in its state."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+
+    def clone(self) -> Arrivals:
+        return Arrivals(self.number)
+
+
+ARRIVALS = StateKey[Arrivals]("arrivals")
+
+
+def test_nominated_pods_arrive_on_their_own_node_only() -> None:
+    class AtMostOne(Plugin):
+        name = "AtMostOne"
+
+        @hookimpl
+        def pre_filter(self, state: CycleState, pod: PendingPod, nodes: object) -> None:
+            state[ARRIVALS] = Arrivals()
+
+        @hookimpl
+        def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> None:
+            state[ARRIVALS].number += 1
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            return NO if state[ARRIVALS].number > 1 else None
+
+    stage = staged(AtMostOne)
+    for number in range(2):
+        rival = PendingPod(make_pod(f"rival-{number}", priority=5), stage.engine.cluster.interned)
+        stage.engine.cluster.nominator.put(rival, f"n{number}")
+    inquiry = asked(stage)
+    assert len(inquiry.rivals) == 2
+    assert len(inquiry.feasible) == 3
+
+
+@pytest.mark.parametrize("slices_before", range(1, 5))
+def test_nominated_pods_may_arrive_meanwhile(monkeypatch: pytest.MonkeyPatch, slices_before: int) -> None:
+    monkeypatch.setattr(slices, "SLICE", -1.0)
+    stage = staged(against_n0("A", NO, "node"))
+    cluster = stage.engine.cluster
+    rivals = [PendingPod(make_pod(f"rival-{number}", priority=5), cluster.interned) for number in range(2)]
+    for number, rival in enumerate(rivals):
+        cluster.nominator.put(rival, f"n{number}")
+    work = inquire(stage.engine, PendingPod(make_pod(), cluster.interned))
+    for _ in range(slices_before):
+        next(work)
+    cluster.assume(rivals[1], "n1")
+    cluster.nominator.remove(rivals[1].uid)
+    assert len(finished(work).feasible) == 2

@@ -1,0 +1,87 @@
+"""Events, hints and PreEnqueue are timed where somebody wants to know, and do the same as if they were not."""
+
+from __future__ import annotations
+
+from kframework.framework.events import ActionType, EventResource, Occurrence
+from kframework.objects import Node, Pod
+from kframework.testing import make_node, make_pod
+from tests.observe.metrics.rig import Rig, ran
+
+LATER = "2026-01-01T00:01:00Z"
+HANDLING = "scheduler_event_handling_duration_seconds"
+HINTS = "scheduler_queueing_hint_execution_duration_seconds"
+POINTS = "scheduler_framework_extension_point_duration_seconds"
+
+
+def gated(rig: Rig) -> dict[str, float]:
+    return {status: count for (point, _, status), count in rig.count_of(POINTS).items() if point == "PreEnqueue"}
+
+
+def test_events_are_timed_under_their_labels() -> None:
+    async def then(rig: Rig) -> None:
+        await rig.cluster.create(make_node("b"))
+        await rig.settle()
+        await rig.cluster.delete(Pod, "big", "default")
+        await rig.settle()
+
+    rig = ran(make_node("a"), make_pod("small"), make_pod("big", cpu=99), then=then)
+    counts = rig.count_of(HANDLING)
+    assert counts["NodeAdd",] == 2
+    assert counts["UnschedulablePodAdd",] == 2
+    assert counts["AssignedPodAdd",] == 1
+    assert counts["UnschedulablePodUpdate",] >= 1  # its condition
+    assert counts["UnschedulablePodDelete",] == 1
+    assert all(took > 0 for took in rig.sum_of(HANDLING).values())
+
+
+def test_what_changes_nothing_is_no_event() -> None:
+    async def then(rig: Rig) -> None:
+        before = rig.count_of(HANDLING)
+        await rig.cluster.patch(Node, "a", {"status": {"conditions": [{"type": "Ready", "lastHeartbeatTime": LATER}]}})
+        await rig.settle()
+        assert rig.count_of(HANDLING) == before
+
+    ran(make_node("a"), then=then)
+
+
+def test_hints_are_timed_by_what_they_say() -> None:
+    async def then(rig: Rig) -> None:
+        await rig.cluster.create(make_node("small", cpu=1))
+        await rig.settle()
+        await rig.cluster.create(make_node("large", cpu=200))
+        await rig.settle()
+
+    rig = ran(make_node("a"), make_pod("big", cpu=99), then=then)
+    counts = rig.count_of(HINTS)
+    assert counts["NodeAdd", "QueueSkip", "NodeResourcesFit"] == 1
+    assert counts["NodeAdd", "Queue", "NodeResourcesFit"] == 1
+    assert [binding.node for binding in rig.bindings] == ["large"]
+
+
+def test_pre_enqueue_is_timed_whether_it_lets_a_pod_in_or_not() -> None:
+    rig = ran(make_node("a"), make_pod("free"), make_pod("held", gates=["later"]))
+    assert gated(rig) == {"Success": 1, "UnschedulableAndUnresolvable": 1}
+
+
+def test_a_scheduler_does_the_same_with_and_without() -> None:
+    """What is put in place of an engine's own parts must know of the pods that wait."""
+
+    async def then(rig: Rig) -> None:
+        engine = rig.scheduler.engine
+        assert [pod.name for pod in engine.handlers.pending.values()] == ["big"]
+        assert engine.queue.pending()["unschedulable"] == 1
+
+    rig = ran(make_node("a"), make_pod("small"), make_pod("big", cpu=99), then=then)
+    assert [decision.result for decision in rig.decisions] == ["scheduled", "unschedulable"]
+
+
+def test_a_binding_that_fails_is_no_part_of_the_next_event() -> None:
+    async def then(rig: Rig) -> None:
+        before = rig.count_of(HANDLING)
+        rig.scheduler.engine.handlers.happened(Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, None, None))
+        await rig.cluster.create(make_node("b"))
+        await rig.settle()
+        after = rig.count_of(HANDLING)
+        assert {labels for labels in after if after[labels] != before.get(labels, 0)} == {("NodeAdd",)}
+
+    ran(make_node("a"), then=then)

@@ -1,0 +1,61 @@
+"""What a scheduler has done is what its metrics show."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kframework.framework.status import Code
+from kframework.testing import make_node, make_pod
+from tests.observe.metrics.rig import Rig, ran
+
+CLUSTER = (
+    *(make_node(f"n{number}", cpu=4) for number in range(3)),
+    *(make_pod(f"small-{number}", cpu=1) for number in range(14)),
+    make_pod("big", cpu=99),
+    make_pod("held", gates=["later"]),
+)
+
+
+def test_attempts_are_what_was_decided_and_bound() -> None:
+    rig = ran(*CLUSTER)
+    ends = Counter(
+        ("default-scheduler", decision.result.value) for decision in rig.decisions if decision.result != "scheduled"
+    )
+    ends["default-scheduler", "scheduled"] = sum(binding.code is Code.SUCCESS for binding in rig.bindings)
+    assert rig.values("scheduler_schedule_attempts_total") == ends
+    assert rig.count_of("scheduler_scheduling_algorithm_duration_seconds") == {(): len(rig.decisions)}
+    points = rig.count_of("scheduler_framework_extension_point_duration_seconds")
+    assert points["Bind", "default-scheduler", "Success"] == len(rig.bindings) == 12
+
+
+async def enlarge(rig: Rig) -> None:
+    """Give the pods room that have none, whenever their rest is over."""
+    await rig.cluster.create(make_node("large", cpu=200))
+    await rig.settle()
+
+
+def test_pods_that_are_woken_need_several_attempts() -> None:
+    rig = ran(*CLUSTER, then=enlarge)
+    assert rig.count_of("scheduler_pod_scheduling_attempts") == {(): 15}
+    assert rig.count_of("scheduler_pod_scheduling_sli_duration_seconds") == {("1",): 12, ("2",): 3}
+    assert rig.values("scheduler_pending_pods") == {
+        ("active",): 0,
+        ("backoff",): 0,
+        ("gated",): 1,
+        ("unschedulable",): 0,
+    }
+    assert (
+        rig.values("scheduler_queue_incoming_pods_total")["NodeAdd", "active"]
+        + rig.values("scheduler_queue_incoming_pods_total").get(("NodeAdd", "backoff"), 0)
+        == 3
+    )
+
+
+def test_victims_of_preemption_are_counted() -> None:
+    rig = ran(
+        make_node("a", cpu=4),
+        *(make_pod(f"low-{number}", cpu=1, node_name="a") for number in range(4)),
+        make_pod("high", cpu=3, priority=1000),
+    )
+    assert rig.values("scheduler_preemption_attempts_total") == {(): 1}
+    assert rig.sum_of("scheduler_preemption_victims") == {(): 3}

@@ -1,0 +1,231 @@
+"""Series are counted by key, and written in Prometheus' text format."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from kframework.observe.metrics.families import Family
+from kframework.observe.metrics.series import (
+    Counts,
+    Distribution,
+    Histograms,
+    Readings,
+    Series,
+    Totals,
+    go_float,
+    written,
+)
+
+FRUIT = Family("fruit_total", "counter", "STABLE", "Fruit eaten.", ("kind", "taste"))
+ALL_FRUIT = Family("all_fruit_total", "counter", "ALPHA", "All fruit eaten.")
+BASKETS = Family("baskets", "gauge", "BETA", "Baskets by colour.", ("colour",))
+MEALS = Family("meal_seconds", "histogram", "STABLE", "How long meals take.", ("place",), (0.001, 0.5, 1))
+ALL_MEALS = Family("all_meals", "histogram", "STABLE", "Courses of all meals.", (), (1, 2))
+
+
+def as_it_is(key: tuple[str, ...]) -> tuple[str, ...]:
+    return key
+
+
+def text(series: Series) -> str:
+    return "".join(written(series))
+
+
+def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Read the text as Prometheus' own client does."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+# -- counters ------------------------------------------------------------------------------------------------------
+
+
+def test_a_counter_has_a_line_for_each_key() -> None:
+    counts = Counts(FRUIT, as_it_is)
+    counts["pear", "sweet"] += 2
+    counts["apple", "sour"] += 1
+    assert text(counts) == (
+        "# HELP fruit_total [STABLE] Fruit eaten.\n"
+        "# TYPE fruit_total counter\n"
+        'fruit_total{kind="apple",taste="sour"} 1\n'
+        'fruit_total{kind="pear",taste="sweet"} 2\n'
+    )
+
+
+def test_what_has_counted_nothing_is_not_shown() -> None:
+    counts = Counts(FRUIT, as_it_is)
+    assert text(counts) == ""
+    counts["pear", "sweet"] += 2
+    counts.reset()
+    assert text(counts) == ""
+
+
+def test_a_counter_without_labels_is_always_shown() -> None:
+    counts = Counts(ALL_FRUIT, as_it_is, always=[()])
+    counts[()] += 3
+    assert text(counts).endswith("counter\nall_fruit_total 3\n")
+    counts.reset()
+    assert text(counts).endswith("counter\nall_fruit_total 0\n")
+
+
+def test_keys_need_not_be_labels() -> None:
+    counts: Counts[int] = Counts(BASKETS, lambda number: (f"colour {number}",))
+    counts[7] += 1
+    assert samples(text(counts)) == {("baskets", (("colour", "colour 7"),)): 1}
+
+
+@given(st.text(), st.text())
+def test_any_text_may_be_a_label(kind: str, taste: str) -> None:
+    counts = Counts(FRUIT, as_it_is)
+    counts[kind, taste] += 1
+    assert samples(text(counts)) == {("fruit_total", (("kind", kind), ("taste", taste))): 1}
+
+
+# -- histograms ----------------------------------------------------------------------------------------------------
+
+
+def meals(*milliseconds: int) -> Histograms[tuple[str, ...]]:
+    made = Histograms(MEALS, as_it_is, scale=1000)
+    for each in milliseconds:
+        made["home",].observe(each)
+    return made
+
+
+def test_a_histogram_shows_what_is_at_most_each_bound() -> None:
+    assert text(meals(1, 1, 500, 501, 999, 1001, 5000)) == (
+        "# HELP meal_seconds [STABLE] How long meals take.\n"
+        "# TYPE meal_seconds histogram\n"
+        'meal_seconds_bucket{place="home",le="0.001"} 2\n'
+        'meal_seconds_bucket{place="home",le="0.5"} 3\n'
+        'meal_seconds_bucket{place="home",le="1"} 5\n'
+        'meal_seconds_bucket{place="home",le="+Inf"} 7\n'
+        'meal_seconds_sum{place="home"} 8.003\n'
+        'meal_seconds_count{place="home"} 7\n'
+    )
+
+
+def test_a_histogram_without_labels_is_always_shown() -> None:
+    courses = Histograms(ALL_MEALS, as_it_is, always=[()])
+    courses[()].observe(2)
+    assert text(courses).splitlines()[2:] == [
+        'all_meals_bucket{le="1"} 0',
+        'all_meals_bucket{le="2"} 1',
+        'all_meals_bucket{le="+Inf"} 1',
+        "all_meals_sum 2.0",
+        "all_meals_count 1",
+    ]
+    courses.reset()
+    assert set(samples(text(courses)).values()) == {0}
+
+
+def test_a_series_that_somebody_keeps_goes_on_after_a_reset() -> None:
+    histograms = meals(3)
+    kept = histograms["home",]
+    histograms.reset()
+    assert text(histograms) == ""
+    kept.observe(7)
+    assert samples(text(histograms))["meal_seconds_sum", (("place", "home"),)] == 0.007
+
+
+def test_no_bound_loses_the_value_that_equals_it() -> None:
+    """Bounds of 1.5 times the one before are not exact in binary."""
+    family = Family("x_seconds", "histogram", "ALPHA", "X.", (), (0.00001 * 1.5**3, 0.1 + 0.2))
+    distribution = Histograms(family, as_it_is, scale=10**9)[()]
+    for value in (33_750, 33_751, 300_000_000, 300_000_001):
+        distribution.observe(value)
+    assert distribution.counts == [1, 2, 1]
+
+
+@given(st.lists(st.integers(0, 3000)), st.lists(st.integers(0, 10**12)), st.sampled_from([1, 100]))
+def test_buckets_are_counted_right(values: list[int], appended: list[int], times: int) -> None:
+    """Values that wait count with the others, however many they are."""
+    distribution = Distribution(np.array([1, 500, 1000]))
+    for value in values * times:
+        distribution.observe(value)
+    distribution.waiting.extend(appended)
+    assert distribution.counts == slowly([*values * times, *appended], (1, 500, 1000))
+    assert distribution.total == sum(values) * times + sum(appended)
+    distribution.waiting.append(7)
+    distribution.reset()
+    assert (distribution.counts, distribution.total) == ([0, 0, 0, 0], 0)
+
+
+def test_few_values_wait() -> None:
+    distribution = Distribution(np.array([1, 2]))
+    for value in range(10_000):
+        distribution.observe(value)
+    assert len(distribution.waiting) < 1000
+
+
+def slowly(values: Iterable[int], bounds: tuple[int, ...]) -> list[int]:
+    counts = [0] * (len(bounds) + 1)
+    for value in values:
+        counts[next((place for place, bound in enumerate(bounds) if value <= bound), len(bounds))] += 1
+    return counts
+
+
+def test_a_counter_may_count_what_a_histogram_observes() -> None:
+    totals = Totals(Family("meals_total", "counter", "STABLE", "Meals.", ("place",)), histograms := meals(1, 2))
+    assert samples(text(totals)) == {("meals_total", (("place", "home"),)): 2}
+    totals.reset()
+    histograms.reset()
+    assert text(totals) == ""
+
+
+# -- what is read off ----------------------------------------------------------------------------------------------
+
+
+def test_a_gauge_is_read_off_when_somebody_asks_and_knows_no_reset() -> None:
+    baskets = {("red",): 3}
+    readings = Readings(BASKETS, lambda: baskets)
+    assert samples(text(readings)) == {("baskets", (("colour", "red"),)): 3}
+    baskets["blue",] = 1
+    readings.reset()
+    assert list(samples(text(readings)).values()) == [1, 3]
+
+
+def test_a_counter_that_is_read_off_counts_from_its_reset() -> None:
+    eaten = {("pear", "sweet"): 3}
+    readings = Readings(FRUIT, lambda: eaten)
+    readings.reset()
+    assert list(samples(text(readings)).values()) == [0]
+    eaten["pear", "sweet"] += 2
+    eaten["apple", "sour"] = 1
+    assert list(samples(text(readings)).values()) == [1, 2]
+
+
+# -- numbers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [
+        (0.0, "0"),
+        (1, "1"),
+        (0.5, "0.5"),
+        (100.0, "100"),
+        (0.0001, "0.0001"),
+        (0.00001, "1e-05"),
+        (0.000015000000000000002, "1.5000000000000002e-05"),
+        (262144.0, "262144"),
+        (1048576.0, "1.048576e+06"),
+        (1e21, "1e+21"),
+    ],
+)
+def test_numbers_are_written_as_go_writes_them(number: float, written: str) -> None:
+    assert go_float(number) == written
+
+
+@given(st.floats(min_value=0, allow_nan=False, allow_infinity=False))
+def test_no_number_is_changed(number: float) -> None:
+    assert math.isclose(float(go_float(number)), number, rel_tol=0, abs_tol=0)

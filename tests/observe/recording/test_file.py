@@ -1,0 +1,209 @@
+"""A recording's file is bounded, and trouble with the disk is the recording's alone."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import logging
+import os
+import stat
+from pathlib import Path
+from threading import Event
+
+import msgspec
+import pytest
+
+from kframework import unschedulable
+from kframework.observe.recording import file as recording_file
+from kframework.observe.recording.file import LIMIT, PARTS, RecordingFile
+from kframework.observe.recording.scribe import Opening
+from kframework.observe.recording.writer import Judged
+from tests.faults.lines import as_far_as_it_goes
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the writer come at once."""
+    monkeypatch.setattr(recording_file, "_PAUSE", 0.001)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "recording"
+
+
+def read(file: Path) -> list[bytes]:
+    with gzip.open(file) as lines:
+        return list(lines)
+
+
+def until_full(recording: RecordingFile) -> list[str]:
+    """Write until it is time for a new part; return what was written."""
+    written = []
+    while not recording.full:
+        if recording.behind < 100:
+            written.append(noise())
+            recording.put((0.0, written[-1]))
+    return written
+
+
+def noise() -> str:
+    """Make up what cannot be compressed."""
+    return os.urandom(500).hex()
+
+
+def names(file: Path) -> list[str]:
+    """Read what happened, behind the header."""
+    return [msgspec.json.decode(line)["what"] for line in read(file)[1:]]
+
+
+def opened(file: Path, part: int = 1, limit: int = LIMIT) -> RecordingFile:
+    """Open a recording."""
+    recording = RecordingFile(file, limit)
+    recording.begin(Opening(Part(part)))
+    return recording
+
+
+class Part(msgspec.Struct):
+    """A header."""
+
+    part: int
+
+
+def test_entries_are_written_in_their_order(file: Path) -> None:
+    recording = opened(file)
+    for number in range(200):
+        recording.put((float(number), f"Event{number}"))
+    recording.close()
+    header, *lines = read(file)
+    assert header == b'{"part":1}\n'
+    assert lines == [b'{"at":%d.0,"what":"Event%d"}\n' % (number, number) for number in range(200)]
+
+
+def test_others_may_not_read_it(file: Path) -> None:
+    RecordingFile(file).close()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_what_stood_there_is_kept(file: Path) -> None:
+    for number in (1, 2, 3):
+        opened(file, number).close()
+    assert [read(part) for part in parts(file)] == [[b'{"part":%d}\n' % number] for number in (3, 2, 1)]
+
+
+def test_what_never_begins_costs_nobody_a_recording(file: Path) -> None:
+    opened(file, 1).close()
+    for _ in range(2 * PARTS):
+        RecordingFile(file).close()
+    opened(file, 2).close()
+    assert [read(part) for part in parts(file)] == [[b'{"part":%d}\n' % number] for number in (2, 1)]
+
+
+def parts(file: Path) -> list[Path]:
+    found = [file, *(file.with_name(f"{file.name}.{number}") for number in range(1, PARTS + 1))]
+    return [part for part in found if part.exists()]
+
+
+def test_all_parts_together_are_bounded(file: Path) -> None:
+    limit = 1 << 20
+    recording = opened(file, 0, limit)
+    written = [until_full(recording)]
+    for number in range(1, 2 * PARTS):
+        recording.begin(Opening(Part(number)))
+        written.append(until_full(recording))
+    recording.close()
+    found = parts(file)
+    assert len(found) == PARTS
+    assert sum(part.stat().st_size for part in found) < 2 * limit  # a writer may lag behind what is written meanwhile
+    assert [names(part) for part in reversed(found)] == written[-PARTS:]
+    assert [read(part)[0] for part in found] == [b'{"part":%d}\n' % (2 * PARTS - 1 - age) for age in range(PARTS)]
+
+
+def test_it_is_not_full_for_its_opening_alone(file: Path) -> None:
+    recording = RecordingFile(file, PARTS * 1000)
+    recording.begin(Opening(Part(1), before=[(0.0, noise()) for _ in range(100)]))
+    assert len(until_full(recording)) > 90
+    recording.close()
+
+
+def test_what_was_written_is_there_when_the_process_dies(file: Path) -> None:
+    recording = opened(file)
+    while not as_far_as_it_goes(file):
+        assert not recording.failed
+    recording.close()
+
+
+# -- trouble -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_cannot_be_opened_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        RecordingFile(tmp_path / "nowhere" / "recording")
+
+
+def test_a_full_disk_ends_the_recording_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    recording = opened(Path("/dev/full"))
+    while not recording.failed:
+        recording.put((0.0, noise()))
+    for _ in range(100):
+        recording.put((0.0, noise()))
+    recording.close()
+    assert warnings(caplog) == [
+        f"the recording to /dev/full ends here: {os.strerror(errno.ENOSPC)}; the scheduler works on without it"
+    ]
+
+
+def test_what_cannot_be_written_down_ends_the_recording_with_one_warning(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recording = opened(file)
+    recording.put((0.0, "Step"))
+    recording.put((0.0, Judged("u", unschedulable("no Unicode: \udce9"))))
+    recording.close()
+    assert recording.failed
+    assert recording.behind == 0
+    (warning,) = warnings(caplog)
+    assert warning.startswith(f"the recording to {file} ends here: 'utf-8' codec can't encode")
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_disk_that_is_too_slow_is_given_up(
+    file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Event()
+    monkeypatch.setattr(RecordingFile, "_write_waiting", lambda self: disk.wait())
+    monkeypatch.setattr(recording_file, "BACKLOG", 10)
+    monkeypatch.setattr(recording_file, "_WORTHWHILE", 5)
+    recording = opened(file)
+    for _ in range(11):
+        recording.put((0.0, "Step"))
+    assert recording.failed
+    disk.set()
+    recording.close()
+    (warning,) = warnings(caplog)
+    assert "the disk is too slow" in warning
+
+
+def test_a_disk_that_does_not_answer_is_not_waited_for(
+    file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Event()
+    monkeypatch.setattr(RecordingFile, "_write_waiting", lambda self: disk.wait())
+    monkeypatch.setattr(recording_file, "_ENDING", 0.01)
+    recording = opened(file)
+    recording.close()
+    disk.set()
+    (warning,) = warnings(caplog)
+    assert "the disk does not answer" in warning
+
+
+def test_no_part_follows_where_the_file_is_no_file() -> None:
+    recording = opened(Path(os.devnull), limit=1)
+    for _ in range(3):
+        recording.put((0.0, noise()))
+    recording.close()
+    assert not recording.full and not recording.failed
+    assert Path(os.devnull).is_char_device()

@@ -1,0 +1,60 @@
+"""What is nobody's business is not in a recording, and yet its changes are changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kframework.objects import ApiObject, kind, kinds
+from kframework.observe.recording.privacy import LAST_APPLIED, Privacy
+from kframework.testing import make_pod
+
+
+def encoded(privacy: Privacy, obj: ApiObject) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(privacy.encode(obj))
+    return found
+
+
+def applied(manifest: str) -> ApiObject:
+    return make_pod("p", annotations={LAST_APPLIED: manifest, "mine": "kept"})
+
+
+def test_an_object_is_written_as_it_is() -> None:
+    assert encoded(Privacy(), make_pod("p", annotations={"mine": "kept"}))["metadata"]["annotations"] == {
+        "mine": "kept"
+    }
+
+
+def test_manifests_are_not_written_and_their_changes_are() -> None:
+    privacy = Privacy()
+    one, same, other = (
+        encoded(privacy, applied(manifest))["metadata"]["annotations"] for manifest in ("hunter2", "hunter2", "hunter3")
+    )
+    assert one == same != other
+    assert one["mine"] == "kept" and "hunter2" not in one[LAST_APPLIED]
+
+
+def test_what_stands_for_a_value_cannot_be_guessed() -> None:
+    assert encoded(Privacy(), applied("hunter2")) != encoded(Privacy(), applied("hunter2"))
+
+
+@pytest.fixture
+def secret(monkeypatch: pytest.MonkeyPatch) -> type[ApiObject]:
+    """Declare Secrets, as a plugin may that watches them."""
+    for registry in ("_BY_STRUCT", "_BY_NAME"):
+        monkeypatch.setattr(kinds, registry, dict(getattr(kinds, registry)))
+
+    @kind("v1", "secrets")
+    class Secret(ApiObject, frozen=True, kw_only=True):
+        data: dict[str, str] = msgspec.field(default_factory=dict)
+        type: str = ""
+
+    return Secret
+
+
+def test_secrets_keep_their_names_and_lose_their_values(secret: type[ApiObject]) -> None:
+    written = encoded(Privacy(), secret(data={"password": "aHVudGVyMg=="}, type="Opaque"))  # type: ignore[call-arg]  # its struct is a test's
+    assert written["kind"] == "Secret" and written["type"] == "Opaque"
+    assert list(written["data"]) == ["password"] and "aHVudGVyMg" not in written["data"]["password"]

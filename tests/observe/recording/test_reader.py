@@ -1,0 +1,142 @@
+"""What is no recording, or none that can be understood, is told with its place."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kframework.errors import InputError
+from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.writer import FORMAT, VERSION
+from tests.faults.lines import Line, changed, lines_of, nth
+from tests.faults.run import Report, Shape, run
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return run(1, Shape(pods=10, pause=4.0), tmp_path_factory.mktemp("recorded"))
+
+
+def tell_all(file: Path) -> int:
+    """Read a recording, and what its lines tell of objects; return how many there are."""
+    recorded, count = Recorded(file), 0
+    for line in recorded:
+        count += 1
+        if line.what not in ("Step", "CatchUp", "Decision", "Binding", "Allowed", "Judged"):
+            recorded.message(line)
+    return count
+
+
+def test_every_line_is_read(recorded: Report) -> None:
+    assert tell_all(recorded.recording) == len(lines_of(recorded.recording)) - 1
+
+
+def test_the_header_says_what_was_recorded_and_by_whom(recorded: Report) -> None:
+    header = Recorded(recorded.recording).header
+    assert header.part == 1 and header.at == 1767225600.0
+    assert header.made_by.startswith("kframework ") and "Hesitant" in header.configuration
+
+
+def older(lines: list[Line]) -> None:
+    lines[0]["version"] = VERSION - 1
+    del lines[0]["madeBy"], lines[0]["at"]
+
+
+def test_a_file_that_is_damaged_in_its_middle_is_told(recorded: Report, tmp_path: Path) -> None:
+    data = bytearray(recorded.recording.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 100] = bytes(100)
+    file = tmp_path / "damaged"
+    file.write_bytes(data)
+    with pytest.raises(InputError) as raised:
+        tell_all(file)
+    assert raised.value.line is not None and raised.value.line > 1
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.6, 0.9])
+def test_where_the_writer_died_the_rest_is_left_out(recorded: Report, tmp_path: Path, kept: float) -> None:
+    data = recorded.recording.read_bytes()
+    file = tmp_path / "short"
+    file.write_bytes(data[: int(len(data) * kept)])
+    short = Recorded(file)
+    assert 0 < sum(1 for _ in short) < len(lines_of(recorded.recording)) - 1
+    assert short.cut_off
+
+
+def test_a_line_that_is_not_finished_is_left_out(recorded: Report, tmp_path: Path) -> None:
+    file = tmp_path / "unfinished"
+    with gzip.open(recorded.recording) as lines, gzip.open(file, "wb") as written:
+        written.write(lines.read()[:-2])
+    short = Recorded(file)
+    assert sum(1 for _ in short) == len(lines_of(recorded.recording)) - 2
+    assert short.cut_off
+
+
+# -- what cannot be read -----------------------------------------------------------------------------------------------
+
+
+def newer(lines: list[Line]) -> None:
+    lines[0]["version"] = VERSION + 1
+
+
+def foreign(lines: list[Line]) -> None:
+    lines[0]["format"] = "something else"
+
+
+def unheard_of(lines: list[Line]) -> None:
+    lines[3]["what"] = "Miracle"
+
+
+def timeless(lines: list[Line]) -> None:
+    del lines[3]["at"]
+
+
+def no_kind(lines: list[Line]) -> None:
+    lines[nth(lines, "Changed", 0)]["with"] |= {"apiVersion": "example.com/v1", "kind": "Widget"}
+
+
+def misfit(lines: list[Line]) -> None:
+    lines[nth(lines, "Changed", 0)]["with"]["metadata"] = 7
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (
+            older,
+            rf"1: has version {VERSION - 1} of the format, and only {VERSION} is known: replay it with the kframework",
+        ),
+        (newer, rf"1: has version {VERSION + 1} of the format, and {VERSION} is the newest known: update kframework"),
+        (foreign, rf"1: is no recording: its format is 'something else', not '{FORMAT}'"),
+        (unheard_of, "4: 'Miracle' is nothing that is known to happen"),
+        (timeless, "4: is damaged from here on: Object missing required field `at`"),
+        (no_kind, "Widget of example.com/v1 is no known kind: install the plugin that declares it"),
+        (misfit, r"\d+: \w+: metadata: expected"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_line(
+    recorded: Report, tmp_path: Path, change: Callable[[list[Line]], None], error: str
+) -> None:
+    file = changed(recorded.recording, tmp_path / "changed", change)
+    with pytest.raises(InputError, match=error) as raised:
+        tell_all(file)
+    assert raised.value.file == str(file)
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"apiVersion: v1", "is no recording: it is not compressed"),
+        (gzip.compress(b"{}\n", mtime=0), "is no recording: its format is ''"),
+        (b"", "holds nothing yet"),
+        (gzip.compress(b"", mtime=0), "holds nothing yet"),
+        (gzip.compress(b"not JSON\n", mtime=0), "1: is no recording: JSON is malformed"),
+    ],
+)
+def test_another_file_is_refused(tmp_path: Path, data: bytes, error: str) -> None:
+    file = tmp_path / "other"
+    file.write_bytes(data)
+    with pytest.raises(InputError, match=error):
+        tell_all(file)

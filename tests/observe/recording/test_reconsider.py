@@ -1,0 +1,180 @@
+"""Another configuration decides every recorded attempt again, on the state as it was, and changes nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from kframework import ConfigError, CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
+from kframework.config import Configuration, default_configuration, parse
+from kframework.core.runtime.registry import Registry
+from kframework.objects import ApiObject
+from kframework.observe.recording import file as recording_file
+from kframework.observe.recording.file import RecordingFile
+from kframework.observe.recording.reconsider import Disagreement, Reconsidered, Reconsidering, reconsider
+from kframework.observe.recording.replay import Replay
+from kframework.observe.recording.writer import Recorder
+from kframework.scheduler.simulate import simulate
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import alone
+from tests.faults.lines import lines_of
+from tests.faults.run import PLUGINS, Shape, run
+
+KIND = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+ARGS = "{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}"
+PACKED = parse(f"{KIND}profiles: [{{pluginConfig: [{ARGS}]}}]")
+EXTENDED = parse(f'{KIND}extenders: [{{urlPrefix: "http://localhost:1", filterVerb: filter}}]')
+ELSEWHERE = parse(f"{KIND}profiles: [{{schedulerName: other}}]")
+
+
+def without(plugin: str) -> Configuration:
+    return parse(f"{KIND}profiles: [{{plugins: {{multiPoint: {{disabled: [{{name: {plugin}}}]}}}}}}]")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "recording"
+
+
+def record(
+    file: Path,
+    objects: Iterable[ApiObject],
+    configuration: Configuration | None = None,
+    registry: Registry | None = None,
+) -> Path:
+    """Record a simulation."""
+    recorder = Recorder(file)
+    simulate(objects, configuration, registry=registry, engine=recorder.engine, observers=[recorder])
+    recorder.close()
+    return file
+
+
+def only(result: Reconsidered) -> Disagreement:
+    (found,) = result.disagreements
+    return found
+
+
+LARGE, SMALL, TAINTED = make_node("large", cpu=16), make_node("small", cpu=4), make_node("t", taints=["k=v:NoSchedule"])
+POD, HUGE = make_pod("p", cpu="1"), make_pod("huge", cpu="32")
+IMPORTANT = make_pod("important", cpu="2", priority=9)
+VICTIM = make_pod("victim", cpu="3", node_name="small", priority=0)
+DEFAULT, TOLERANT = default_configuration(), without("TaintToleration")
+
+
+def test_the_same_configuration_agrees(file: Path) -> None:
+    assert reconsider(record(file, [LARGE, SMALL, POD, HUGE])) == Reconsidered(2, ())
+
+
+@pytest.mark.parametrize(
+    ("objects", "recorded", "now", "kind"),
+    [
+        ([LARGE, SMALL, POD], DEFAULT, PACKED, "other node"),
+        ([TAINTED, POD], DEFAULT, TOLERANT, "fits now"),
+        ([TAINTED, POD], TOLERANT, DEFAULT, "fits no more"),
+        (
+            [SMALL, VICTIM, make_pod("first", cpu="2", priority=9)],
+            DEFAULT,
+            without("DefaultPreemption"),
+            "other victims",
+        ),
+        ([TAINTED, HUGE], DEFAULT, TOLERANT, "other reasons"),
+        ([LARGE, POD], DEFAULT, ELSEWHERE, "no profile"),
+    ],
+)
+def test_every_kind_of_difference(
+    file: Path, objects: list[ApiObject], recorded: Configuration, now: Configuration, kind: str
+) -> None:
+    result = reconsider(record(file, objects, recorded), now)
+    assert [found.kind for found in result.disagreements][:1] == [kind]
+
+
+def test_a_difference_holds_both_decisions(file: Path) -> None:
+    found = only(reconsider(record(file, [LARGE, SMALL, POD]), PACKED))
+    assert found.recorded is not None and found.now is not None
+    assert (found.recorded.pod, found.recorded.attempt) == (found.now.pod, found.now.attempt) == ("default/p", 1)
+    assert (found.recorded.node, found.now.node) == ("large", "small")
+    assert dict(found.now.top)["small"] == found.now.score > dict(found.now.top)["large"]
+
+
+def test_what_was_recorded_is_what_happens(file: Path) -> None:
+    """Were the first pod on the small node, the second one would not fit there."""
+    record(file, [LARGE, SMALL, make_pod("first", cpu="3"), make_pod("second", cpu="3")])
+    result = reconsider(file, PACKED)
+    assert [found.now.node for found in result.disagreements if found.now is not None] == ["small", "small"]
+
+
+def test_chance_makes_no_difference(file: Path) -> None:
+    nodes = [make_node(f"node-{number}") for number in range(20)]
+    record(file, [*nodes, *(make_pod(f"pod-{number}") for number in range(20))])
+    other = parse("apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nseed: 42\n")
+    assert reconsider(file, other) == Reconsidered(20, ())
+
+
+class Refusing(Plugin):
+    """Refuse every pod when its node is found."""
+
+    name = "Refusing"
+
+    @hookimpl
+    def permit(self, state: CycleState, pod: PendingPod, node_name: str) -> Status:
+        return unschedulable("no")
+
+
+def test_what_reserve_or_permit_refused_is_not_asked_again(file: Path) -> None:
+    registry, configuration = Registry.of(Refusing), parse(alone(Refusing))
+    record(file, [LARGE, POD], configuration, registry)
+    result = reconsider(file, configuration, registry)
+    assert result.attempts and not result.disagreements
+
+
+class Meddling(Plugin):
+    """Ask for much, and leave a what-if open."""
+
+    name = "Meddling"
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> None:
+        self.handle.touch(node.name)
+        self.handle.nominate(pod, node.name)
+        self.handle.activate([pod])
+        self.handle.event(pod, reason="R", action="A", note="n")
+        self.handle.statement()
+
+
+def test_what_plugins_ask_for_is_not_done(file: Path) -> None:
+    registry = Registry.of(Meddling)
+    replay = Replay(record(file, [SMALL, POD], parse(alone(Refusing)), Registry.of(Refusing)), Registry.of(Refusing))
+    second = Reconsidering(replay, parse(alone(Meddling)), registry)
+    recorded = replay.tell_until(lambda decision: True)
+    assert recorded is not None
+    assert second.disagreement(recorded) is None
+    cluster = replay.engine.cluster
+    assert not len(replay.engine.inbox) and not len(cluster.nominator) and not cluster.statements
+    assert replay.engine.queue.get(recorded.uid) is not None and not cluster.pods
+
+
+def test_extenders_are_not_asked(file: Path) -> None:
+    with pytest.raises(ConfigError, match="leave them out of the --config"):
+        reconsider(record(file, [LARGE, POD]), EXTENDED)
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_part_that_begins_in_the_middle_knows_what_was(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = count()
+    monkeypatch.setattr(RecordingFile, "full", property(lambda self: next(steps) % 100 == 99))
+    monkeypatch.setattr(recording_file, "PARTS", 100)
+    report = run(seed, Shape(pods=60, pause=4.0), tmp_path)
+    parts = sorted(tmp_path.iterdir(), key=lambda part: lines_of(part)[0]["part"])
+    assert len(parts) > 3
+    results = [reconsider(part, registry=PLUGINS) for part in parts]
+    assert [result.part for result in results] == list(range(1, len(parts) + 1))
+    assert sum(result.attempts for result in results) == report.attempts
+    assert not [found for result in results for found in result.disagreements]

@@ -1,0 +1,96 @@
+"""What happens becomes lines, and the last of them are remembered as long as they matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kframework.core.cycle.decision import Decision, Result
+from kframework.framework.status import Code, Status
+from kframework.objects import ApiObject
+from kframework.observe.recording.scribe import Opening, Scribe
+from kframework.state.inbox import BindingEnded, Changed, Gone, Synced
+from kframework.testing import make_node, make_pod
+
+
+class Header(msgspec.Struct):
+    """A header."""
+
+    part: int = 2
+
+
+PENDING, BOUND = make_pod("p"), make_pod("p", node_name="a")
+UID = PENDING.metadata.uid
+DECISION = Decision(
+    attempt=1, tries=1, pod="default/p", uid=UID, profile="x", queued_at=1.0, popped_at=1.0, result=Result.SCHEDULED
+)
+FAILED = Status(Code.ERROR, ("no",))
+
+
+def told(scribe: Scribe, *happened: msgspec.Struct | str) -> list[dict[str, Any]]:
+    return [msgspec.json.decode(scribe.line((7.5, what))) for what in happened]
+
+
+def opening(scribe: Scribe, *nodes: str) -> list[tuple[str, str]]:
+    """Open a part; return what it tells, and of whom, without the header."""
+    after = [(8.0, "After")]
+    header, *lines = scribe.opening(Opening(Header(), nodes, before=[(8.0, Synced())], after=after))
+    assert header == b'{"part":2}\n'
+    found = map(msgspec.json.decode, lines)
+    return [(line["what"], line.get("with", {}).get("metadata", {}).get("name", "")) for line in found]
+
+
+def test_a_line_says_when_and_what() -> None:
+    assert told(Scribe(), "Step", Synced(), BindingEnded("u", 3, None)) == [
+        {"at": 7.5, "what": "Step"},
+        {"at": 7.5, "what": "Synced", "with": {}},
+        {"at": 7.5, "what": "BindingEnded", "with": {"uid": "u", "attempt": 3, "status": None, "rejector": None}},
+    ]
+
+
+def test_an_object_is_told_with_its_kind() -> None:
+    (line,) = told(Scribe(), Changed(PENDING))
+    assert line["with"]["kind"] == "Pod" and line["with"]["metadata"]["name"] == "p"
+
+
+def test_a_part_begins_with_the_nodes_in_their_order_and_all_objects() -> None:
+    scribe = Scribe()
+    told(scribe, *(Changed(make_node(name)) for name in "abc"), Changed(PENDING), Changed(make_pod("q")), DECISION)
+    told(scribe, Gone(make_node("b")), Gone(make_pod("q")))
+    assert opening(scribe, "c", "a", "unknown") == [
+        ("Changed", "c"), ("Changed", "a"), ("Changed", "p"), ("Synced", ""), ("Decision", ""), ("After", "")
+    ]  # fmt: skip
+
+
+def test_an_object_is_told_as_it_was_last() -> None:
+    scribe = Scribe()
+    told(scribe, Changed(make_node("a", cpu=1)), Changed(make_node("a", cpu=2)))
+    _, line, *_ = scribe.opening(Opening(Header(), ["a"]))
+    assert msgspec.json.decode(line)["with"]["status"]["allocatable"]["cpu"] == 2
+
+
+@pytest.mark.parametrize(
+    ("happened", "kept"),
+    [
+        (Changed(PENDING), True),
+        (BindingEnded(UID, 1, None), True),
+        (BindingEnded(UID, 1, FAILED), False),
+        (Changed(BOUND), False),
+        (Gone(PENDING), False),
+    ],
+)
+def test_a_decision_matters_until_its_pod_is_bound_or_gone_or_back(happened: msgspec.Struct, kept: bool) -> None:
+    scribe = Scribe()
+    told(scribe, DECISION, happened)
+    assert ("Decision" in [what for what, _ in opening(scribe)]) is kept
+
+
+def test_objects_without_uid_are_told_apart() -> None:
+    def anonymous(obj: ApiObject) -> Changed:
+        return Changed(msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, uid="")))
+
+    scribe = Scribe()
+    told(scribe, *(anonymous(make_pod("p", namespace=namespace)) for namespace in ("a", "b")))
+    assert [what for what, _ in opening(scribe)].count("Changed") == 2

@@ -1,0 +1,76 @@
+"""The last decisions and bindings are kept, in order, for all and for each pod; older ones are forgotten."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.framework.status import Code
+from kframework.observe.history import History
+
+
+def decision(attempt: int, uid: str) -> Decision:
+    return Decision(
+        attempt=attempt,
+        tries=1,
+        pod=f"default/{uid}",
+        uid=uid,
+        profile="default-scheduler",
+        queued_at=0.0,
+        popped_at=0.0,
+        result=Result.SCHEDULED,
+    )
+
+
+def binding(attempt: int, uid: str) -> Binding:
+    return Binding(
+        attempt=attempt,
+        pod=f"default/{uid}",
+        uid=uid,
+        profile="default-scheduler",
+        node="n1",
+        started_at=0.0,
+        ended_at=1.0,
+        code=Code.SUCCESS,
+    )
+
+
+@given(st.lists(st.sampled_from("abc")), st.integers(1, 5), st.integers(0, 9))
+def test_the_last_ones_are_kept(uids: list[str], kept: int, count: int) -> None:
+    decisions = [decision(attempt, uid) for attempt, uid in enumerate(uids, 1)]
+    history = History(kept)
+    for each in decisions:
+        history.decided(each)
+        history.bound(binding(each.attempt, each.uid))
+    remembered = decisions[-kept:]
+    assert history.recent(count) == remembered[::-1][:count]
+    assert history.since(2, 100) == [each for each in remembered if each.attempt > 2]
+    for uid in "abc":
+        alike = [each for each in remembered if each.uid == uid]
+        assert list(history.of(uid).decisions) == alike
+        assert [each.attempt for each in history.of(uid).bindings] == [each.attempt for each in alike]
+
+
+def test_a_decision_finds_its_binding() -> None:
+    history = History()
+    history.bound(binding(2, "a"))
+    history.bound(binding(4, "a"))
+    assert history.binding(decision(2, "a")) == binding(2, "a")
+    assert history.binding(decision(3, "a")) is None
+
+
+def test_fewer_are_kept_of_those_that_say_very_much() -> None:
+    history = History(10)
+    talkative = [msgspec.structs.replace(decision(attempt, "a"), message="x" * 4_500) for attempt in range(1, 6)]
+    for each in talkative:
+        history.decided(each)
+    assert history.recent(9) == talkative[:-3:-1]
+    endless = msgspec.structs.replace(decision(6, "b"), message="x" * 1_000_000)
+    history.decided(endless)
+    assert history.recent(9) == [endless]
+    assert history.of("a").decisions == ()
+    last = decision(7, "c")
+    history.decided(last)
+    assert history.recent(9) == [last]

@@ -1,0 +1,180 @@
+"""What is logged of decisions and bindings."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import pytest
+from msgspec.structs import replace
+
+from kframework.cli.log_lines import plain_text
+from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.framework.status import Code
+from kframework.observe.journal import Journal
+from kframework.verbosity import NOTICE, V2
+
+DECISION = Decision(
+    attempt=7,
+    tries=1,
+    pod="shop/web",
+    uid="u",
+    profile="p",
+    queued_at=0.0,
+    popped_at=0.0,
+    result=Result.SCHEDULED,
+    node="a",
+    nodes=5,
+    evaluated=5,
+    feasible=3,
+    score=90,
+    ties=1,
+    top=(("a", 90), ("b", 80)),
+    draw=0.25,
+    timings=(("filter", 2_000_000, Code.SUCCESS), ("score", 500_000, Code.SUCCESS)),
+)
+UNFIT = replace(
+    DECISION,
+    result=Result.UNSCHEDULABLE,
+    code=Code.UNSCHEDULABLE,
+    node="",
+    top=(),
+    feasible=0,
+    reasons={"no": 5},
+    rejectors=("Fit",),
+    message="0/5 nodes are available: 5 no.",
+)
+FAILED = replace(UNFIT, result=Result.ERROR, code=Code.ERROR, reasons={}, rejectors=(), message="odd")
+BOUND = Binding(
+    attempt=7,
+    pod="shop/web",
+    uid="u",
+    profile="p",
+    node="a",
+    started_at=0.0,
+    ended_at=0.0,
+    code=Code.SUCCESS,
+    draw=0.25,
+)
+
+
+def lines(
+    caplog: pytest.LogCaptureFixture,
+    level: int,
+    *records: Decision | Binding,
+    took: int = 0,
+    journal: Journal | None = None,
+) -> list[str]:
+    """Return what is logged of these records."""
+    journal = journal or Journal(now=lambda: took)
+    with caplog.at_level(level):
+        for record in records:
+            if isinstance(record, Decision):
+                journal.decided(record)
+            else:
+                journal.bound(record)
+    return [plain_text(record) for record in caplog.records]
+
+
+def test_a_bound_pod_has_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    assert lines(caplog, V2, DECISION, BOUND) == [
+        'Successfully bound pod to node pod="shop/web" node="a" attempt=7 evaluatedNodes=5 feasibleNodes=3'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "line"),
+    [
+        (
+            UNFIT,
+            'Unable to schedule pod; no fit; waiting pod="shop/web" attempt=7 err="0/5 nodes are available: 5 no."',
+        ),
+        (
+            replace(BOUND, code=Code.UNSCHEDULABLE, message="rejected"),
+            'Unable to schedule pod; no fit; waiting pod="shop/web" node="a" attempt=7 err="rejected"',
+        ),
+    ],
+)
+def test_a_pod_that_waits_has_one_line(caplog: pytest.LogCaptureFixture, record: Decision | Binding, line: str) -> None:
+    assert lines(caplog, V2, record) == [line]
+
+
+def test_a_preemption_names_node_and_victims(caplog: pytest.LogCaptureFixture) -> None:
+    _, line = lines(caplog, V2, replace(UNFIT, nominated="b", victims=("shop/old",)))
+    assert line == (
+        'The target node for the preemption is determined pod="shop/web" attempt=7 node="b" victims=["shop/old"]'
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "fields"),
+    [
+        (FAILED, 'pod="shop/web" attempt=7 err="odd"'),
+        (replace(BOUND, code=Code.ERROR, message="odd"), 'pod="shop/web" node="a" attempt=7 err="odd"'),
+    ],
+)
+def test_an_error_is_logged_at_any_verbosity(
+    caplog: pytest.LogCaptureFixture, record: Decision | Binding, fields: str
+) -> None:
+    assert lines(caplog, NOTICE, record) == [f"Error scheduling pod; retrying {fields}"]
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_nothing_is_said_of_what_nobody_bound(caplog: pytest.LogCaptureFixture) -> None:
+    assert lines(caplog, V2, replace(BOUND, code=Code.SKIP)) == []
+
+
+def test_all_that_goes_well_is_silent_without_verbosity(caplog: pytest.LogCaptureFixture) -> None:
+    assert lines(caplog, logging.INFO, DECISION, BOUND, UNFIT, took=99_999_999) == []
+
+
+@pytest.mark.parametrize("draw", [0.0, 0.99])
+def test_a_slow_attempt_tells_its_steps(caplog: pytest.LogCaptureFixture, draw: float) -> None:
+    slow = replace(DECISION, started=1_000_000, draw=draw)
+    assert lines(caplog, NOTICE, slow, took=101_000_000) == [
+        'Scheduling took long pod="shop/web" node="a" attempt=7 milliseconds=100.0 steps={"filter":2.0,"score":0.5}'
+    ]
+
+
+def test_a_slow_attempt_names_the_slowest_plugins_if_they_were_timed(caplog: pytest.LogCaptureFixture) -> None:
+    spent = {"A": 100_000, "B": 4_000_000, "C": 1_000_000, "D": 2_000_000}
+    timed = replace(DECISION, plugins=tuple(("filter", plugin, ns, Code.SUCCESS) for plugin, ns in spent.items()))
+    (line,) = lines(caplog, NOTICE, timed, took=100_000_000)
+    assert line.endswith('slowest={"B.filter":4.0,"D.filter":2.0,"C.filter":1.0}')
+
+
+@pytest.mark.parametrize(
+    ("decision", "said"),
+    [
+        (DECISION, 'node="a" attempt=7 top={"a":90,"b":80} score=90 ties=1'),
+        (UNFIT, 'attempt=7 reasons={"no":5} rejectors=["Fit"]'),
+        (replace(UNFIT, pending=("Fit",)), 'attempt=7 reasons={"no":5} rejectors=["Fit"] pending=["Fit"]'),
+        (FAILED, "attempt=7"),
+    ],
+)
+def test_what_the_plugins_said_is_there_at_4(caplog: pytest.LogCaptureFixture, decision: Decision, said: str) -> None:
+    line = lines(caplog, logging.DEBUG, decision, took=3_000_000)[0]
+    steps = 'milliseconds=3.0 steps={"filter":2.0,"score":0.5}'
+    assert line == f'What the plugins said pod="shop/web" {said} {steps}'
+
+
+def test_the_trace_is_attached_to_what_is_traced(caplog: pytest.LogCaptureFixture) -> None:
+    def trace_id(attempt: int, draw: float) -> str:
+        return f"{attempt:032x}" if draw < 0.5 else ""
+
+    journal = Journal(trace_id, now=lambda: 0)
+    untraced = replace(DECISION, draw=0.75), replace(BOUND, draw=0.75)
+    first, second = lines(caplog, V2, DECISION, BOUND, *untraced, journal=journal)
+    assert f'attempt=7 trace_id="{7:032x}"' in first
+    assert "trace_id" not in second
+
+
+def test_nothing_is_kept_of_a_binding_that_has_ended(caplog: pytest.LogCaptureFixture) -> None:
+    journal = Journal(now=lambda: 0)
+    lines(caplog, V2, DECISION, BOUND, journal=journal)
+    caplog.clear()
+    kept: Mapping[int, object] = journal._binding
+    assert not kept
+    assert lines(caplog, V2, BOUND, journal=journal) == [
+        'Successfully bound pod to node pod="shop/web" node="a" attempt=7'
+    ]

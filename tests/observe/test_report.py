@@ -1,0 +1,103 @@
+"""A report is one file with everything in it, bounded; a simulation writes it in its end."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from typing import Any
+
+import pytest
+
+from kframework.clock import VIRTUAL_EPOCH
+from kframework.objects import ApiObject
+from kframework.observe import report
+from kframework.observe.report import Reporter
+from kframework.scheduler.simulate import simulate
+from kframework.testing import make_node, make_pod
+from tests.observe.explain.scene import Scene
+
+
+def data_of(html: str) -> Any:
+    (found,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', html, re.DOTALL)
+    return json.loads(found)
+
+
+def written(*objects: ApiObject) -> Any:
+    """Simulate, and return the data of the report."""
+    file = io.StringIO()
+    reporter = Reporter(file, title="A demo")
+    simulate(objects, observers=[reporter.history], on_end=reporter.write, timed_share=1.0)
+    return data_of(file.getvalue())
+
+
+def test_a_simulation_is_reported_as_it_stands_in_the_end() -> None:
+    found = written(make_node("a"), make_pod("fits"), make_pod("huge", cpu=99))
+    assert (found["title"], found["start"]) == ("A demo", VIRTUAL_EPOCH)
+    assert (found["summary"]["nodes"], found["summary"]["attempts"]) == (1, 2)
+    assert [pod["pod"] for pod in found["queues"]["pods"]] == ["default/huge"]
+    assert [(each["pod"], each["node"]) for each in found["attempts"]["decisions"]] == [
+        ("default/huge", ""),
+        ("default/fits", "a"),
+    ]
+    assert [each["node"] for each in found["attempts"]["bindings"]] == ["a"]
+    assert found["nodes"]["names"] == ["a"]
+    assert [pod["pod"] for pod in found["node_pods"]["a"]["pods"]] == ["default/fits"]
+    fit = next(each for each in found["profiles"][0]["plugins"] if each["name"] == "NodeResourcesFit")
+    assert "filter" in [time["what"] for time in fit["times"]]
+
+
+def test_pods_that_wait_are_explained() -> None:
+    found = written(make_node("a"), make_pod("fits"), make_pod("huge", cpu=99), make_pod("gated", gates=["quota"]))
+    assert found["explanations"].keys() == {"default/huge", "default/gated"}
+    huge = found["explanations"]["default/huge"]
+    assert (huge["state"], huge["now"]["reasons"]) == ("unschedulable", {"Insufficient cpu": 1})
+    assert [remedy["text"] for remedy in huge["help"]] != []
+
+
+def test_an_empty_simulation_is_reported_too() -> None:
+    found = written()
+    assert (found["nodes"]["names"], found["explanations"], found["attempts"]["decisions"]) == ([], {}, [])
+
+
+def test_a_report_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "ATTEMPTS", 3)
+    monkeypatch.setattr(report, "PODS", 4)
+    monkeypatch.setattr(report, "EXPLANATIONS", 2)
+    monkeypatch.setattr(report, "NODES", 1)
+    found = written(make_node("a"), make_node("b"), *(make_pod(f"huge-{number}", cpu=99) for number in range(6)))
+    assert len(found["attempts"]["decisions"]) == 3
+    assert len(found["queues"]["pods"]) == 4 and found["queues"]["total"] == 6
+    assert len(found["explanations"]) == 2
+    assert found["node_pods"] == {} and found["nodes"]["names"] == ["a", "b"]
+    assert found["summary"]["counted"] == found["profiles"][0]["attempts"] == 6
+
+
+def test_every_message_is_explained_before_another_pod_with_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "EXPLANATIONS", 3)
+    pods = [make_pod("a", cpu=99), make_pod("b", cpu=99), make_pod("c", cpu=98), make_pod("d", memory="9Ti")]
+    scene = Scene(make_node("n"), *pods).settle()
+    found = data_of(report.report(scene.engine, scene.history, title="t"))
+    assert list(found["explanations"]) == ["default/a", "default/d", "default/b"]
+
+
+def test_many_nodes_are_asked_about_for_fewer_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "_ASKED", 3)
+    monkeypatch.setattr(report, "_EXPLAINED", 1)
+    scene = Scene(make_node("n"), make_node("m"), *(make_pod(name, cpu=99) for name in "abcd")).settle()
+    assert len(data_of(report.report(scene.engine, scene.history, title="t"))["explanations"]) == 1
+
+
+def test_without_a_start_moments_are_times_of_day() -> None:
+    scene = Scene().settle()
+    assert data_of(report.report(scene.engine, scene.history, title="t"))["start"] is None
+
+
+def test_to_report_changes_nothing() -> None:
+    one, other = (Scene(make_node("a"), make_pod("fits"), make_pod("huge", cpu=99)).settle() for _ in range(2))
+    report.report(one.engine, one.history, title="t")
+    for scene in (one, other):
+        scene.time += 400
+        scene.settle()
+    assert [each.message for each in one.history.recent(9)] == [each.message for each in other.history.recent(9)]
+    assert one.engine.queue.pending() == other.engine.queue.pending()

@@ -1,0 +1,117 @@
+"""The page is one document, and its policy lets in what stands in it and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+
+import pytest
+
+from kframework.observe.web.document import Document, live_page, report_page
+
+NASTY = "</script><script>alert(1)</script><!-- & \" '"
+
+
+class Page(HTMLParser):
+    """The elements of a page, with what stands in scripts and styles."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self._open = False
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+        self.text.append("")
+        self._open = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = False
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.text[-1] += data
+
+    def of(self, tag: str) -> list[tuple[dict[str, str | None], str]]:
+        return [
+            (attributes, text) for (each, attributes), text in zip(self.tags, self.text, strict=True) if each == tag
+        ]
+
+
+def hash_of(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def directives(policy: str) -> dict[str, str]:
+    return {name: value for name, _, value in (directive.partition(" ") for directive in policy.split("; "))}
+
+
+PAGES: list[Callable[[], Document]] = [live_page, lambda: report_page("Demo", b"{}")]
+
+
+@pytest.mark.parametrize("made", PAGES)
+def test_the_policy_names_the_script_and_the_style(made: Callable[[], Document]) -> None:
+    document = made()
+    page, policy = Page(document.html), directives(document.policy)
+    (_, data), (_, script) = page.of("script")
+    ((_, style),) = page.of("style")
+    assert policy["script-src"] == hash_of(script)
+    assert policy["style-src"] == hash_of(style)
+    assert policy["default-src"] == "'none'"
+    assert policy["require-trusted-types-for"] == "'script'"
+    assert policy["frame-ancestors"] == "'none'"
+    json.loads(data)
+
+
+@pytest.mark.parametrize("made", PAGES)
+def test_a_page_carries_its_policy_itself(made: Callable[[], Document]) -> None:
+    document = made()
+    metas = [attributes for attributes, _ in Page(document.html).of("meta")]
+    (own,) = (meta["content"] for meta in metas if meta.get("http-equiv") == "Content-Security-Policy")
+    assert f"{own}; frame-ancestors 'none'" == document.policy
+
+
+@pytest.mark.parametrize("made", PAGES)
+def test_nothing_comes_from_outside(made: Callable[[], Document]) -> None:
+    page = Page(made().html)
+    addresses = [
+        value for _, attributes in page.tags for name, value in attributes.items() if name in ("src", "href", "action")
+    ]
+    assert all(address is not None and address.startswith(("#", "data:")) for address in addresses)
+    ((_, style),) = page.of("style")
+    assert "url(" not in style and "@import" not in style
+
+
+@pytest.mark.parametrize("made", PAGES)
+def test_text_never_becomes_markup(made: Callable[[], Document]) -> None:
+    _, (_, script) = Page(made().html).of("script")
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|\beval\b|Function\(", script
+    )
+
+
+def test_only_a_live_page_asks() -> None:
+    assert directives(live_page().policy)["connect-src"] == "'self'"
+    assert directives(report_page("Demo", b"{}").policy)["connect-src"] == "'none'"
+
+
+def test_whatever_the_data_are_they_stay_data() -> None:
+    document = report_page(NASTY, json.dumps({"title": NASTY}).encode())
+    page = Page(document.html)
+    (attributes, data), _ = page.of("script")
+    assert attributes == {"id": "data", "type": "application/json"}
+    assert json.loads(data) == {"title": NASTY}
+    ((_, title),) = page.of("title")
+    assert title == NASTY
+
+
+def test_every_part_of_the_page_says_what_it_is_for() -> None:
+    _, (_, script) = Page(live_page().html).of("script")
+    assert script.startswith('"use strict";\n// ')

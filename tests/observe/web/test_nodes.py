@@ -1,0 +1,96 @@
+"""Nodes as columns of numbers, and one of them with its pods."""
+
+from __future__ import annotations
+
+from kframework.observe.web.nodes import PODS, RESOURCES, Fill, NodePod, NodePods, Nodes, node_pods, nodes
+from kframework.state.cluster import ClusterState
+from kframework.testing import make_node, make_pod
+
+
+def cluster() -> ClusterState:
+    made = ClusterState()
+    made.put_node(make_node("a", zone="east", cpu=4, memory="1Gi"))
+    made.put_node(make_node("b", zone="west", cpu=8, memory="2Gi", taints=["spot:NoSchedule"], unschedulable=True))
+    made.put_node(make_node("c", zone="west", cpu=2, memory="1Gi", allocatable={"example.com/gpu": 2}))
+    made.put_pod(make_pod("small", cpu="500m", memory=None, node_name="b"))
+    made.put_pod(make_pod("large", cpu=2, memory="1Gi", priority=7, node_name="b"))
+    return made
+
+
+GIB = 1 << 30
+
+
+def test_every_node_has_its_place_in_every_column() -> None:
+    assert nodes(cluster().nodes) == Nodes(
+        names=["a", "b", "c"],
+        zones=["east", "west"],
+        zone=[0, 1, 1],
+        cordoned=[1],
+        tainted=[1],
+        fills=[
+            Fill("cpu", [4000, 8000, 2000], [0, 2500, 0]),
+            Fill("memory", [GIB, 2 * GIB, GIB], [0, GIB, 0]),
+            Fill("pods", [110, 110, 110], [0, 2, 0]),
+            Fill("example.com/gpu", [0, 0, 2], [0, 0, 0]),
+        ],
+    )
+
+
+def test_nodes_that_left_are_not_shown() -> None:
+    state = cluster()
+    state.remove_node("a")
+    shown = nodes(state.nodes)
+    assert shown.names == ["b", "c"]
+    assert all(len(fill.allocatable) == 2 == len(fill.requested) for fill in shown.fills)
+
+
+def test_a_node_names_its_region_too() -> None:
+    state = ClusterState()
+    state.put_node(make_node("a", zone="a", labels={"topology.kubernetes.io/region": "north"}))
+    state.put_node(make_node("b"))
+    assert nodes(state.nodes).zones == ["north/a", ""]
+
+
+def test_no_more_than_some_resources_are_shown() -> None:
+    state = ClusterState()
+    state.put_node(make_node("a", allocatable={f"example.com/{number:02}": 1 for number in range(20)}))
+    shown = [fill.resource for fill in nodes(state.nodes).fills]
+    assert len(shown) == RESOURCES
+    assert shown[:4] == ["cpu", "memory", "pods", "example.com/00"]
+
+
+def test_without_nodes_there_is_nothing_to_show() -> None:
+    assert nodes(ClusterState().nodes) == Nodes([], [], [], [], [], [])
+
+
+def test_a_node_is_shown_with_its_pods_the_largest_first() -> None:
+    assert node_pods(cluster().nodes, "b") == NodePods(
+        "b",
+        {"kubernetes.io/hostname": "b", "topology.kubernetes.io/zone": "west"},
+        ("spot:NoSchedule",),
+        2,
+        (
+            NodePod("default/large", 7, False, (("cpu", 2000), ("memory", GIB))),
+            NodePod("default/small", 0, False, (("cpu", 500),)),
+        ),
+    )
+
+
+def test_taints_read_as_kubectl_writes_them() -> None:
+    state = ClusterState()
+    state.put_node(make_node("a", taints=["gpu=yes:NoExecute", "spot:NoSchedule"]))
+    shown = node_pods(state.nodes, "a")
+    assert shown is not None and shown.taints == ("gpu=yes:NoExecute", "spot:NoSchedule")
+
+
+def test_no_more_than_some_pods_of_a_node_are_shown() -> None:
+    state = ClusterState()
+    state.put_node(make_node("a"))
+    for number in range(PODS + 5):
+        state.put_pod(make_pod(f"pod-{number}", node_name="a"))
+    shown = node_pods(state.nodes, "a")
+    assert shown is not None and (shown.total, len(shown.pods)) == (PODS + 5, PODS)
+
+
+def test_a_node_that_is_not_there_is_not_shown() -> None:
+    assert node_pods(cluster().nodes, "d") is None

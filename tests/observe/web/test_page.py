@@ -1,0 +1,404 @@
+"""The page of a scheduler that runs, as its users see it: in a browser."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kframework import unschedulable
+from kframework.cli import explanation_text
+from kframework.core.runtime.registry import Registry
+from kframework.objects import Taint
+from kframework.state.inbox import Changed, Gone
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import alone, plugin
+from tests.observe.explain.scene import Scene
+from tests.observe.web.chromium import DESK, PHONE, Browser, Screen, Tab
+from tests.observe.web.serving import served
+
+# To set a scene is to import plugins; that serving it blocks nobody is tried in test_routes.py.
+pytestmark = [pytest.mark.tool("chromium"), pytest.mark.blocks_loop]
+
+SCREENS = pytest.mark.parametrize("screen", [DESK, (768, 1024), PHONE], ids=["desk", "tablet", "phone"])
+LIGHTS = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+
+
+def scene() -> Scene:
+    """Let pods of every fate be there: bound, too large, not tolerating, gated, and one that has just come."""
+    made = Scene(
+        make_node("a", zone="east", cpu=4),
+        make_node("b", zone="west", cpu=8, taints=["spot:NoSchedule"]),
+        make_node("c", zone="west", cpu=2, unschedulable=True),
+        make_pod("runs", cpu=3, node_name="a"),
+        make_pod("fits", cpu="500m"),
+        make_pod("huge", cpu=64),
+        make_pod("large", cpu=6),
+        make_pod("gated", namespace="team", gates=["example.com/quota"]),
+    ).settle()
+    made.engine.offer(Changed(make_pod("late")))
+    made.engine.catch_up()
+    return made
+
+
+async def shown(tab: Tab) -> None:
+    """Wait until everything is there."""
+    for selector in ("#figures dd", "#pods tr", "#attempts tr", "#picture tr, #picture rect", "#parts article"):
+        await tab.until(f"document.querySelector({selector!r})")
+
+
+async def names(tab: Tab, selector: str) -> list[str]:
+    return [text.rpartition("/")[2] for text in await tab.texts(f"{selector} .pod")]
+
+
+# -- what is there -------------------------------------------------------------------------------------------------
+
+
+async def test_everything_is_shown_at_once(browser: Browser) -> None:
+    async with served(scene()) as url, browser.open(url) as tab:
+        await shown(tab)
+        figures = dict(zip(await tab.texts("#figures dt"), await tab.texts("#figures dd"), strict=True))
+        assert {name: figures[name] for name in ("Nodes", "Pods on nodes", "Waiting", "Attempts")} == {
+            "Nodes": "3",
+            "Pods on nodes": "2",
+            "Waiting": "5",
+            "Attempts": "3",
+        }
+        counts = "All 5, Active 1, Backing off 0, Unschedulable 2, Gated 1, Binding 1"
+        assert ", ".join(await tab.texts("#places button")).replace("\n", " ") == counts
+        assert await names(tab, "#pods") == ["late", "huge", "large", "gated", "fits"]
+        assert await names(tab, "#attempts") == ["large", "huge", "fits"]
+        assert await tab.texts("#picture .node") == ["a", "b", "c"]
+        assert (await tab.texts("#parts h3")) == ["default-scheduler"]
+        assert "default-scheduler" in await tab.text("#who")
+
+
+async def test_a_waiting_pod_says_where_who_and_why(browser: Browser) -> None:
+    async with served(scene()) as url, browser.open(url) as tab:
+        await shown(tab)
+        row = await tab.text("#pods tr:nth-child(2)")
+        assert row.split() == [
+            *"default/huge Unschedulable NodeResourcesFit, NodeUnschedulable, TaintToleration".split(),
+            *"1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable 1 0s".split(),
+        ]
+
+
+async def test_a_queue_or_a_plugin_may_be_chosen(browser: Browser) -> None:
+    async with served(scene()) as url, browser.open(url) as tab:
+        await shown(tab)
+        await tab.click("#places [data-value=gated]")
+        await tab.until("document.querySelectorAll('#pods tr').length === 1")
+        assert await names(tab, "#pods") == ["gated"]
+        await tab.click("#holders [data-value='default-scheduler/TaintToleration']")
+        await tab.until("document.querySelectorAll('#pods tr').length === 2")
+        assert await names(tab, "#pods") == ["huge", "large"]
+        assert await tab.texts("#waiting [aria-pressed=true]") == ["TaintToleration\n2"]
+        await tab.click("#holders [data-value='default-scheduler/TaintToleration']")
+        await tab.until("document.querySelectorAll('#pods tr').length === 5")
+
+
+async def test_results_may_be_chosen(browser: Browser) -> None:
+    async with served(scene()) as url, browser.open(url) as tab:
+        await shown(tab)
+        await tab.click("#results [data-value=scheduled]")
+        assert await names(tab, "#attempts") == ["fits"]
+        assert "→ a" in await tab.text("#attempts tr")
+
+
+# -- what happens --------------------------------------------------------------------------------------------------
+
+
+async def test_decisions_come_by_themselves(browser: Browser) -> None:
+    made = scene()
+    async with served(made) as url, browser.open(url) as tab:
+        await shown(tab)
+        await tab.run("window.kept = document.querySelector('#attempts tr')")
+        made.settle()
+        await tab.until("document.querySelectorAll('#attempts tr').length === 4")
+        assert await names(tab, "#attempts") == ["late", "large", "huge", "fits"]
+        assert await tab.run("window.kept === document.querySelectorAll('#attempts tr')[1]")
+        await tab.until("document.querySelectorAll('#pods tr').length === 5")
+
+
+async def test_what_has_the_focus_keeps_it(browser: Browser) -> None:
+    made = scene()
+    async with served(made) as url, browser.open(url) as tab:
+        await shown(tab)
+        await tab.run("document.querySelector('#pods [data-key=\"default/large\"] a').focus()")
+        made.engine.offer(Changed(make_pod("newer")))
+        made.engine.offer(Gone(make_pod("huge", cpu=64)))
+        made.engine.catch_up()
+        await tab.until("document.querySelector('#pods [data-key=\"default/newer\"]')")
+        assert await tab.run("document.activeElement.innerText") == "default/large"
+
+
+async def test_a_page_that_pauses_asks_no_more(browser: Browser) -> None:
+    made = scene()
+    async with served(made) as url, browser.open(url) as tab:
+        await shown(tab)
+        await tab.click("#pause")
+        assert await tab.text("#pause") == "Go on"
+        assert (await tab.text("#state")).startswith("paused at ")
+        tab.asked.clear()
+        await tab.run("Promise.all(Object.keys(views).map(turn))")
+        assert tab.asked == []
+        made.settle()
+        await tab.click("#pause")
+        await tab.until("document.querySelectorAll('#attempts tr').length === 4")
+
+
+async def test_a_scheduler_that_does_not_answer_is_told(browser: Browser) -> None:
+    async with browser.open("about:blank#") as tab:
+        async with served(scene()) as url:
+            await tab.go(url)
+            await shown(tab)
+            assert await tab.run("document.querySelector('#state').dataset.state") == "live"
+        await tab.until("document.querySelector('#state').dataset.state === 'lost'")
+        assert (await tab.text("#state")).startswith("no answer since ")
+        assert await names(tab, "#pods") != []
+        tab.complaints.clear()  # that nobody answers is what was tried
+
+
+# -- one pod, one node ---------------------------------------------------------------------------------------------
+
+
+async def test_a_pod_is_explained(browser: Browser) -> None:
+    async with served(scene()) as url, browser.open(url) as tab:
+        await shown(tab)
+        await tab.click("#pods [data-key='default/large'] a")
+        await tab.until("document.querySelector('dialog .help')")
+        said = await tab.text("dialog")
+        assert "default/large" in said and "unschedulable" in said
+        assert await tab.texts("dialog .help li") != []
+        assert [row.split("\t")[0].strip() for row in await tab.texts("dialog .against tbody tr")] != []
+        assert "NodeResourcesFit is woken by" in said
+        assert "The last attempt" in said
+        await tab.press("Escape")
+        await tab.until("!document.querySelector('dialog').open")
+        await tab.until("location.hash === ''")
+
+
+async def test_events_have_the_words_of_the_command_line(browser: Browser) -> None:
+    async with served(scene()) as url, browser.open(url) as tab:
+        assert await tab.run("ACTIONS") == explanation_text._ACTIONS
+
+
+async def test_the_scores_of_feasible_nodes_are_compared(browser: Browser) -> None:
+    made = Scene(make_node("a", cpu=4), make_node("b", cpu=16), make_pod("runs", cpu=2, node_name="a"), make_pod("pod"))
+    made.engine.catch_up()
+    async with served(made) as url, browser.open(f"{url}/#pod/default%2Fpod") as tab:
+        await tab.until("document.querySelector('dialog .ranking')")
+        assert await tab.texts("dialog .ranking .node") == ["b", "a"]
+        decider = await tab.run("document.querySelector('dialog [data-decides] th').innerText.trim()")
+        assert f"most of it by {decider}." in await tab.text("dialog")
+
+
+async def test_a_pod_that_is_not_there_is_told(browser: Browser) -> None:
+    made = scene()
+    made.engine.offer(Changed(make_pod("foreign")))
+    async with served(made) as url, browser.open(f"{url}/#node/nowhere") as tab:
+        await tab.until("document.querySelector('dialog').innerText.includes('there is no node')")
+        tab.complaints.clear()  # the browser notes every answer that is no 200
+
+
+async def test_a_node_is_shown_with_its_pods(browser: Browser) -> None:
+    async with served(scene()) as url, browser.open(f"{url}/#node/a") as tab:
+        await tab.until("document.querySelectorAll('dialog tbody tr').length === 2")
+        await shown(tab)
+        await tab.go(f"{url}/#node/b")
+        await tab.until("document.querySelector('dialog').innerText.includes('spot:NoSchedule')")
+        assert "topology.kubernetes.io/zone=west" in await tab.text("dialog")
+
+
+async def test_a_pod_of_a_node_leads_to_its_explanation(browser: Browser) -> None:
+    async with served(scene()) as url, browser.open(f"{url}/#node/a") as tab:
+        await tab.until("document.querySelector('dialog tbody a')")
+        await tab.run(
+            "[...document.querySelectorAll('dialog tbody a')].find(a => a.innerText.includes('fits')).click()"
+        )
+        await tab.until("document.querySelector('dialog .standing')")
+        assert "binding" in await tab.text("dialog .standing")
+
+
+# -- the picture of many nodes -------------------------------------------------------------------------------------
+
+
+def many(count: int) -> Scene:
+    """Let there be many nodes in three zones, each fuller than the one before."""
+    nodes = [make_node(f"node-{number}", zone=f"z{number % 3}", cpu=100, pods=110) for number in range(count)]
+    pods = [make_pod(f"pod-{n}", cpu=n * 100 // count, node_name=f"node-{n}") for n in range(count) if n % 2]
+    made = Scene(*nodes, *pods, make_pod("huge", cpu=1000), make_pod("fits"))
+    return made.settle()
+
+
+async def test_many_nodes_are_cells_coloured_by_a_resource(browser: Browser) -> None:
+    async with served(many(300)) as url, browser.open(url) as tab:
+        await shown(tab)
+        assert await tab.run("document.querySelectorAll('.cells rect:not(.cursor)').length") == 300
+        assert await tab.run("[...document.querySelectorAll('.cells text')].map(each => each.textContent)") == [
+            "z0 · 100",
+            "z1 · 100",
+            "z2 · 100",
+        ]
+        steps = "[...document.querySelectorAll('.cells rect:not(.cursor)')].map(each => each.getAttribute('class'))"
+        by_cpu = await tab.run(steps)
+        assert {"f0", "f5", "f9"} <= set(by_cpu)
+        await tab.click("#resources input[value=pods]")
+        assert set(await tab.run(steps)) == {"f0"}
+
+
+async def test_the_map_is_read_with_the_keyboard(browser: Browser) -> None:
+    async with served(many(300)) as url, browser.open(url) as tab:
+        await shown(tab)
+        await tab.run("document.querySelector('.cells').focus()")
+        await tab.press("End")
+        assert (await tab.text(".readout")).startswith("node-299 z2 · cpu 99/100 (99 %)")
+        assert (await tab.run("document.activeElement.getAttribute('aria-valuetext')")).startswith("node-299: z2")
+        await tab.press("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home")
+        assert (await tab.text(".readout")).startswith("node-0 ")
+        await tab.press("Enter")
+        await tab.until("document.querySelector('dialog').open")
+        assert await tab.text("dialog h2") == "node-0"
+
+
+@SCREENS
+async def test_five_thousand_nodes_stay_readable(browser: Browser, screen: Screen) -> None:
+    async with served(many(5000)) as url, browser.open(url, screen=screen) as tab:
+        await shown(tab)
+        cells = "[...document.querySelectorAll('.cells rect:not(.cursor)')]"
+        assert await tab.run(f"{cells}.length") == 5000
+        assert await tab.run(f"{cells}.every(each => each.getBoundingClientRect().width >= 5)")
+        assert await tab.run("document.querySelector('.cells').getBoundingClientRect().height") < 1200
+        assert await tab.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+# -- for everybody -------------------------------------------------------------------------------------------------
+
+
+@SCREENS
+async def test_nothing_sticks_out(browser: Browser, screen: Screen) -> None:
+    async with served(scene()) as url, browser.open(url, screen=screen) as tab:
+        await shown(tab)
+        assert await tab.run("document.documentElement.scrollWidth <= innerWidth")
+        await tab.run("location.hash = 'pod/default%2Flarge'")
+        await tab.until("document.querySelector('dialog .help')")
+        assert await tab.run(
+            "document.querySelector('dialog').scrollWidth <= document.querySelector('dialog').clientWidth"
+        )
+        left, right = await tab.run(
+            "(({left, right}) => [left, right])(document.querySelector('dialog').getBoundingClientRect())"
+        )
+        assert left >= 0 and right <= screen[0]
+
+
+CONTRAST = """(() => {
+    const parts = (colour) => {
+        const context = new OffscreenCanvas(1, 1).getContext("2d");
+        context.fillStyle = colour;
+        context.fillRect(0, 0, 1, 1);
+        return [...context.getImageData(0, 0, 1, 1).data];
+    };
+    const luminance = (colour) => {
+        const [r, g, b] = parts(colour).map((part) => part / 255)
+            .map((part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const ground = (element) => {
+        for (; element; element = element.parentElement) {
+            const colour = getComputedStyle(element).backgroundColor;
+            if (parts(colour)[3] === 255) return colour;
+        }
+        return "white";
+    };
+    const bad = [];
+    for (const element of document.querySelectorAll("body *")) {
+        const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+        if (!own || !element.checkVisibility() || element.closest("svg, script, style")) continue;
+        const pair = [luminance(getComputedStyle(element).color), luminance(ground(element))].sort((a, b) => b - a);
+        const contrast = (pair[0] + 0.05) / (pair[1] + 0.05);
+        if (contrast < 4.5) bad.push(`${element.tagName}.${element.className}: ${contrast}`);
+    }
+    return bad;
+})()"""
+
+
+@LIGHTS
+async def test_text_stands_out_from_its_ground(browser: Browser, dark: bool) -> None:
+    async with served(scene()) as url, browser.open(url, dark=dark) as tab:
+        await shown(tab)
+        bright = await tab.run("getComputedStyle(document.body).backgroundColor")
+        assert (int(re.findall(r"\d+", bright)[0]) < 100) is dark
+        assert await tab.run(CONTRAST) == []
+        await tab.run("location.hash = 'pod/default%2Flarge'")
+        await tab.until("document.querySelector('dialog .help')")
+        assert await tab.run(CONTRAST) == []
+
+
+async def test_whatever_can_be_used_has_a_name(browser: Browser) -> None:
+    async with served(scene()) as url, browser.open(url) as tab:
+        await shown(tab)
+        assert await tab.nameless() == []
+        await tab.run("location.hash = 'pod/default%2Flarge'")
+        await tab.until("document.querySelector('dialog .help')")
+        assert await tab.nameless() == []
+
+
+async def test_pods_and_nodes_are_found_with_the_keyboard(browser: Browser) -> None:
+    async with served(scene()) as url, browser.open(url) as tab:
+        await shown(tab)
+        await tab.press("/", "g", "a")
+        await tab.until("document.querySelectorAll('#found a').length === 1")
+        assert await tab.texts("#found a") == ["team/gated Gated"]
+        await tab.press("ArrowDown", "Enter")
+        await tab.until("document.querySelector('dialog').open")
+        assert await tab.text("dialog h2") == "team/gated"
+        assert await tab.run("document.querySelector('#found').hidden")
+
+
+async def test_what_is_not_found_is_told(browser: Browser) -> None:
+    async with served(scene()) as url, browser.open(url) as tab:
+        await shown(tab)
+        await tab.press("/", "q", "q")
+        await tab.until("document.querySelector('#found').innerText.includes('Nothing has this in its name')")
+        await tab.press("Escape")
+        assert await tab.run("document.querySelector('#found').hidden")
+
+
+# -- nothing gets in -----------------------------------------------------------------------------------------------
+
+NASTY = "<img src=x onerror=alert(1)>'\"`${1}&amp;"
+
+
+async def test_names_and_messages_are_text(browser: Browser) -> None:
+    rude = plugin("Rude", filter=unschedulable(NASTY))
+    made = Scene(
+        make_node(NASTY, zone=NASTY, labels={NASTY: NASTY}, taints=[Taint(key=NASTY, effect="NoSchedule")]),
+        make_pod(NASTY, namespace=NASTY, node_name=NASTY),
+        make_pod("held", namespace=NASTY),
+        configuration=alone(rude),
+        registry=Registry.of(rude),
+    ).settle()
+    async with served(made) as url, browser.open(url) as tab:
+        await shown(tab)
+        assert NASTY in await tab.text("#picture")
+        assert NASTY in await tab.text("#pods")
+        await tab.run("location.hash = nodeHash(nodes.names[0])")
+        await tab.until("document.querySelector('dialog .terms')")
+        assert {f"{NASTY}={NASTY}", f"{NASTY}:NoSchedule"} <= set(await tab.texts("dialog .terms code"))
+        assert await tab.texts("dialog tbody .pod") == [f"{NASTY}/{NASTY}"]
+        await tab.run("location.hash = document.querySelector('#pods a').hash")
+        await tab.until("document.querySelector('dialog .standing')")
+        assert f"0/1 nodes are available: 1 {NASTY}." in await tab.text("dialog .message")
+        assert await tab.run("document.querySelectorAll('img').length") == 0
+
+
+async def test_the_policy_is_in_force(browser: Browser) -> None:
+    async with served(scene()) as url, browser.open(url) as tab:
+        await shown(tab)
+        refused = """(() => {
+            try { document.body.innerHTML = "<b>no</b>"; return "let in"; } catch (fault) { return fault.name; }
+        })()"""
+        assert await tab.run(refused) == "TypeError"
+        assert await tab.run("fetch('http://127.0.0.1:9/').then(() => 'let out', (fault) => fault.name)") == "TypeError"
+        assert len(tab.complaints) > 0
+        tab.complaints.clear()  # that it complains is what was tried

@@ -1,0 +1,169 @@
+"""The pods that wait are found where they wait, with what holds them back, and by name."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from kframework.clock import VIRTUAL_EPOCH
+from kframework.objects import ObjectMeta, Pod, PodCondition, PodStatus
+from kframework.observe.explain.slices import finished
+from kframework.observe.web.pods import FOUND, Found, HeldBack, Queues, WaitingPod, find_pods, queues
+from kframework.state.inbox import Changed
+from kframework.testing import make_node, make_pod
+from tests.observe.explain.scene import Scene
+
+WHY = "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def scene() -> Scene:
+    """Let one pod be bound, one be too large, one be gated, and two have just come."""
+    made = Scene(
+        make_node("a", cpu=4),
+        make_pod("fits", cpu=1),
+        make_pod("huge", cpu=64, priority=5),
+        make_pod("gated", gates=["example.com/quota"]),
+    ).settle()
+    for name, priority in (("late", 0), ("urgent", 9)):
+        made.engine.offer(Changed(make_pod(name, priority=priority)))
+    made.engine.catch_up()
+    return made
+
+
+def shown(made: Scene, **choice: object) -> Queues:
+    return queues(made.engine, made.history, **choice)  # type: ignore[arg-type]  # passed on
+
+
+def names(made: Scene, **choice: object) -> list[str]:
+    return [pod.pod.removeprefix("default/") for pod in shown(made, **choice).pods]
+
+
+def test_all_places_are_counted_and_shown_in_turn() -> None:
+    answer = shown(scene())
+    assert answer.counts == {"active": 2, "backoff": 0, "unschedulable": 1, "gated": 1, "binding": 1}
+    assert [(pod.pod.removeprefix("default/"), pod.place) for pod in answer.pods] == [
+        ("urgent", "active"),
+        ("late", "active"),
+        ("huge", "unschedulable"),
+        ("gated", "gated"),
+        ("fits", "binding"),
+    ]
+    assert answer.total == 5
+    assert answer.held == (
+        HeldBack("default-scheduler", "NodeResourcesFit", 1),
+        HeldBack("default-scheduler", "SchedulingGates", 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ({"place": "active"}, ["urgent", "late"]),
+        ({"place": "gated"}, ["gated"]),
+        ({"place": "binding"}, ["fits"]),
+        ({"place": "backoff"}, []),
+        ({"place": "nowhere"}, []),
+        ({"held_by": ("default-scheduler", "NodeResourcesFit")}, ["huge"]),
+        ({"held_by": ("default-scheduler", "SchedulingGates")}, ["gated"]),
+        ({"held_by": ("other", "NodeResourcesFit")}, []),
+    ],
+)
+def test_one_place_or_one_holder_may_be_chosen(choice: dict[str, object], expected: list[str]) -> None:
+    answer = shown(scene(), **choice)
+    assert [pod.pod.removeprefix("default/") for pod in answer.pods] == expected
+    assert answer.total == len(expected)
+
+
+def test_only_the_first_are_shown_but_all_are_counted() -> None:
+    answer = shown(scene(), shown=2)
+    assert [pod.pod for pod in answer.pods] == ["default/urgent", "default/late"]
+    assert answer.total == 5
+
+
+def test_a_rejected_pod_says_who_holds_it_back_and_why() -> None:
+    (pod,) = shown(scene(), place="unschedulable").pods
+    assert pod == WaitingPod(
+        "default/huge",
+        "unschedulable",
+        "default-scheduler",
+        5,
+        None,
+        VIRTUAL_EPOCH,
+        1,
+        plugins=("NodeResourcesFit",),
+        message=pod.message,
+    )
+    assert pod.message.startswith(WHY)
+
+
+def test_a_pod_that_rests_says_until_when() -> None:
+    made = scene()
+    made.engine.offer(Changed(make_node("b", cpu=99)))
+    made.engine.catch_up()
+    (pod,) = shown(made, place="backoff").pods
+    assert (pod.pod, pod.until) == ("default/huge", VIRTUAL_EPOCH + 2)
+
+
+def test_a_pod_that_is_bound_says_where() -> None:
+    (pod,) = shown(scene(), place="binding").pods
+    assert (pod.pod, pod.node, pod.tries, pod.until) == ("default/fits", "a", 1, None)
+
+
+def test_the_age_is_counted_from_the_creation() -> None:
+    born = Pod(metadata=ObjectMeta(name="x", namespace="d", uid="x", creation_timestamp="2026-01-01T00:00:00Z"))
+    made = Scene(born)
+    made.engine.catch_up()
+    (pod,) = shown(made).pods
+    assert pod.since == VIRTUAL_EPOCH
+
+
+def test_without_a_remembered_attempt_the_condition_says_why() -> None:
+    condition = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message="said before")
+    made = Scene(structs.replace(make_pod("old", gates=["quota"]), status=PodStatus(conditions=(condition,))))
+    made.engine.catch_up()
+    (pod,) = shown(made).pods
+    assert pod.message == "said before"
+
+
+# -- by name -------------------------------------------------------------------------------------------------------
+
+
+def found(made: Scene, text: str) -> list[Found]:
+    return list(finished(find_pods(made.engine, text)))
+
+
+def test_pods_are_found_wherever_they_are() -> None:
+    made = scene()
+    made.engine.offer(Changed(make_pod("runs", node_name="a")))
+    made.engine.catch_up()
+    assert sorted(found(made, "default/"), key=lambda each: each.pod) == [
+        Found("default/fits", "binding", "a"),
+        Found("default/gated", "gated", ""),
+        Found("default/huge", "unschedulable", ""),
+        Found("default/late", "active", ""),
+        Found("default/runs", "", "a"),
+        Found("default/urgent", "active", ""),
+    ]
+    assert [each.pod for each in found(made, "ate")] == ["default/gated", "default/late"]
+    assert found(made, "nothing like it") == []
+
+
+def test_no_more_than_some_are_found() -> None:
+    made = Scene(*(make_pod(f"pod-{number}") for number in range(FOUND + 1)))
+    made.engine.catch_up()
+    assert len(found(made, "pod")) == FOUND
+
+
+def test_others_have_their_turn_while_many_are_looked_through() -> None:
+    made = Scene(*(make_pod(f"pod-{number}") for number in range(1100)))
+    made.engine.catch_up()
+    assert sum(1 for _ in find_pods(made.engine, "nothing")) == 2
+
+
+def test_pods_may_come_and_go_meanwhile() -> None:
+    made = Scene(*(make_pod(f"pod-{number}") for number in range(600)))
+    made.engine.catch_up()
+    search = find_pods(made.engine, "nothing")
+    next(search)
+    made.settle()
+    assert finished(search) == ()

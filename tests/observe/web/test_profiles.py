@@ -1,0 +1,66 @@
+"""The profiles: which plugin stands where, and where the time of the last attempts went."""
+
+from __future__ import annotations
+
+from kframework.core.runtime.profiles import Profiles
+from kframework.framework.status import Code
+from kframework.observe.history import History
+from kframework.observe.web.profiles import PluginPart, ProfilePart, Time, profile_parts
+from tests.extension_points.scripted import plugin, profile
+from tests.observe.web.records import binding, decision, history
+
+OK = Code.SUCCESS
+PROFILES = Profiles(
+    {
+        "default-scheduler": profile(
+            plugin("Fit", filter=None, score=0), plugin("Tint", filter=None, permit=None), weights={"Fit": 3}
+        )
+    }
+)
+
+
+def part(past: History, **options: int) -> ProfilePart:
+    (found,) = profile_parts(PROFILES, past, **options)
+    return found
+
+
+def named(found: ProfilePart, name: str) -> PluginPart:
+    (plugin,) = (each for each in found.plugins if each.name == name)
+    return plugin
+
+
+def test_a_plugin_says_whose_it_is_and_where_it_stands() -> None:
+    found = part(history())
+    assert named(found, "Fit") == PluginPart("Fit", "acme 1.0", 3, {"filter": 1, "score": 1}, [])
+    assert named(found, "Tint") == PluginPart("Tint", "acme 1.0", None, {"filter": 2, "permit": 1}, [])
+    assert [each.name for each in found.plugins] == ["Sort", "Fit", "Tint", "Binder"]
+
+
+def test_times_are_added_up_in_the_order_of_the_points() -> None:
+    past = history(
+        decision(1, "a", timings=(("score", 5, OK), ("filter", 7, OK))),
+        binding(1, "a", steps=(("bind", 100, OK),)),
+        decision(2, "b", timings=(("filter", 3, OK),)),
+    )
+    assert part(past).points == [Time("filter", 2, 10), Time("score", 1, 5), Time("bind", 1, 100)]
+    assert part(past).attempts == 2
+
+
+def test_plugins_are_timed_in_some_attempts() -> None:
+    past = history(
+        decision(1, "a", plugins=(("filter", "Fit", 4, OK), ("filter", "Tint", 1, OK))),
+        binding(1, "a", plugins=(("permit", "Tint", 2, OK),)),
+        decision(2, "b", plugins=(("filter", "Fit", 6, OK),)),
+        decision(3, "c"),
+    )
+    assert named(part(past), "Fit").times == [Time("filter", 2, 10)]
+    assert named(part(past), "Tint").times == [Time("filter", 1, 1), Time("permit", 1, 2)]
+
+
+def test_attempts_by_another_profile_do_not_count() -> None:
+    assert part(history(decision(profile="other", timings=(("filter", 1, OK),)))).attempts == 0
+
+
+def test_only_the_last_attempts_are_looked_at() -> None:
+    past = history(*(decision(number, timings=(("filter", number, OK),)) for number in (1, 2, 3)))
+    assert part(past, counted=2).points == [Time("filter", 2, 5)]

@@ -1,0 +1,116 @@
+"""A report, as its readers see it: a file in a browser, without a scheduler."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.observe.report import Reporter
+from kframework.scheduler.simulate import simulate
+from kframework.testing import make_node, make_pod
+from tests.observe.web.chromium import DESK, PHONE, Browser, Screen
+
+pytestmark = pytest.mark.tool("chromium")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Simulate pods of which some wait, and report it."""
+    objects = [
+        make_node("a", zone="east"),
+        make_node("b", zone="west", taints=["spot:NoSchedule"]),
+        make_pod("first", cpu=3, annotations={"kframework.dev/run-seconds": "65"}),
+        make_pod("second", cpu=3),
+        make_pod("huge", cpu=99),
+        make_pod("gated", gates=["quota"]),
+    ]
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    with file.open("w", encoding="utf-8") as page:
+        reporter = Reporter(page, title="Simulation of a test")
+        simulate(objects, observers=[reporter.history], on_end=reporter.write, timed_share=1.0)
+    return file.as_uri()
+
+
+async def test_a_report_asks_nobody(browser: Browser, address: str) -> None:
+    async with browser.open(address) as tab:
+        await tab.until("document.querySelectorAll('#pods tr').length === 2")
+        assert {url for url in tab.asked if not url.startswith("data:")} == {address}
+        assert await tab.text("#state") == "Simulation of a test"
+        assert await tab.run("document.title") == "Simulation of a test"
+        assert await tab.run("document.querySelector('#pause').hidden")
+
+
+async def test_moments_are_counted_from_the_start(browser: Browser, address: str) -> None:
+    async with browser.open(address) as tab:
+        await tab.until("document.querySelectorAll('#attempts tr').length === 5")
+        rows = [row.split() for row in await tab.texts("#attempts tr")]
+        assert [(row[0], row[1]) for row in rows][:2] == [("+1:05", "default/huge"), ("+1:05", "default/second")]
+        assert {row[0] for row in rows[2:]} == {"+0:00"}
+        await tab.click("#results [data-value=unschedulable]")
+        assert len(await tab.texts("#attempts tr")) == 3
+
+
+async def test_queues_and_plugins_may_be_chosen(browser: Browser, address: str) -> None:
+    async with browser.open(address) as tab:
+        await tab.until("document.querySelectorAll('#pods tr').length === 2")
+        await tab.click("#places [data-value=gated]")
+        await tab.until("document.querySelectorAll('#pods tr').length === 1")
+        assert await tab.texts("#pods .pod") == ["default/gated"]
+        await tab.click("#holders [data-value='default-scheduler/NodeResourcesFit']")
+        await tab.until("document.querySelector('#pods .pod').innerText === 'default/huge'")
+        await tab.click("#places [data-value=active]")
+        await tab.until("document.querySelector('#pods-said').innerText === 'No pod waits here.'")
+
+
+async def test_what_waits_is_explained(browser: Browser, address: str) -> None:
+    async with browser.open(f"{address}#pod/default%2Fhuge") as tab:
+        await tab.until("document.querySelector('dialog .help')")
+        assert "Insufficient cpu" in await tab.text("dialog .against")
+        await tab.run("location.hash = 'pod/default%2Fsecond'")
+        await tab.until("document.querySelector('dialog').innerText.includes('No explanation of this pod')")
+
+
+async def test_nodes_and_pods_are_found(browser: Browser, address: str) -> None:
+    async with browser.open(address) as tab:
+        await tab.until("document.querySelectorAll('#pods tr').length === 2")
+        await tab.press("/", "s", "e", "c")
+        await tab.until("document.querySelectorAll('#found a').length === 1")
+        assert await tab.texts("#found a") == ["default/second a"]
+        await tab.run("location.hash = 'node/a'")
+        await tab.until("document.querySelector('dialog tbody tr')")
+        assert await tab.texts("dialog tbody .pod") == ["default/second"]
+
+
+async def test_plugins_show_their_times(browser: Browser, address: str) -> None:
+    async with browser.open(address) as tab:
+        await tab.until("document.querySelector('#parts article')")
+        await tab.click("#parts summary")
+        rows = [row.split() for row in await tab.texts("#parts tbody tr")]
+        (fit,) = (row for row in rows if row[0] == "NodeResourcesFit")
+        assert "µs" in fit or "ms" in fit
+
+
+@pytest.mark.parametrize("screen", [DESK, PHONE], ids=["desk", "phone"])
+async def test_nothing_sticks_out(browser: Browser, address: str, screen: Screen) -> None:
+    async with browser.open(address, screen=screen, dark=True) as tab:
+        await tab.until("document.querySelector('#parts article')")
+        assert await tab.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Report a simulation whose names are longer than a line on a phone."""
+    file = tmp_path_factory.mktemp("names") / "report.html"
+    with file.open("w", encoding="utf-8") as page:
+        reporter = Reporter(page, title=f"Simulation of /{'a-folder-with-a-name/' * 8}cluster.yaml")
+        objects = [make_node("north-1"), *(make_pod("x" * length) for length in range(5, 20))]
+        simulate(objects, observers=[reporter.history], on_end=reporter.write)
+    return file.as_uri()
+
+
+async def test_long_names_have_room_on_a_phone(browser: Browser, long_names: str) -> None:
+    async with browser.open(long_names, screen=PHONE) as tab:
+        await tab.until("document.querySelector('#attempts .node')")
+        assert await tab.run("document.querySelector('#state').getBoundingClientRect().right") <= PHONE[0]
+        heights = "[...document.querySelectorAll('#attempts .node')].map((node) => node.getBoundingClientRect().height)"
+        found = await tab.run(heights)
+        assert len(found) == 15 and max(found) < 30

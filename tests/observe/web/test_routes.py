@@ -1,0 +1,133 @@
+"""Over HTTP a scheduler gives its page, and what the page asks for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import aiohttp
+import msgspec
+import pytest
+
+from kframework.observe.web.attempts import attempts
+from kframework.observe.web.document import live_page
+from kframework.observe.web.nodes import node_pods, nodes
+from kframework.observe.web.pods import queues
+from kframework.observe.web.profiles import profile_parts
+from kframework.observe.web.summary import summary
+from kframework.state.inbox import Changed
+from kframework.testing import make_node, make_pod
+from tests.observe.explain.scene import Scene
+from tests.observe.web.serving import served
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    text: str
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.text)
+
+
+async def ask(scene: Scene, path: str, method: str = "GET") -> Answer:
+    async with (
+        served(scene) as url,
+        aiohttp.ClientSession() as session,
+        session.request(method, url + path) as response,
+    ):
+        return Answer(response.status, dict(response.headers), await response.text())
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene(
+        make_node("a"), make_pod("fits"), make_pod("huge", cpu=99), make_pod("gated", gates=["quota"])
+    ).settle()
+
+
+def plain(record: object) -> Any:
+    return json.loads(msgspec.json.encode(record))
+
+
+async def test_the_page_comes_with_its_policy(scene: Scene) -> None:
+    answer = await ask(scene, "/")
+    assert answer.status == 200
+    assert answer.text == live_page().html
+    assert answer.headers["Content-Security-Policy"] == live_page().policy
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+
+
+async def test_views_are_answered_as_records(scene: Scene) -> None:
+    engine, history = scene.engine, scene.history
+    expected = {
+        "/view/summary": summary(engine, history),
+        "/view/queues": queues(engine, history),
+        "/view/queues?place=gated": queues(engine, history, place="gated"),
+        "/view/queues?profile=default-scheduler&plugin=NodeResourcesFit": queues(
+            engine, history, held_by=("default-scheduler", "NodeResourcesFit")
+        ),
+        "/view/attempts": attempts(history, 2),
+        "/view/attempts?after=1": attempts(history, 2, after=1),
+        "/view/nodes": nodes(engine.cluster.nodes),
+        "/view/node?name=a": node_pods(engine.cluster.nodes, "a"),
+        "/view/profiles": profile_parts(engine.profiles, history),
+    }
+    for path, record in expected.items():
+        answer = await ask(scene, path)
+        assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json"), path
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.data == plain(record), path
+
+
+async def test_pods_are_found_by_name(scene: Scene) -> None:
+    answer = await ask(scene, "/view/find?text=ug")
+    assert answer.data == [{"pod": "default/huge", "place": "unschedulable", "node": ""}]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "error"),
+    [
+        ("/view/node?name=b", 404, "there is no node 'b'"),
+        ("/view/node", 404, "there is no node ''"),
+        ("/view/attempts?after=x", 400, "after must be the number of an attempt"),
+        ("/view/attempts?after=-1", 400, "after must be the number of an attempt"),
+        (f"/view/attempts?after={'9' * 5000}", 400, "after must be the number of an attempt"),
+    ],
+)
+async def test_what_cannot_be_answered_is_said(scene: Scene, path: str, status: int, error: str) -> None:
+    answer = await ask(scene, path)
+    assert (answer.status, answer.data) == (status, {"error": error})
+
+
+async def test_nothing_can_be_written(scene: Scene) -> None:
+    assert {(await ask(scene, path, "POST")).status for path in ("/", "/view/queues", "/view/find")} == {405}
+
+
+async def test_looking_changes_nothing(scene: Scene) -> None:
+    other = Scene(
+        make_node("a"), make_pod("fits"), make_pod("huge", cpu=99), make_pod("gated", gates=["quota"])
+    ).settle()
+    for path in (
+        "/view/summary",
+        "/view/queues",
+        "/view/nodes",
+        "/view/node?name=a",
+        "/view/profiles",
+        "/view/find?text=x",
+    ):
+        await ask(scene, path)
+    for each in (scene, other):
+        each.engine.offer(Changed(make_node("b", cpu=200)))
+        each.time += 10
+        each.settle()
+    seen, unseen = ([(d.pod, d.node, d.message) for d in each.history.recent(9)] for each in (scene, other))
+    assert seen == unseen
+
+
+async def test_large_answers_are_compressed(scene: Scene) -> None:
+    answer = await ask(scene, "/view/nodes")
+    assert answer.headers["Content-Encoding"] in ("gzip", "deflate")
