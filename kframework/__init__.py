@@ -34,6 +34,7 @@ __all__ = [
     "PluginError",
     "PodInfo",
     "Preempt",
+    "QueuedPod",
     "QueueingHint",
     "Rows",
     "Scores",
@@ -79,6 +80,7 @@ _HOMES = {
     "PluginError": "kframework.errors",
     "PodInfo": "kframework.state.pods",
     "Preempt": "kframework.framework.plugin",
+    "QueuedPod": "kframework.core.queue.queued_pod",
     "QueueingHint": "kframework.framework.events",
     "Rows": "kframework.framework.plugin",
     "Scores": "kframework.framework.plugin",
@@ -100,6 +102,7 @@ _HOMES = {
 # Type checkers read these imports instead of `__getattr__`, so that a misspelt name is an error to them too.
 if TYPE_CHECKING:
     from kframework.clock import Clock
+    from kframework.core.queue.queued_pod import QueuedPod
     from kframework.errors import ClusterError, ConfigError, KFrameworkError, PluginError
     from kframework.framework.cycle_state import CycleState, StateKey
     from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint

@@ -32,12 +32,10 @@ from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Rotation, Search
 from kframework.core.effects import Effects, Eviction, Outside, Reservation
 from kframework.core.plugin_handle import HandledEngine, PluginHandle
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Offer, Registry
-from kframework.endpoints import Checked, Listener
 from kframework.errors import nearest
 from kframework.framework.handle import Api, Preemption
 from kframework.objects.codec import convert
@@ -47,9 +45,10 @@ from kframework.observe.journal import Journal
 from kframework.observe.metrics import TIMED_SHARE, Metrics
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.plugins.node_resources_fit import NodeResourcesFit
-from kframework.process import Audience, Companion, Process
-from kframework.rbac import manifests
-from kframework.run import Server, process
+from kframework.process.endpoints import Checked, Listener
+from kframework.process.process import Audience, Companion, Process
+from kframework.process.rbac import manifests
+from kframework.process.run import Server, process
 from kframework.scheduler.scheduler import Engine, MakeEngine, Scheduler
 from kframework.scheduler.simulate import Controller, MakeController, Progress, Simulation, simulate
 from kframework.seeds import Seeds
@@ -118,7 +117,6 @@ __all__ = [
     "Progress",
     "Quantity",
     "QuantityError",
-    "QueuedPod",
     "RawArgs",
     "Registry",
     "Reservation",

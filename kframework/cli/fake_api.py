@@ -30,7 +30,7 @@ def command(
     claims get volumes. There is no scheduler in it: that is `kframework run`. Whoever reaches the port may do anything.
     """
     from kframework.apiserver.published import Publication
-    from kframework.fake_api import serve
+    from kframework.process.fake_api import serve
 
     publication = Publication(bind_address=bind_address, port=port, kubeconfig=write_kubeconfig)
     asyncio.run(serve(read_cluster(filenames), publication, say_where))

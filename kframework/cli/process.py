@@ -14,10 +14,10 @@ from kframework.cli.options import span
 if TYPE_CHECKING:
     from kframework.clock import Clock
     from kframework.config import Configuration
-    from kframework.endpoints import Listener
     from kframework.objects import Event
     from kframework.observe.metrics import RequestCounts
-    from kframework.run import Server
+    from kframework.process.endpoints import Listener
+    from kframework.process.run import Server
 
 __all__ = [
     "BindAddress",
@@ -87,7 +87,7 @@ def real_server(
 ) -> Server:
     """Return the API server that the options or the configuration name, where requests are counted."""
     from kframework.cluster.kube import Connection
-    from kframework.run import RealServer
+    from kframework.process.run import RealServer
 
     file = kubeconfig or configuration.settings.client_connection.kubeconfig or None
     connection = Connection(kubeconfig=file, context=context, server=master or None)
@@ -97,7 +97,7 @@ def real_server(
 def embedded_server(filenames: Sequence[str], clock: Clock, port: int, write_kubeconfig: str | None) -> Server:
     """Return a fake API server in this process that begins with the objects of these files."""
     from kframework.apiserver.published import Publication
-    from kframework.run import EmbeddedServer
+    from kframework.process.run import EmbeddedServer
 
     publication = Publication(port=port, kubeconfig=write_kubeconfig)
     return EmbeddedServer(read_cluster(filenames), clock, publication, say_where)
@@ -166,7 +166,7 @@ TlsPrivateKeyFile = Annotated[str, typer.Option(metavar="FILE", help="Its key.")
 
 def listener(bind_address: str, port: int, tls_cert_file: str, tls_private_key_file: str) -> Listener | None:
     """Return where the endpoints are to be; None for nowhere."""
-    from kframework.endpoints import Listener
+    from kframework.process.endpoints import Listener
 
     if not port:
         return None

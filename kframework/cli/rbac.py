@@ -52,7 +52,7 @@ def command(
     from kframework.clock import SystemClock
     from kframework.cluster.memory import MemoryCluster
     from kframework.config import default_configuration, load
-    from kframework.rbac import manifests
+    from kframework.process.rbac import manifests
     from kframework.scheduler.scheduler import Scheduler
 
     configuration = load(config) if config is not None else default_configuration()

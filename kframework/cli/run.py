@@ -22,7 +22,7 @@ from kframework.verbosity import NOTICE
 if TYPE_CHECKING:
     from kframework.config import Configuration
     from kframework.observe.tracing.spans import Tracing
-    from kframework.onlookers import Onlookers
+    from kframework.process.observers import Onlookers
 
 __all__ = ["command"]
 
@@ -76,7 +76,7 @@ def command(
     are known; those that mean nothing here are named and passed over.
     """
     from kframework.clock import SystemClock
-    from kframework.run import process
+    from kframework.process.run import process
 
     if not embedded:
         shared.refuse_without_embedded(filenames, port, write_kubeconfig)
@@ -150,7 +150,7 @@ def _write(configuration: Configuration, file: str) -> None:
 
 def _onlookers(tracing: Tracing | None, recorded: Recording) -> Onlookers:
     from kframework.observe.journal import Journal
-    from kframework.onlookers import Onlookers
+    from kframework.process.observers import Onlookers
 
     if tracing is None:
         return Onlookers(Journal(), *recorded.observers, engine=recorded.engine)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kframework import Plugin, hookimpl
-
-if TYPE_CHECKING:
-    from kframework.core.queue.queued_pod import QueuedPod
+from kframework import Plugin, QueuedPod, hookimpl
 
 __all__ = ["PrioritySort"]
 

@@ -45,7 +45,8 @@ class Record(Protocol):
 class EvictionTask:
     """Sends the victims of one preemption away: all but one at the same time, then that one.
 
-    So the preemptor sleeps through all ends but the last, which must find it awake (`kframework.core.preemption.preempting`).
+    So the preemptor sleeps through all ends but the last, which must find it awake
+    (`kframework.core.preemption.preempting`).
     """
 
     def __init__(

@@ -22,13 +22,6 @@ ROOMS = (
 #: What stands loose until it is carried into its room.
 LOOSE: Mapping[str, str] = {
     "conformance": "testing",
-    "endpoints": "process",
-    "fake_api": "process",
-    "leader_thread": "process",
-    "lease": "process",
-    "onlookers": "process",
-    "rbac": "process",
-    "run": "process",
     "seeds": "clock",
 }
 #: What kframework/__init__.py defines itself, as opposed to what it hands on.
@@ -85,6 +78,7 @@ def plugin_may_import(module: str, target: str) -> bool:
     room = room_of(target)
     return (
         (room is not None and ROOMS.index(room) <= ROOMS.index("state"))
+        or any(is_within(target, home) for home in RECEIVED)
         or is_within(target, "kframework.config.args")
         or is_within(target, ".".join(module.split(".")[:3]))
     )

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from kframework.endpoints import Listener, serve
 from kframework.observe.explain import Explanation
+from kframework.process.endpoints import Listener, serve
 from kframework.testing import make_node, make_pod
 from tests.cli.conftest import Command
 from tests.observe.explain.scene import Scene

@@ -20,8 +20,8 @@ from kframework.objects import (
     TopologySpreadConstraint,
     WorkloadSpec,
 )
-from kframework.plugins.inter_pod_affinity.plugin import plugin as inter_pod_affinity
-from kframework.plugins.pod_topology_spread.plugin import plugin as pod_topology_spread
+from kframework.plugins.inter_pod_affinity import plugin as inter_pod_affinity
+from kframework.plugins.pod_topology_spread import plugin as pod_topology_spread
 from kframework.testing import make_node, make_pod
 from tests.contract.case import UU, Case, U, World
 

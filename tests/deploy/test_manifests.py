@@ -12,7 +12,7 @@ import yaml
 
 from kframework.cli import app
 from kframework.config import load
-from kframework.endpoints import scheduler_routes
+from kframework.process.endpoints import scheduler_routes
 from tests.cli.conftest import Command, plain_terminal, run
 from tests.deploy.command_lines import parse
 from tests.examples.clean_environment import ROOT

@@ -31,7 +31,6 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config import Configuration, parse
 from kframework.core.runtime.registry import Registry
-from kframework.endpoints import Listener, serve
 from kframework.objects import Event, Pod
 from kframework.observe.explain import explain_routes
 from kframework.observe.history import History
@@ -40,6 +39,7 @@ from kframework.observe.metrics import TIMED_SHARE, Metrics
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.observe.recording.writer import Recorder
 from kframework.observe.tracing.spans import Tracing
+from kframework.process.endpoints import Listener, serve
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_pod
 from kframework.verbosity import V2, V5

@@ -23,12 +23,12 @@ from kframework.cluster import Cluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.write_fence import Gate
 from kframework.core.cycle.decision import Binding, Decision
-from kframework.endpoints import Listener
 from kframework.objects import Event, Pod
 from kframework.objects.manifest import Manifest, read
 from kframework.observe.metrics import TIMED_SHARE
-from kframework.process import Connect
-from kframework.run import EmbeddedServer
+from kframework.process.endpoints import Listener
+from kframework.process.process import Connect
+from kframework.process.run import EmbeddedServer
 from kframework.testing import make_node
 
 CONFIG = "actions: %s\ntiers: [{plugins: [{name: gang}, {name: predicates}, {name: nodeorder}]}]\n"

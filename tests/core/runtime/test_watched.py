@@ -24,7 +24,7 @@ from kframework.objects import (
     StorageClass,
     kind_of,
 )
-from kframework.scheduler.scheduler import scheduler
+from kframework.scheduler import scheduler
 from kframework.state.objects import ObjectStore
 from kframework.testing import Scenario, make_node, make_pod
 from tests.declared import Quota, Team

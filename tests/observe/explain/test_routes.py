@@ -18,11 +18,11 @@ from kframework.config import default_configuration
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import load_plugins
 from kframework.core.runtime.registry import Registry
-from kframework.endpoints import Listener, serve
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod
 from kframework.observe.explain import Explanation, explain_routes, explaining, routes, slices
 from kframework.observe.history import History
+from kframework.process.endpoints import Listener, serve
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod

@@ -14,10 +14,10 @@ from prometheus_client import REGISTRY, Counter
 from kframework.clock import SystemClock
 from kframework.cluster.memory import MemoryCluster
 from kframework.config import Configuration, default_configuration, parse
-from kframework.endpoints import PING, Listener, health_routes, serve
 from kframework.objects import ApiObject
 from kframework.observe.metrics import TIMED_SHARE, Metrics
 from kframework.observe.metrics.endpoints import metrics_routes
+from kframework.process.endpoints import PING, Listener, health_routes, serve
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.observe.metrics.reading import samples

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import cast
 
-from kframework.endpoints import Listener, serve
 from kframework.errors import ClusterError
 from kframework.observe.explain.routes import explain_routes
 from kframework.observe.web.routes import web_routes
+from kframework.process.endpoints import Listener, serve
 from kframework.scheduler.scheduler import Scheduler
 from tests.observe.explain.scene import Scene
 

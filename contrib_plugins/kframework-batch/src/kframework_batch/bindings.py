@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from time import perf_counter_ns
 
-from kframework import Clock, Status
+from kframework import Clock, QueuedPod, Status
 from kframework.engine import (
     BindingEnded,
     ClusterState,
     Decision,
     Outside,
-    QueuedPod,
     Reservation,
     ReservedPod,
     Result,

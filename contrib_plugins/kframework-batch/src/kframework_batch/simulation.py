@@ -26,7 +26,7 @@ def simulate_batch(
 ) -> Simulation:
     """Schedule the jobs and pods among these objects until nothing moves any more, or for `duration` virtual seconds.
 
-    `controllers` work beside those of jobs, pod groups and queues. Deterministic, as `kframework.scheduler.simulate.simulate` is.
+    `controllers` work beside those of jobs, pod groups and queues. Deterministic, as `simulate` of the core is.
     """
     return simulate(
         objects,

@@ -14,7 +14,7 @@ from kframework.apiserver.published import Publication, published
 from kframework.apiserver.server import ApiServer
 from kframework.clock import Clock, SystemClock
 from kframework.objects.manifest import Manifest
-from kframework.process import signals
+from kframework.process.process import signals
 
 __all__ = ["running", "serve"]
 

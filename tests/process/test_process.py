@@ -24,10 +24,10 @@ from kframework.cluster import Cluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.write_fence import Gate
 from kframework.config import Configuration, default_configuration, parse
-from kframework.endpoints import Listener
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Lease, Pod
-from kframework.process import COLLECTING, COLLECTING_ALL, Collector, LeadershipLost, Process, signals
+from kframework.process.endpoints import Listener
+from kframework.process.process import COLLECTING, COLLECTING_ALL, Collector, LeadershipLost, Process, signals
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.inbox import Message
 from kframework.testing import make_node, make_pod
@@ -138,7 +138,7 @@ def test_a_signal_ends_it_in_good_order(number: signal.Signals) -> None:
 def test_a_second_signal_ends_it_at_once_even_if_its_loop_hangs() -> None:
     code = (
         "import asyncio, itertools\n"
-        "from kframework.process import signals\n"
+        "from kframework.process.process import signals\n"
         "async def main():\n"
         "    with signals(lambda: print('stopping')):\n"
         "        print('ready', flush=True)\n"

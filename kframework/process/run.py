@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import structs
 
-from kframework import __version__, fake_api
+from kframework import __version__
 from kframework.apiserver.in_process import InProcess
 from kframework.apiserver.published import Publication
 from kframework.clock import Clock
@@ -25,13 +25,14 @@ from kframework.cluster.write_fence import Gate, GatedTransport
 from kframework.config import Configuration
 from kframework.config.models import PluginEntry, PluginSet
 from kframework.core.runtime.registry import Registry
-from kframework.endpoints import Listener
-from kframework.lease import new_identity
 from kframework.objects import Event
 from kframework.objects.manifest import Manifest
 from kframework.observe.metrics import RequestCounts
 from kframework.observe.metrics.metered_transport import MeteredTransport
-from kframework.process import Audience, Companion, Connect, Process
+from kframework.process import fake_api
+from kframework.process.endpoints import Listener
+from kframework.process.lease import new_identity
+from kframework.process.process import Audience, Companion, Connect, Process
 from kframework.scheduler.scheduler import E
 from kframework.seeds import Seeds
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from kframework.core.cycle.decision import Observer
 from kframework.core.pod_engine import PodEngine
-from kframework.endpoints import Checked
 from kframework.observe.explain import explain_routes
 from kframework.observe.history import History
 from kframework.observe.metrics import TIMED_SHARE, Metrics
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.observe.web import web_routes
+from kframework.process.endpoints import Checked
 from kframework.scheduler.scheduler import MakeEngine, Scheduler
 
 if TYPE_CHECKING:

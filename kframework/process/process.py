@@ -19,10 +19,10 @@ from kframework.cluster import Cluster
 from kframework.cluster.write_fence import Gate
 from kframework.config import Configuration
 from kframework.core.runtime.registry import Registry
-from kframework.endpoints import Checked, Listener, scheduler_routes, serve
 from kframework.errors import KFrameworkError
-from kframework.leader_thread import LeaderThread
-from kframework.onlookers import Onlookers
+from kframework.process.endpoints import Checked, Listener, scheduler_routes, serve
+from kframework.process.leader_thread import LeaderThread
+from kframework.process.observers import Onlookers
 from kframework.scheduler.scheduler import E, MakeEngine, Observer, Scheduler
 from kframework.seeds import Seeds
 

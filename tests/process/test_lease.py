@@ -21,8 +21,8 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.config.duration import Duration
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.errors import ClusterError
-from kframework.lease import LeaderElection, new_identity
 from kframework.objects import ApiObject, CoreEvent, Lease, LeaseSpec, ObjectMeta
+from kframework.process.lease import LeaderElection, new_identity
 
 T = TypeVar("T", bound=ApiObject)
 R = TypeVar("R")

@@ -11,7 +11,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.config import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.observe.metrics import TIMED_SHARE
-from kframework.onlookers import Onlookers
+from kframework.process.observers import Onlookers
 from kframework.scheduler.scheduler import Scheduler
 
 

@@ -11,7 +11,6 @@ from random import Random
 import anyio
 import pytest
 
-from kframework import fake_api
 from kframework.apiserver.in_process import InProcess
 from kframework.apiserver.published import Publication
 from kframework.clock import LoopClock, SystemClock, run_virtual
@@ -26,9 +25,10 @@ from kframework.errors import ClusterError
 from kframework.objects import Event, Lease, Node, ObjectMeta, Pod
 from kframework.objects.manifest import Manifest
 from kframework.observe.metrics import RequestCounts
-from kframework.onlookers import Onlookers
-from kframework.process import Process
-from kframework.run import EmbeddedServer, RealServer, dry, process, without_binding
+from kframework.process import fake_api
+from kframework.process.observers import Onlookers
+from kframework.process.process import Process
+from kframework.process.run import EmbeddedServer, RealServer, dry, process, without_binding
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone, plugin
 from tests.observe.metrics.reading import count_of, values

@@ -14,10 +14,10 @@ from kframework.apiserver.published import Publication
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.transport import Request
 from kframework.errors import ConfigError
-from kframework.fake_api import running, serve
 from kframework.objects import Pod, kind_of
 from kframework.objects.codec import decode
 from kframework.objects.manifest import Manifest
+from kframework.process.fake_api import running, serve
 from kframework.testing import make_node, make_pod
 
 

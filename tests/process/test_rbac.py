@@ -27,9 +27,9 @@ from kframework.config import Configuration, parse
 from kframework.config.in_tree import DEFAULT_PLUGINS
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.core.runtime.registry import Registry
-from kframework.lease import LeaderElection
 from kframework.objects import ApiObject, Event, ObjectMeta, Pod
-from kframework.rbac import Rule, cluster_rules, lease_rules, manifests
+from kframework.process.lease import LeaderElection
+from kframework.process.rbac import Rule, cluster_rules, lease_rules, manifests
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.declared import Gang, Team, gang, team

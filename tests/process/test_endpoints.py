@@ -15,10 +15,10 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from kframework import endpoints
 from kframework.config import Configuration, effective, parse
-from kframework.endpoints import Check, Listener, configz_route, health_routes, scheduler_routes, serve
 from kframework.errors import ConfigError
+from kframework.process import endpoints
+from kframework.process.endpoints import Check, Listener, configz_route, health_routes, scheduler_routes, serve
 
 FREE_PORT = Listener(port=0)
 

@@ -19,7 +19,7 @@ import anyio
 from kframework.clock import Clock
 from kframework.cluster import Cluster
 from kframework.config.models import LeaderElection as LeaderElectionSettings
-from kframework.lease import LeaderElection
+from kframework.process.lease import LeaderElection
 
 __all__ = ["LeaderThread"]
 

@@ -1,0 +1,1 @@
+"""A scheduler as a process: its options, its endpoints, its lease."""
