@@ -1,4 +1,4 @@
-"""Where time comes from: one Clock, real or virtual.
+"""Where time and chance come from: one Clock, real or virtual, and one seed.
 
 Virtual time lives in the event loop: when nothing is ready to run, the loop jumps to its next timer. So a plugin's own
 `asyncio.sleep` is virtual too, and an hour of back-off takes milliseconds. It stands still while an answer from outside
@@ -14,11 +14,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
+from random import Random
 from typing import Protocol, TypeVar
 
 __all__ = [
     "Clock",
     "LoopClock",
+    "Seeds",
     "SystemClock",
     "VirtualTimeLoop",
     "outside",
@@ -166,3 +168,18 @@ def _second(second: int) -> str:
 def seconds_of(text: str) -> float:
     """Return the seconds since 1970 of a Kubernetes timestamp; ValueError if it is none."""
     return datetime.fromisoformat(text).timestamp()
+
+
+class Seeds:
+    """Generators derived from one seed; the same purpose gets the same sequence in every process.
+
+    Each purpose has its own, so that no one's draws move another's: a run with one plugin more breaks ties exactly as
+    the run without it.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def generator(self, purpose: str) -> Random:
+        """Return a new generator for a purpose, e.g. `ties` or `plugin default-scheduler/Fancy`."""
+        return Random(f"{self.seed}/{purpose}")

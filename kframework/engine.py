@@ -10,7 +10,7 @@ core: a second engine says which minor version it was made for.
 
 from __future__ import annotations
 
-from kframework.clock import VIRTUAL_EPOCH, SystemClock, outside, rfc3339, rfc3339_micro, seconds_of
+from kframework.clock import VIRTUAL_EPOCH, Seeds, SystemClock, outside, rfc3339, rfc3339_micro, seconds_of
 from kframework.cluster import Cluster
 from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.cluster.memory import MemoryCluster
@@ -51,7 +51,6 @@ from kframework.process.rbac import manifests
 from kframework.process.run import Server, process
 from kframework.scheduler.scheduler import Engine, MakeEngine, Scheduler
 from kframework.scheduler.simulate import Controller, MakeController, Progress, Simulation, simulate
-from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
 from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, Inbox, Message, Synced, Touched

@@ -1,9 +1,12 @@
-"""Time: the machine's, the loop's, and the virtual one."""
+"""Time: the machine's, the loop's, and the virtual one; and chance, a generator of its own for every purpose."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.clock import VIRTUAL_EPOCH, LoopClock, SystemClock, outside, rfc3339, run_virtual, seconds_of
+from kframework.clock import VIRTUAL_EPOCH, LoopClock, Seeds, SystemClock, outside, rfc3339, run_virtual, seconds_of
 
 
 def test_sleeping_takes_virtual_time_only() -> None:
@@ -254,3 +257,32 @@ def test_times_of_other_writers_are_read(text: str, seconds: float) -> None:
 def test_what_is_no_time_is_an_error(text: str) -> None:
     with pytest.raises(ValueError):
         seconds_of(text)
+
+
+def test_the_same_seed_and_purpose_give_the_same_draws() -> None:
+    assert Seeds(7).generator("ties").random() == Seeds(7).generator("ties").random()
+
+
+def test_seeds_and_purposes_do_not_follow_one_another() -> None:
+    drawn = {Seeds(seed).generator(purpose).random() for seed in (0, 1, 10) for purpose in ("ties", "0/ties", "jitter")}
+    assert len(drawn) == 9
+
+
+def test_no_ones_draws_move_anothers() -> None:
+    seeds = Seeds(7)
+    alone = Seeds(7).generator("ties").random()
+    seeds.generator("jitter").random()
+    assert seeds.generator("ties").random() == alone
+
+
+def test_another_process_draws_the_same() -> None:
+    program = "from kframework.clock import Seeds; print(Seeds(7).generator('ties').random())"
+    for hash_seed in ("1", "2"):
+        process = subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert float(process.stdout) == Seeds(7).generator("ties").random()

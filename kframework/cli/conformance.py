@@ -14,10 +14,10 @@ from kframework.cli.options import Verbosity
 from kframework.cli.printing import NONE, print_json, print_table, print_yaml
 
 if TYPE_CHECKING:
-    from kframework.conformance.cases import Case
-    from kframework.conformance.facts import Fact
-    from kframework.conformance.replay import Comparison
-    from kframework.conformance.summary import Suite, Summary, SummedUp
+    from kframework.testing.conformance.cases import Case
+    from kframework.testing.conformance.facts import Fact
+    from kframework.testing.conformance.replay import Comparison
+    from kframework.testing.conformance.summary import Suite, Summary, SummedUp
 
 __all__ = ["command"]
 
@@ -51,9 +51,9 @@ def command(
     Every case is put to the installed plugins and to a whole scheduling cycle. Prints how many cases of each suite have
     no difference, and what was left uncompared. Exits 1 if a compared field differs.
     """
-    from kframework.conformance.replay import replay
-    from kframework.conformance.summary import Summary
     from kframework.core.runtime.registry import Registry
+    from kframework.testing.conformance.replay import replay
+    from kframework.testing.conformance.summary import Summary
 
     registry = Registry.installed()
     if show is not None:
@@ -71,7 +71,7 @@ def command(
 
 
 def _cases(files: Sequence[str]) -> Iterator[Case]:
-    from kframework.conformance.cases import read
+    from kframework.testing.conformance.cases import read
 
     for file in files:
         yield from read(file)
@@ -146,8 +146,8 @@ def _cases_of(number: int) -> str:
 
 
 def _print_case(comparison: Comparison, output: Form | None) -> None:
-    from kframework.conformance.summary import item
     from kframework.objects.codec import spelled
+    from kframework.testing.conformance.summary import item
 
     if output is not None:
         _print_items([{**item(fact), "same": not fact.differs} for fact in comparison.facts], output)
@@ -172,7 +172,7 @@ def _text(value: object) -> str:
     """Put a value into a cell of a table: verdicts in words, all else as JSON."""
     import msgspec
 
-    from kframework.conformance.recorded import Verdict
+    from kframework.testing.conformance.recorded import Verdict
 
     if value is None:
         return NONE

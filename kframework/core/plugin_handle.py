@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from random import Random
 from typing import Protocol, TypeVar
 
-from kframework.clock import Clock
+from kframework.clock import Clock, Seeds
 from kframework.core.cycle.search import Search
 from kframework.core.effects import Effects, Outside
 from kframework.core.runtime.points import run_filter
@@ -15,7 +15,6 @@ from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api, Preemption, WaitingPod
 from kframework.framework.status import Status
 from kframework.objects import ApiObject, Node, Pod
-from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Activated, Message, Nominated, Touched
 from kframework.state.nodes import NodeInfo, NodeTable

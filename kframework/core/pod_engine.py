@@ -12,7 +12,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from kframework.clock import Clock
+from kframework.clock import Clock, Seeds
 from kframework.config import Configuration, Duration
 from kframework.core.cycle.attempt import Attempt
 from kframework.core.cycle.current_attempt import CURRENT
@@ -39,7 +39,6 @@ from kframework.framework.events import ActionType, EventResource, Occurrence
 from kframework.framework.plugin import Watch
 from kframework.framework.status import Code, Status
 from kframework.objects import PodCondition
-from kframework.seeds import Seeds
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
     Activated,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from kframework.clock import Clock
+from kframework.clock import Clock, Seeds
 from kframework.cluster import Cluster
 from kframework.cluster.write_fence import Gate
 from kframework.config import Configuration
@@ -24,7 +24,6 @@ from kframework.process.endpoints import Checked, Listener, scheduler_routes, se
 from kframework.process.leader_thread import LeaderThread
 from kframework.process.observers import Onlookers
 from kframework.scheduler.scheduler import E, MakeEngine, Observer, Scheduler
-from kframework.seeds import Seeds
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef

@@ -15,7 +15,7 @@ from msgspec import structs
 from kframework import __version__
 from kframework.apiserver.in_process import InProcess
 from kframework.apiserver.published import Publication
-from kframework.clock import Clock
+from kframework.clock import Clock, Seeds
 from kframework.cluster import Cluster
 from kframework.cluster.dry_run import DryRunCluster
 from kframework.cluster.flow_control import FlowControl
@@ -34,7 +34,6 @@ from kframework.process.endpoints import Listener
 from kframework.process.lease import new_identity
 from kframework.process.process import Audience, Companion, Connect, Process
 from kframework.scheduler.scheduler import E
-from kframework.seeds import Seeds
 
 if TYPE_CHECKING:
     from kframework.cluster.kube_transport import KubeTransport

@@ -9,7 +9,7 @@ from kframework.clock import VirtualTimeLoop
 from kframework.objects import kind_of
 from kframework.objects.codec import convert
 from tests.apiserver.serving import MERGE, Json, Served
-from tests.declared import Gang, gang
+from tests.support.declared import Gang, gang
 
 
 @pytest.fixture(scope="module")

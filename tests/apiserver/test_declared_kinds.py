@@ -18,7 +18,7 @@ from kframework.errors import ClusterError
 from kframework.objects import ApiObject, ObjectMeta, kind
 from kframework.state.inbox import Changed, Gone, Message, Synced
 from tests.apiserver.serving import MERGE, Served
-from tests.declared import Gang, GangStatus, Quota, Team, gang, team
+from tests.support.declared import Gang, GangStatus, Quota, Team, gang, team
 
 
 @pytest.fixture(scope="module")

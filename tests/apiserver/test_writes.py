@@ -9,7 +9,7 @@ from kframework.apiserver.writes import of_main, of_status
 from kframework.clock import VirtualTimeLoop
 from kframework.objects import ObjectMeta, Pod, kind_of
 from tests.apiserver.serving import MERGE, NODES, PODS, Json, Served, node, pod
-from tests.declared import Gang
+from tests.support.declared import Gang
 
 
 @pytest.fixture(scope="module")

@@ -19,11 +19,6 @@ ROOMS = (
     *("core",),
     *("cluster", "apiserver", "plugins", "scheduler", "observe", "process", "testing", "cli", "engine"),
 )
-#: What stands loose until it is carried into its room.
-LOOSE: Mapping[str, str] = {
-    "conformance": "testing",
-    "seeds": "clock",
-}
 #: What kframework/__init__.py defines itself, as opposed to what it hands on.
 OF_THE_DOOR = {"API_VERSION", "__version__"}
 #: What is above the contract and yet may be named by it: the types that its hooks receive.
@@ -38,7 +33,7 @@ def test_imports_point_up_the_list() -> None:
 
 
 def test_few_modules_stand_in_the_root() -> None:
-    assert len(list((ROOT / "kframework").glob("*.py"))) <= 5 + len(LOOSE)
+    assert len(list((ROOT / "kframework").glob("*.py"))) <= 5
 
 
 def test_the_kubernetes_client_is_imported_where_a_cluster_is_opened() -> None:
@@ -137,9 +132,6 @@ def is_within(target: str, module: str) -> bool:
 def room_of(module: str) -> str | None:
     """Name the room that a module of kframework stands in; None where it stands in none."""
     inside = module.partition(".")[2]
-    unit = inside.partition(".")[0]
-    if unit in LOOSE or inside in LOOSE:
-        return LOOSE.get(inside) or LOOSE[unit]
     return max((room for room in ROOMS if is_within(inside, room)), key=len, default=None)
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Command
-from tests.conformance.planted import TAINT, Part, single
+from tests.testing.conformance.planted import TAINT, Part, single
 
 
 def quantity(number: int, canonical: str) -> Part:

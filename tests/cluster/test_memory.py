@@ -35,7 +35,7 @@ from kframework.objects import (
     PriorityClass,
 )
 from kframework.state.inbox import Changed, Gone, Message, Synced
-from tests.declared import Quota, Team, team
+from tests.support.declared import Quota, Team, team
 
 START = "2026-01-01T00:00:00Z"
 

@@ -26,7 +26,7 @@ from kframework.objects import (
 )
 from kframework.objects.claims import is_bound
 from kframework.testing import make_node, make_pod
-from tests.storage import HOSTNAME, ZONE, claim, ephemeral, near, reference, storage_class, volume
+from tests.support.storage import HOSTNAME, ZONE, claim, ephemeral, near, reference, storage_class, volume
 
 DRIVER = "csi.example.com"
 NOW, LATER = storage_class("now", DRIVER, "Immediate"), storage_class("later", DRIVER)

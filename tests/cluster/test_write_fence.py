@@ -28,7 +28,7 @@ from kframework.objects import ApiObject, Pod
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.cluster.scripted import Scripted, listed, ok, refused, some
-from tests.storage import HOSTNAME, claim, mounted, near, storage_class, volume
+from tests.support.storage import HOSTNAME, claim, mounted, near, storage_class, volume
 
 WORDS = "this scheduler has stopped, or lost its lease, and writes nothing any more"
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kframework.conformance.cases import read
-from kframework.conformance.replay import replay
 from kframework.core.runtime.registry import Registry
 from kframework.objects.codec import spelled
+from kframework.testing.conformance.cases import read
+from kframework.testing.conformance.replay import replay
 
 VECTORS = Path(__file__).parent / "vectors"
 

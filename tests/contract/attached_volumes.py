@@ -8,7 +8,7 @@ from kframework.objects import ISCSI, RBD, AWSElasticBlockStore, GCEPersistentDi
 from kframework.plugins import node_volume_limits, volume_restrictions
 from kframework.testing import make_node
 from tests.contract.case import UU, Case, U, World
-from tests.volumes_in_use import attachment, claim, csi_node, csi_volume, storage_class, using
+from tests.support.volumes_in_use import attachment, claim, csi_node, csi_volume, storage_class, using
 
 __all__ = ["CASES"]
 

@@ -6,7 +6,7 @@ from kframework.objects import Pod, Volume
 from kframework.plugins import volume_binding, volume_zone
 from kframework.testing import make_node, make_pod
 from tests.contract.case import Case, World
-from tests.storage import (
+from tests.support.storage import (
     HOSTNAME,
     ZONE,
     capacity,

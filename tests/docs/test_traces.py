@@ -17,9 +17,9 @@ from kframework.core.cycle.decision import Binding
 from kframework.observe.tracing.spans import Tracing
 from tests.core.cycle.test_extended_attempt import FULL, ExtendedStage, keeping, preempter, preempting, stage
 from tests.examples.clean_environment import ROOT
-from tests.extending import extender, lets_pass
 from tests.extension_points.scripted import plugin
 from tests.scheduler.test_binding import Cycle
+from tests.support.extending import extender, lets_pass
 
 DOCUMENT = (ROOT / "docs/reference/traces.md").read_text()
 SPAN = re.compile(r"^\| `(?P<name>\w+)` \| (?:`(?P<parent>\w+)`)? ?\|", re.MULTILINE)

@@ -17,8 +17,8 @@ from kframework.framework.plugin import Watch
 from kframework.objects import ApiObject, ObjectMeta, ReplicaSet, StorageClass
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Action, create, delete, patch
-from tests.declared import team
 from tests.extension_points.scripted import plugin, run, scenario
+from tests.support.declared import team
 
 POOL = make_pod("pod", labels={"app": "web"}, tolerations=["x:Exists"], cpu="200m")
 OTHER = make_pod("other", node_name="a", cpu="200m")

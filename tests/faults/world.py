@@ -26,7 +26,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
 )
 from kframework.testing import make_node, make_pod
-from tests.storage import claim, mounted, storage_class
+from tests.support.storage import claim, mounted, storage_class
 
 __all__ = ["World", "made_nodes"]
 

@@ -36,8 +36,8 @@ from kframework.objects import (
 )
 from kframework.state.nodes import same_node
 from kframework.state.pods import Interned, PendingPod
-from tests.declared import Team
-from tests.objects_made import node, pod, taint
+from tests.support.declared import Team
+from tests.support.objects_made import node, pod, taint
 
 A, R = ActionType, EventResource
 

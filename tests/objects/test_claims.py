@@ -19,7 +19,7 @@ from kframework.objects.claims import (
     requested,
     volume_class,
 )
-from tests.storage import claim, ephemeral, mounted, reference, volume
+from tests.support.storage import claim, ephemeral, mounted, reference, volume
 
 BETA = "volume.beta.kubernetes.io/storage-class"
 

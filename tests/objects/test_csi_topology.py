@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kframework.objects.csi_topology import migrated_plugins, node_affinity_after_migration
-from tests.storage import affinity, migrated, near, volume
+from tests.support.storage import affinity, migrated, near, volume
 
 EBS, EBS_ZONE = "kubernetes.io/aws-ebs", "topology.ebs.csi.aws.com/zone"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

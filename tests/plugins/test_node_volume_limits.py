@@ -39,7 +39,7 @@ from kframework.plugins.node_volume_limits import (
 from kframework.state.cluster import ClusterState
 from kframework.testing import check_plugin, make_node, make_pod
 from tests.plugins.asking import filtered, made, on_node, pending
-from tests.volumes_in_use import (
+from tests.support.volumes_in_use import (
     attachment,
     claim,
     csi_node,

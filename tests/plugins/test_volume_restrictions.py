@@ -26,7 +26,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod
 from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod
 from tests.plugins.asking import made, on_node, pending
-from tests.volumes_in_use import claim, ephemeral, put, using
+from tests.support.volumes_in_use import claim, ephemeral, put, using
 
 TAKEN, IN_USE = unschedulable(DISK_TAKEN), unschedulable(CLAIM_IN_USE)
 ONE_POD = ("ReadWriteOncePod",)

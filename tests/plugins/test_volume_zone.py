@@ -20,7 +20,7 @@ from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 from kframework.testing.alone import profile_of
 from tests.plugins.asking import cluster_of, filtered, pending
-from tests.storage import claim, ephemeral, mounted, storage_class, volume
+from tests.support.storage import claim, ephemeral, mounted, storage_class, volume
 
 QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
 ELSEWHERE = unresolvable(REASON)

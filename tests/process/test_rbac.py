@@ -32,10 +32,10 @@ from kframework.process.lease import LeaderElection
 from kframework.process.rbac import Rule, cluster_rules, lease_rules, manifests
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
-from tests.declared import Gang, Team, gang, team
 from tests.extension_points.scripted import alone, plugin
-from tests.rights import Asked, Authorizer, asked, rules_of
-from tests.storage import claim, mounted, storage_class, volume
+from tests.support.declared import Gang, Team, gang, team
+from tests.support.rights import Asked, Authorizer, asked, rules_of
+from tests.support.storage import claim, mounted, storage_class, volume
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 ACCOUNT = ("kube-system", "kframework")

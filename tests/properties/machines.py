@@ -27,8 +27,8 @@ from kframework.state.log import NEVER, Log
 from kframework.state.node_order import zone_of
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
-from tests.objects_made import ZONE, node, pod, selection, taint
 from tests.properties.rebuilt import Facts, NodeTree, Truth, left_over, node_facts, pod_facts, rebuilt, shown
+from tests.support.objects_made import ZONE, node, pod, selection, taint
 
 __all__ = [
     "NODES",

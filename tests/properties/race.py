@@ -23,7 +23,7 @@ from kframework.state.pods import PendingPod
 from kframework.testing.clusters import RandomCluster
 from tests.properties.judges import Judge, judge
 from tests.properties.slow_cycle import Chosen, Error, FitError, SlowCycle
-from tests.searching import Outcome, profile_of
+from tests.support.searching import Outcome, profile_of
 
 __all__ = ["Race", "Seen", "enough"]
 

@@ -17,7 +17,7 @@ from kframework.scheduler.cluster_api import ClusterApi
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
 from tests.faults.points import Silence, Strike, Struck
-from tests.storage import claim, mounted, storage_class
+from tests.support.storage import claim, mounted, storage_class
 
 #: Of the names that the plugin Hesitant lets wait, and of those that it does not.
 PATIENT, PLAIN = "pod-d", "pod-a"

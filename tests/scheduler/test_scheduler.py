@@ -28,8 +28,8 @@ from kframework.scheduler.simulate import simulate
 from kframework.state.pods import Interned
 from kframework.state.waiting import ReservedPod
 from kframework.testing import create, make_node, make_pod
-from tests.extending import Scripted, configuration, lets_pass, settings
 from tests.extension_points.scripted import alone, held, plugin, run, scenario
+from tests.support.extending import Scripted, configuration, lets_pass, settings
 
 
 def running(

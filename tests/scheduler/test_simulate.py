@@ -22,9 +22,9 @@ from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import MakeController, Outcome, Progress, simulate
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, create
-from tests.declared import Gang, gang, team
-from tests.extending import GPU, Server, configuration, lets_pass, verbs
 from tests.extension_points.scripted import alone, plugin
+from tests.support.declared import Gang, gang, team
+from tests.support.extending import GPU, Server, configuration, lets_pass, verbs
 
 NO_WAY_OUT = (
     "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."

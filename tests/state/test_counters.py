@@ -12,7 +12,7 @@ from kframework.state import counters as counters_module
 from kframework.state.cluster import ClusterState
 from kframework.state.counters import Counters, PodCount, Selection
 from kframework.state.pods import LabelClass
-from tests.objects_made import node, pod, selection
+from tests.support.objects_made import node, pod, selection
 
 WEB = selection("default", app="web")
 

@@ -11,7 +11,7 @@ from kframework.errors import StaleNodeError
 from kframework.objects import ContainerImage, Node, NodeCondition
 from kframework.state.nodes import NodeInfo, NodeTable, same_node
 from kframework.state.pods import Interned, PodInfo
-from tests.objects_made import node, pod, taint
+from tests.support.objects_made import node, pod, taint
 
 
 def table(*nodes: Node, capacity: int = 64) -> NodeTable:

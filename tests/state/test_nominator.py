@@ -6,7 +6,7 @@ import pytest
 
 from kframework.state.nominator import Nominator
 from kframework.state.pods import Interned, PodInfo
-from tests.objects_made import pod
+from tests.support.objects_made import pod
 
 
 def nominated(**priorities: int) -> tuple[Nominator, dict[str, PodInfo]]:

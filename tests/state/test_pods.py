@@ -24,7 +24,7 @@ from kframework.objects import (
     Volume,
 )
 from kframework.state.pods import Interned, PendingPod, PodInfo, PodTemplate
-from tests.objects_made import pod
+from tests.support.objects_made import pod
 
 
 def volume(**source: object) -> Volume:

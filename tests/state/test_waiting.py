@@ -9,7 +9,7 @@ import pytest
 from kframework.framework.status import Code, Status
 from kframework.state.pods import Interned, PendingPod
 from kframework.state.waiting import ReservedPod, WaitingPods
-from tests.objects_made import pod
+from tests.support.objects_made import pod
 
 
 def reserved(uid: str = "p", **deadlines: float) -> ReservedPod:

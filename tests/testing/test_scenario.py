@@ -22,7 +22,7 @@ from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.objects import Pod
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, Scenario, create, delete, patch
-from tests.storage import claim, mounted, storage_class
+from tests.support.storage import claim, mounted, storage_class
 
 
 class AvoidArgs(PluginArgs):

@@ -33,8 +33,8 @@ from kframework.config.models import LeaderElection
 from kframework.objects import ApiObject, Event, ObjectMeta, Pod, PodSchedulingGroup, PriorityClass
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
-from tests.rights import Authorizer
-from tests.storage import claim, mounted, storage_class, volume
+from tests.support.rights import Authorizer
+from tests.support.storage import claim, mounted, storage_class, volume
 
 ACCOUNT = ("volcano-system", "kframework-batch")
 ALONE = LeaderElection(leader_elect=False)

@@ -31,11 +31,11 @@ from opentelemetry.trace import (
 )
 
 from kframework import __version__
+from kframework.clock import Seeds
 from kframework.config import Tracing as TracingOptions
 from kframework.core.cycle.decision import Binding, Decision, PluginTiming, PointTiming, Result
 from kframework.framework.status import Code
 from kframework.observe.tracing.export import otlp_exporter, otlp_line, resource
-from kframework.seeds import Seeds
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor

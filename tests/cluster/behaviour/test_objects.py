@@ -29,7 +29,7 @@ from kframework.objects import (
 )
 from kframework.state.inbox import Changed
 from tests.cluster.behaviour.ways import Stage, lease, node, pod, refusal
-from tests.declared import Gang, GangStatus, Team, gang
+from tests.support.declared import Gang, GangStatus, Team, gang
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 

@@ -14,7 +14,7 @@ from kframework.cluster.transitions import has_ended
 from kframework.objects import ApiObject, Lease, Node, Pod, PodStatus
 from kframework.state.inbox import Changed, Gone, Message
 from tests.cluster.behaviour.ways import Stage, lease, node, pod
-from tests.declared import Team, team
+from tests.support.declared import Team, team
 
 
 async def test_a_watch_lists_and_then_follows(stage: Stage) -> None:

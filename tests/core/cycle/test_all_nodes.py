@@ -14,7 +14,7 @@ from kframework.core.cycle.rejections import PASS
 from kframework.framework.plugin import Reads
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin
-from tests.searching import Searching, profile_of
+from tests.support.searching import Searching, profile_of
 
 NO = unschedulable("no")
 

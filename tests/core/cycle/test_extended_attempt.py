@@ -29,8 +29,8 @@ from kframework.observe.explain.slices import finished
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import UID, Stage
-from tests.extending import NO_ANSWER, extender, lets_pass
 from tests.extension_points.scripted import held, plugin
+from tests.support.extending import NO_ANSWER, extender, lets_pass
 
 
 class ExtendedStage(Stage):

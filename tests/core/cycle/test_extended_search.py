@@ -22,10 +22,10 @@ from kframework.core.cycle.outcome import Failed, Found, Unfit
 from kframework.core.cycle.search import Rotation, Search
 from kframework.testing import make_node, make_pod
 from kframework.testing.clusters import RandomCluster
-from tests.extending import NO_ANSWER, Answer, extender, lets_pass, names_in
 from tests.extension_points.scripted import plugin
 from tests.properties.race import enough, random_profile
-from tests.searching import Outcome, Searching, profile_of
+from tests.support.extending import NO_ANSWER, Answer, extender, lets_pass, names_in
+from tests.support.searching import Outcome, Searching, profile_of
 
 
 class Extended(Searching):

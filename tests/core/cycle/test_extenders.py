@@ -13,7 +13,7 @@ from kframework.core.cycle.extender import Extender, ExtenderError
 from kframework.core.cycle.extenders import Extenders
 from kframework.testing import make_container
 from tests.core.cycle.test_extender import GPU, Asking, managing, run
-from tests.extending import NO_ANSWER, Scripted, extender, lets_pass, names_in, settings
+from tests.support.extending import NO_ANSWER, Scripted, extender, lets_pass, names_in, settings
 
 MANAGES_GPU: dict[str, Any] = {"managedResources": managing(GPU)}
 IGNORABLE: dict[str, Any] = {"ignorable": True}

@@ -17,7 +17,7 @@ from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod
-from tests.searching import Searching, profile_of
+from tests.support.searching import Searching, profile_of
 
 
 class Owner(Plugin):

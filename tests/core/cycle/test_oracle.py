@@ -14,8 +14,8 @@ from kframework.framework.status import unschedulable
 from kframework.objects import Node
 from kframework.testing import make_node, make_pod
 from tests.core.cycle.test_search import Likes, Narrows, Remembers, Says, Stretches, broken, on
-from tests.searching import Searching
-from tests.searching import profile_of as profile
+from tests.support.searching import Searching
+from tests.support.searching import profile_of as profile
 
 no = unschedulable("no")
 

@@ -26,7 +26,7 @@ from kframework.framework.plugin import Rows, Scores
 from kframework.framework.status import Code
 from kframework.objects import Node
 from kframework.testing import make_node, make_pod
-from tests.searching import Searching, profile_of
+from tests.support.searching import Searching, profile_of
 
 Answer = Callable[[PendingPod, NodeInfo], Status | None]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.state.pods import Interned, PendingPod
-from tests.objects_made import pod
+from tests.support.objects_made import pod
 
 
 def test_rejectors_are_all_who_rejected_the_last_attempt() -> None:

@@ -27,9 +27,9 @@ from kframework.objects import (
 from kframework.scheduler import scheduler
 from kframework.state.objects import ObjectStore
 from kframework.testing import Scenario, make_node, make_pod
-from tests.declared import Quota, Team
 from tests.extension_points.scripted import plugin, profile, run
-from tests.storage import claim, mounted, storage_class, volume
+from tests.support.declared import Quota, Team
+from tests.support.storage import claim, mounted, storage_class, volume
 
 T = TypeVar("T", bound=ApiObject)
 

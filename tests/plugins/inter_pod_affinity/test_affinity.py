@@ -14,7 +14,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.counters import Selection
 from kframework.state.namespaces import Namespaces
 from kframework.state.pods import PendingPod
-from tests.objects_made import node, pod
+from tests.support.objects_made import node, pod
 
 WEB = exact({"app": "web"})
 

@@ -32,7 +32,7 @@ from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 from kframework.testing.alone import profile_of
 from tests.plugins.asking import cluster_of, filtered, pending, scored
-from tests.storage import (
+from tests.support.storage import (
     HOSTNAME,
     capacity,
     claim,

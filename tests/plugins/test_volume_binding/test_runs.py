@@ -16,7 +16,7 @@ from kframework.plugins.volume_zone import VolumeZone
 from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, Scenario, create, delete, patch
-from tests.storage import HOSTNAME, ZONE, claim, ephemeral, mounted, near, storage_class, volume
+from tests.support.storage import HOSTNAME, ZONE, claim, ephemeral, mounted, near, storage_class, volume
 
 REGISTRY = Registry.of(VolumeBinding, VolumeZone)
 CSI = storage_class("csi", "csi.example.com")

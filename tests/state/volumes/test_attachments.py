@@ -13,7 +13,7 @@ from kframework.state.pods import PendingPod
 from kframework.state.volumes.attachments import Attachments
 from kframework.state.volumes.volume_ids import VolumeId
 from kframework.testing import make_node
-from tests.volumes_in_use import attachment, claim, csi_node, csi_volume, ephemeral, put, storage_class, using
+from tests.support.volumes_in_use import attachment, claim, csi_node, csi_volume, ephemeral, put, storage_class, using
 
 NEW = VolumeId("a", "new")
 

@@ -6,7 +6,7 @@ import msgspec
 
 from kframework.objects import PersistentVolumeClaimSource, Pod, Volume
 from kframework.state.cluster import ClusterState
-from tests.objects_made import node, pod
+from tests.support.objects_made import node, pod
 
 
 def using(uid: str, node_name: str, *claims: str, namespace: str = "default") -> Pod:

@@ -24,7 +24,18 @@ from kframework.state.volumes.volumes import Storage
 from kframework.testing import make_node
 from tests.plugins.asking import cluster_of
 from tests.state.slow_volumes import slow_find
-from tests.storage import HOSTNAME, affinity, capacity, claim, driver, migrated, near, reference, storage_class, volume
+from tests.support.storage import (
+    HOSTNAME,
+    affinity,
+    capacity,
+    claim,
+    driver,
+    migrated,
+    near,
+    reference,
+    storage_class,
+    volume,
+)
 
 EBS = "kubernetes.io/aws-ebs"
 #: Bits by node, and what its waiting claims get there: names of volumes, "+" for a claim to be provisioned.

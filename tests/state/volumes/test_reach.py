@@ -14,7 +14,7 @@ from kframework.objects import LabelSelector, TopologySelectorTerm, VolumeNodeAf
 from kframework.state.volumes.reach import ANYWHERE, Reach
 from kframework.testing import make_node
 from tests.plugins.asking import cluster_of
-from tests.storage import affinity, near
+from tests.support.storage import affinity, near
 
 LABELS: list[dict[str, str]] = [
     {},

@@ -15,7 +15,7 @@ from kframework.objects import (
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import Interned, PodInfo
 from kframework.state.volumes.volume_ids import Source, VolumeId, VolumeIds, claim_names, limited_volumes
-from tests.volumes_in_use import attachment, claim, csi_volume, ephemeral, put, storage_class, using
+from tests.support.volumes_in_use import attachment, claim, csi_volume, ephemeral, put, storage_class, using
 
 EBS = Volume(name="ebs", aws_elastic_block_store=AWSElasticBlockStore(volume_id="vol-1"))
 BROKEN = Volume(name="broken", aws_elastic_block_store=AWSElasticBlockStore(volume_id="aws://eu-1a/disk"))

@@ -17,7 +17,7 @@ from kframework.state.volumes.volume_reservation import BindingError, VolumeRese
 from kframework.state.volumes.volumes import Storage
 from kframework.testing import make_node
 from tests.plugins.asking import cluster_of
-from tests.storage import HOSTNAME, ZONE, claim, migrated, near, reference, volume
+from tests.support.storage import HOSTNAME, ZONE, claim, migrated, near, reference, volume
 
 SELECTED = "volume.kubernetes.io/selected-node"
 BY_US = {"pv.kubernetes.io/bound-by-controller": "yes"}

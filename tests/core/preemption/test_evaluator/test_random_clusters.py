@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kframework import CycleState
-from kframework.seeds import Seeds
+from kframework.clock import Seeds
 from kframework.state.cluster import ClusterState
 from tests.core.preemption.test_evaluator.slow_rules import World, best
 from tests.core.preemption.test_evaluator.stopped import Counts, Cycle, cycle, told

@@ -27,7 +27,7 @@ from kframework.observe.explain.remedies.obstacles import (
 )
 from kframework.state.nodes import NodeInfo
 from kframework.testing import make_node, make_pod, make_taint, make_toleration
-from tests.helping import engine_of, pending
+from tests.support.helping import engine_of, pending
 
 ZONE = "topology.kubernetes.io/zone"
 WEB = LabelSelector(match_labels={"app": "web"})

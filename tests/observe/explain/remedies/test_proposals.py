@@ -19,7 +19,7 @@ from kframework.observe.explain.remedies.changes import (
 from kframework.observe.explain.remedies.pod_changes import LowerRequest
 from kframework.observe.explain.remedies.proposals import Proposal, of_cluster, of_pod
 from kframework.testing import make_node, make_pod, make_taint
-from tests.helping import afresh, engine_of
+from tests.support.helping import afresh, engine_of
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NAMED = {"key": "metadata.name", "operator": "In", "values": ["gone"]}

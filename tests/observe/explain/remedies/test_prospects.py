@@ -7,7 +7,7 @@ from kframework.observe.explain.full_evaluation import inquire
 from kframework.observe.explain.remedies.prospects import HOPELESS, Prospects
 from kframework.observe.explain.slices import finished
 from kframework.testing import make_node, make_pod
-from tests.helping import engine_of, pending
+from tests.support.helping import engine_of, pending
 
 
 def prospects(pod: Pod, *objects: ApiObject) -> Prospects:

@@ -28,8 +28,8 @@ from kframework.observe.explain.remedies.remedies import remedies
 from kframework.observe.explain.slices import finished
 from kframework.state.inbox import Changed, Gone
 from kframework.testing import make_node, make_pod
-from tests.helping import engine_of, lines, pending, sought
-from tests.storage import affinity, claim, mounted, near, reference, volume
+from tests.support.helping import engine_of, lines, pending, sought
+from tests.support.storage import affinity, claim, mounted, near, reference, volume
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 WEB = LabelSelector(match_labels={"app": "web"})

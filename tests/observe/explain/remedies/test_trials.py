@@ -14,7 +14,7 @@ from kframework.observe.explain.remedies.pod_changes import DropHostPort, DropNo
 from kframework.observe.explain.remedies.trials import Trials, objections_to, rejection_of
 from kframework.observe.explain.slices import finished
 from kframework.testing import make_node, make_pod
-from tests.helping import engine_of, pending
+from tests.support.helping import engine_of, pending
 
 POD = make_pod(cpu=2, node_selector={"disk": "ssd"}, host_ports=[80], gates=["x.io/hold"])
 HOLDERS = [make_pod(f"holder-{n}", node_name="a", cpu=1, host_ports=[80]) for n in range(2)]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kframework.conformance.facts import Uncompared
-from tests.conformance.planted import PLUGINS, Json, Part, differing, node, pod, replayed, with_plugins
+from kframework.testing.conformance.facts import Uncompared
+from tests.testing.conformance.planted import PLUGINS, Json, Part, differing, node, pod, replayed, with_plugins
 
 
 def sequence() -> Part:
@@ -76,7 +76,7 @@ def missing(case: Part) -> None:
 
 
 def test_without_a_plugin_that_has_a_say_only_feasibility_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kframework.conformance.sequence.in_tree_points", lambda name: frozenset({"filter"}))
+    monkeypatch.setattr("kframework.testing.conformance.sequence.in_tree_points", lambda name: frozenset({"filter"}))
     case = sequence()
     missing(case)
     comparison = replayed(case)

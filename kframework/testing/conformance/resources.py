@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kframework.conformance.facts import Fact, beside
 from kframework.objects import ApiStruct, Pod
 from kframework.objects.requests import is_scalar
 from kframework.state.pods import Interned, PodInfo
+from kframework.testing.conformance.facts import Fact, beside
 
 __all__ = ["Given", "compare"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kframework.conformance.facts import Fact, Uncompared, not_built
-from kframework.conformance.recorded import PASSES
-from kframework.conformance.replay import Comparison
-from kframework.conformance.summary import Summary, SummedUp, item
+from kframework.testing.conformance.facts import Fact, Uncompared, not_built
+from kframework.testing.conformance.recorded import PASSES
+from kframework.testing.conformance.replay import Comparison
+from kframework.testing.conformance.summary import Summary, SummedUp, item
 
 SAME, OTHER = Fact(("best",), ["a"], ["a"]), Fact(("nodes", "a"), PASSES, None)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.conformance.recorded_cluster import PROFILE, RecordedCluster
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 from kframework.objects import Namespace, PersistentVolume
-from tests.conformance.planted import Part, node, pod, with_plugins
+from kframework.testing.conformance.recorded_cluster import PROFILE, RecordedCluster
+from tests.testing.conformance.planted import Part, node, pod, with_plugins
 
 
 def cluster(**parts: Part | list[Part]) -> RecordedCluster:

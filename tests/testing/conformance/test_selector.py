@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.errors import InputError
-from tests.conformance.planted import Part, replayed
+from tests.testing.conformance.planted import Part, replayed
 
 NODE = {"metadata": {"name": "n", "labels": {"disk": "ssd"}}}
 SSD = {"key": "disk", "operator": "In", "values": ["ssd"]}

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from kframework.conformance.facts import Fact, Uncompared
-from kframework.conformance.replay import Comparison
 from kframework.objects.codec import spelled
+from kframework.testing.conformance.facts import Fact, Uncompared
+from kframework.testing.conformance.replay import Comparison
 
 __all__ = ["Suite", "Summary", "SummedUp", "item"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.planted import Json, Part, differing, replayed
+from tests.testing.conformance.planted import Json, Part, differing, replayed
 
 ONE = {"canonical": "1500m", "json": "1500m", "format": "DecimalSI", "sign": 1, "value": 2, "milliValue": 1500}
 TWO = {"cmp": -1, "sum": "3Gi", "difference": "-1Gi"}

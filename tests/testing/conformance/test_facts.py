@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.conformance.facts import Fact, beside, not_built
+from kframework.testing.conformance.facts import Fact, beside, not_built
 
 
 def test_every_key_of_either_side_becomes_a_fact() -> None:

@@ -7,7 +7,6 @@ from typing import Literal
 
 import msgspec
 
-from kframework.conformance.facts import Fact, beside
 from kframework.objects import (
     ApiStruct,
     LabelSelector,
@@ -23,6 +22,7 @@ from kframework.objects.affinity import node_affinity, required_node_affinity
 from kframework.objects.selectors import NodeSelector as CompiledNodeSelector
 from kframework.objects.selectors import SelectorError, exact, label_selector, preferred_node_score
 from kframework.objects.taints import first_untolerated, tolerates
+from kframework.testing.conformance.facts import Fact, beside
 
 __all__ = ["Given", "compare"]
 

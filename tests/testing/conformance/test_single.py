@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, error, hookimpl
-from kframework.conformance.facts import Uncompared
 from kframework.core.runtime.registry import Registry
-from tests.conformance.planted import PLUGINS, TAINT, Part, differing, node, replayed, single, with_plugins
+from kframework.testing.conformance.facts import Uncompared
+from tests.testing.conformance.planted import PLUGINS, TAINT, Part, differing, node, replayed, single, with_plugins
 
 
 def expect(**fields: object) -> Callable[[Part], None]:

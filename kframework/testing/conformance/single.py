@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterator, Set
 
 from kframework.config import known_in_tree
-from kframework.conformance import post_filter
-from kframework.conformance.answers import Answers, compare_pre_enqueue
-from kframework.conformance.facts import Fact, Uncompared, beside, not_built
-from kframework.conformance.recorded import Recorded
-from kframework.conformance.recorded_cluster import PROFILE, RecordedCluster
-from kframework.conformance.whole_cycle import WholeCycle
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 from kframework.framework.status import Status
 from kframework.objects import Pod
 from kframework.state.pods import PendingPod
+from kframework.testing.conformance import post_filter
+from kframework.testing.conformance.answers import Answers, compare_pre_enqueue
+from kframework.testing.conformance.facts import Fact, Uncompared, beside, not_built
+from kframework.testing.conformance.recorded import Recorded
+from kframework.testing.conformance.recorded_cluster import PROFILE, RecordedCluster
+from kframework.testing.conformance.whole_cycle import WholeCycle
 
 __all__ = ["Given", "compare"]
 

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 
 from kframework import ClearNomination, CycleState, PendingPod, Plugin, Preempt, Status, error, hookimpl, unschedulable
-from kframework.conformance.facts import Uncompared
-from kframework.conformance.post_filter import compare
-from kframework.conformance.recorded import PostFilter
-from kframework.conformance.single import Given
-from kframework.conformance.whole_cycle import WholeCycle
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Diagnosis
 from kframework.objects.codec import spelled
-from tests.conformance.planted import Part, node, pod, with_plugins
+from kframework.testing.conformance.facts import Uncompared
+from kframework.testing.conformance.post_filter import compare
+from kframework.testing.conformance.recorded import PostFilter
+from kframework.testing.conformance.single import Given
+from kframework.testing.conformance.whole_cycle import WholeCycle
+from tests.testing.conformance.planted import Part, node, pod, with_plugins
 
 NO_CLAIMS = "no new claims to deallocate"
 NO_VICTIMS = "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod."

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kframework.conformance.cases import Case
-from kframework.conformance.facts import Fact
-from kframework.conformance.replay import Comparison, replay
 from kframework.core.runtime.registry import Registry
 from kframework.objects.codec import spelled
+from kframework.testing.conformance.cases import Case
+from kframework.testing.conformance.facts import Fact
+from kframework.testing.conformance.replay import Comparison, replay
 
 __all__ = ["PLUGINS", "Json", "Part", "differing", "node", "pod", "replayed", "single", "with_plugins"]
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from kframework.conformance import quantity, resources, selector, sequence, single
-from kframework.conformance.cases import Case
-from kframework.conformance.facts import Fact, Uncompared
-from kframework.conformance.recorded import Recorded
 from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
+from kframework.testing.conformance import quantity, resources, selector, sequence, single
+from kframework.testing.conformance.cases import Case
+from kframework.testing.conformance.facts import Fact, Uncompared
+from kframework.testing.conformance.recorded import Recorded
 
 __all__ = ["Comparison", "replay"]
 

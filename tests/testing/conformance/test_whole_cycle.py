@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Skip, Status, hookimpl, unschedulable
-from kframework.conformance.recorded import PASSES, Verdict
-from kframework.conformance.single import Given
-from kframework.conformance.whole_cycle import WholeCycle
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import NodeNames
-from tests.conformance.planted import PLUGINS, TAINT, Part, node, pod, single, with_plugins
+from kframework.testing.conformance.recorded import PASSES, Verdict
+from kframework.testing.conformance.single import Given
+from kframework.testing.conformance.whole_cycle import WholeCycle
+from tests.testing.conformance.planted import PLUGINS, TAINT, Part, node, pod, single, with_plugins
 
 UNTOLERATED = Verdict(code="UnschedulableAndUnresolvable", reasons=(TAINT,), plugin="TaintToleration")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from kframework.conformance.facts import Fact, Uncompared, beside, not_built
-from kframework.conformance.recorded import Candidate, PostFilter, Verdict
-from kframework.conformance.whole_cycle import WholeCycle
 from kframework.core.cycle.outcome import Unfit
 from kframework.core.runtime.points import PostFilterAnswer, fault, run_post_filter
 from kframework.core.runtime.profile import Step
 from kframework.framework.plugin import ClearNomination, Diagnosis, Nominate, Preempt
 from kframework.framework.status import Code, Status
+from kframework.testing.conformance.facts import Fact, Uncompared, beside, not_built
+from kframework.testing.conformance.recorded import Candidate, PostFilter, Verdict
+from kframework.testing.conformance.whole_cycle import WholeCycle
 
 __all__ = ["compare"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from kframework.conformance.facts import Fact, beside
 from kframework.objects import ApiStruct
 from kframework.objects.quantity import Quantity, QuantityError
+from kframework.testing.conformance.facts import Fact, beside
 
 __all__ = ["Given", "compare"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kframework.conformance.cases import Case, read
-from kframework.conformance.sequence import Given
 from kframework.errors import InputError
+from kframework.testing.conformance.cases import Case, read
+from kframework.testing.conformance.sequence import Given
 
 CASE = {"id": "q-1", "kind": "quantity", "suite": "q", "input": {"op": "quantity"}, "expect": {"error": "x"}}
 LINE = json.dumps(CASE).encode()

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import msgspec
 
 from kframework.config import in_tree_points, known_in_tree
-from kframework.conformance.facts import Fact, Uncompared, beside, not_built
-from kframework.conformance.recorded_cluster import RecordedCluster
-from kframework.conformance.whole_cycle import WholeCycle
 from kframework.core.runtime.registry import Registry
 from kframework.framework.status import Status
 from kframework.objects import ApiStruct, Pod
 from kframework.state.pods import PendingPod
+from kframework.testing.conformance.facts import Fact, Uncompared, beside, not_built
+from kframework.testing.conformance.recorded_cluster import RecordedCluster
+from kframework.testing.conformance.whole_cycle import WholeCycle
 
 __all__ = ["Given", "Recorded", "compare"]
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from kframework.conformance.facts import Fact
-from kframework.conformance.recorded import Verdict
-from kframework.conformance.recorded_cluster import PROFILE
 from kframework.core.cycle.decision import fit_error
 from kframework.core.cycle.oracle import Afresh, VerificationError, verify
 from kframework.core.cycle.outcome import Failed, Found, Unfit
@@ -20,6 +17,9 @@ from kframework.core.runtime.profile import Profile
 from kframework.framework.status import Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
+from kframework.testing.conformance.facts import Fact
+from kframework.testing.conformance.recorded import Verdict
+from kframework.testing.conformance.recorded_cluster import PROFILE
 
 __all__ = ["WholeCycle"]
 

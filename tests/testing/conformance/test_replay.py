@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kframework import PendingPod, Plugin, hookimpl
-from kframework.conformance.facts import Uncompared
 from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
-from tests.conformance.planted import PLUGINS, replayed, single, with_plugins
+from kframework.testing.conformance.facts import Uncompared
+from tests.testing.conformance.planted import PLUGINS, replayed, single, with_plugins
 
 
 def test_the_kind_picks_the_comparer_whatever_the_suite() -> None:

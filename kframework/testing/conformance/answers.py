@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 import numpy as np
 
-from kframework.conformance.facts import Fact, beside
-from kframework.conformance.recorded import PASSES, Recorded, Scored, Verdict
 from kframework.core.runtime.points import (
     PreFilterAnswer,
     ask_pre_filter,
@@ -23,6 +21,8 @@ from kframework.framework.plugin import Scores
 from kframework.framework.status import Code, Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
+from kframework.testing.conformance.facts import Fact, beside
+from kframework.testing.conformance.recorded import PASSES, Recorded, Scored, Verdict
 
 __all__ = ["Answers", "compare_pre_enqueue"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.planted import Json, Part, differing, pod, replayed
+from tests.testing.conformance.planted import Json, Part, differing, pod, replayed
 
 
 def resources() -> Part:

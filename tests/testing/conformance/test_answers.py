@@ -11,7 +11,7 @@ from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Stat
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Rows, Scores
 from kframework.plugins.taint_toleration import TaintToleration
-from tests.conformance.planted import PLUGINS, Json, Part, differing, replayed, single, with_plugins
+from tests.testing.conformance.planted import PLUGINS, Json, Part, differing, replayed, single, with_plugins
 
 
 def put(*path: str | int, value: Json) -> Callable[[Part], None]:
