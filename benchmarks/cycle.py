@@ -14,7 +14,7 @@ import msgspec
 
 from kframework import Plugin, hookimpl, unschedulable
 from kframework.clock import SystemClock
-from kframework.config import parse
+from kframework.config.load import parse
 from kframework.core.cycle.decision import Decision
 from kframework.core.effects import Nowhere, Reservation
 from kframework.core.plugin_handle import PluginHandle

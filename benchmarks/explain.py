@@ -13,7 +13,7 @@ from time import thread_time
 import msgspec
 
 from kframework.clock import SystemClock
-from kframework.config import default_configuration
+from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.extenders import Extenders
 from kframework.core.effects import Nowhere
@@ -22,7 +22,8 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.objects import Affinity, ApiObject, Pod, TopologySpreadConstraint
-from kframework.observe.explain import Explanation, explaining
+from kframework.observe.explain.account import explaining
+from kframework.observe.explain.explanation import Explanation
 from kframework.observe.history import History
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_node, make_pod

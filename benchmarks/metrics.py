@@ -15,20 +15,16 @@ from benchmarks.timing import microseconds, show
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import Request, Response
-from kframework.config import default_configuration
+from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
-from kframework.observe.metrics import (
-    TIMED_SHARE,
-    Attempts,
-    EventTimes,
-    RequestCounts,
-    Series,
-    engine_readings,
-    pod_resources,
-    written,
-)
+from kframework.observe.metrics.attempts import TIMED_SHARE, Attempts
 from kframework.observe.metrics.endpoints import _sliced
+from kframework.observe.metrics.events import EventTimes
 from kframework.observe.metrics.metered_transport import MeteredTransport
+from kframework.observe.metrics.pod_resources import pod_resources
+from kframework.observe.metrics.readings import engine_readings
+from kframework.observe.metrics.requests import RequestCounts
+from kframework.observe.metrics.series import Series, written
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from time import process_time
 from timeit import Timer
 
-__all__ = ["microseconds", "show"]
-
 
 def microseconds(call: Callable[[], object], runs: int = 5) -> float:
     """Time a call in processor time: the best of several runs of about 20 ms each, as other work only adds to it."""

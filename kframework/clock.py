@@ -17,19 +17,6 @@ from functools import lru_cache
 from random import Random
 from typing import Protocol, TypeVar
 
-__all__ = [
-    "Clock",
-    "LoopClock",
-    "Seeds",
-    "SystemClock",
-    "VirtualTimeLoop",
-    "outside",
-    "rfc3339",
-    "rfc3339_micro",
-    "run_virtual",
-    "seconds_of",
-]
-
 T = TypeVar("T")
 
 #: The instant at which virtual time starts: 2026-01-01T00:00:00Z, in seconds since 1970.

@@ -16,11 +16,13 @@ from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.shelf import Change
 from kframework.cluster.transitions import has_ended
-from kframework.config import Configuration, Duration, RawArgs, in_tree_points
-from kframework.config import parse as parse_configuration
+from kframework.config.configuration import Configuration, RawArgs
 from kframework.config.decode import decode
 from kframework.config.document import Document, Json, Place, parse_documents, read_source
+from kframework.config.duration import Duration
 from kframework.config.fields import field_names
+from kframework.config.in_tree import in_tree_points
+from kframework.config.load import parse as parse_configuration
 from kframework.config.models import LeaderElection
 from kframework.config.overrides import overridden
 from kframework.config.problems import Problem, collecting, raise_all, required, shown
@@ -42,7 +44,8 @@ from kframework.objects.codec import convert
 from kframework.objects.quantity import Quantity, QuantityError, milli, value
 from kframework.objects.requests import on_node_requests
 from kframework.observe.journal import Journal
-from kframework.observe.metrics import TIMED_SHARE, Metrics
+from kframework.observe.metrics import Metrics
+from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.process.endpoints import Checked, Listener

@@ -10,17 +10,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = [
-    "ClusterError",
-    "ConfigError",
-    "InputError",
-    "KFrameworkError",
-    "PluginError",
-    "StaleNodeError",
-    "StatementError",
-    "nearest",
-]
-
 
 class KFrameworkError(Exception):
     """The root of every fault this project raises on purpose."""

@@ -6,8 +6,6 @@ import logging
 from itertools import count
 from typing import Final
 
-__all__ = ["NOTICE", "V2", "V3", "V5", "V10", "level_of", "verbosity_of"]
-
 #: Verbosity 0: what is always said, although nothing is wrong. Verbosity 1 is INFO, and verbosity 4 is DEBUG.
 NOTICE: Final = 25
 

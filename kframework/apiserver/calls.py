@@ -16,8 +16,6 @@ from kframework.cluster.transport import Request
 from kframework.errors import ClusterError
 from kframework.objects.codec import without_nulls
 
-__all__ = ["Call", "DeleteOptions", "Path", "object_in", "read_body"]
-
 S = TypeVar("S", bound=msgspec.Struct)
 
 #: What stands behind a namespace's name and is no kind of object in it.

@@ -9,8 +9,6 @@ from kframework.cluster.shelf import Change
 from kframework.objects import KINDS, all_kinds
 from kframework.objects.kinds import foreign_kind
 
-__all__ = ["Catalogue"]
-
 #: Kinds that kube-scheduler lists before it does anything; here they are stored, and nobody reads them.
 _INSISTED_ON = (
     foreign_kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", namespaced=False),

@@ -23,8 +23,6 @@ from kframework.cluster.shelf import HISTORY, Change
 from kframework.objects import Kind
 from kframework.objects.meta import ApiObject
 
-__all__ = ["Collection", "Key", "Written"]
-
 #: Namespace and name.
 Key = tuple[str, str]
 

@@ -14,8 +14,6 @@ from kframework.objects import kind_named
 from kframework.objects.kinds import Kind, foreign_kind, kind
 from kframework.objects.meta import ApiObject, ApiStruct
 
-__all__ = ["CustomResourceDefinition", "accepted", "defined"]
-
 
 class Names(ApiStruct, frozen=True, kw_only=True):
     """What the kind is called."""

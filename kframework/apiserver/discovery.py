@@ -11,8 +11,6 @@ from kframework.apiserver.served import Resource
 from kframework.apiserver.wire.documents import Data
 from kframework.cluster.transport import JSON, Response
 
-__all__ = ["VERSION", "group", "groups", "resources", "versions"]
-
 #: What `GET /version` answers: the release whose API this one follows.
 VERSION: Data = {
     "major": "1",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["from_core", "to_core"]
-
 #: What the fields of events.k8s.io/v1 are called in core/v1, where they differ.
 _CORE_NAMES = {
     "regarding": "involvedObject",

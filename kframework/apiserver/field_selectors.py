@@ -10,8 +10,6 @@ from kframework.objects import Kind
 from kframework.objects.meta import ApiObject
 from kframework.objects.selectors import SelectorError, parse_field_selector
 
-__all__ = ["field_selector"]
-
 #: Reads one field of an object as a selector compares it.
 _Read = Callable[[dict[str, object]], str]
 

@@ -10,8 +10,6 @@ from kframework.apiserver.server import ApiServer
 from kframework.cluster.transport import Request, Response, Stream
 from kframework.errors import ClusterError
 
-__all__ = ["InProcess"]
-
 
 class InProcess:
     """Implements `kframework.cluster.transport.Transport` without a network; an answer takes one turn of the loop."""

@@ -15,8 +15,6 @@ from kframework.apiserver.wire.documents import Document
 from kframework.cluster import refusals
 from kframework.errors import ClusterError
 
-__all__ = ["Page", "listed", "number", "too_large"]
-
 
 class Page(NamedTuple):
     """Part of a list: its objects, and the metadata that the list carries."""

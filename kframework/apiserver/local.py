@@ -22,8 +22,6 @@ from kframework.objects.codec import without_nulls
 from kframework.objects.manifest import Manifest
 from kframework.objects.meta import ApiObject
 
-__all__ = ["LocalCluster"]
-
 
 class LocalCluster:
     """What a fake API needs to look alive: pods run and end, claims get volumes, budgets count; `run` does it.

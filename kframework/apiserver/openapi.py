@@ -12,8 +12,6 @@ from kframework.apiserver.statuses import answered
 from kframework.apiserver.wire.documents import Data
 from kframework.cluster.transport import Response
 
-__all__ = ["index", "version_2", "version_3"]
-
 _VERSION_2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}

@@ -14,8 +14,6 @@ import yaml
 from kframework.apiserver.server import ApiServer
 from kframework.errors import ConfigError
 
-__all__ = ["Publication", "published"]
-
 #: What cluster and context are called in the kubeconfigs written here.
 NAME = "kframework-fake-api"
 

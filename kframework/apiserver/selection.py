@@ -10,8 +10,6 @@ from kframework.apiserver.wire.documents import Document
 from kframework.cluster import refusals
 from kframework.objects.selectors import SelectorError, parse_field_selector, parse_label_selector
 
-__all__ = ["Selection"]
-
 
 class Selection:
     """The objects of a namespace (empty: of all) that `labelSelector` and `fieldSelector` of a query select.

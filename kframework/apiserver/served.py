@@ -23,8 +23,6 @@ from kframework.objects import (
 )
 from kframework.objects.meta import ApiObject
 
-__all__ = ["Resource", "as_is", "built_in"]
-
 
 def as_is(data: Data) -> Data:
     """Show an object as it is stored."""

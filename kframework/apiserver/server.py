@@ -27,8 +27,6 @@ from kframework.cluster.transport import JSON, Request, Response, Stream
 from kframework.errors import ClusterError
 from kframework.objects import Pod
 
-__all__ = ["ApiServer"]
-
 
 class ApiServer:
     """Serves a cluster in memory as an API server would; every answer is a Response, also that something failed.

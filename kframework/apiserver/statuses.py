@@ -10,8 +10,6 @@ from kframework.apiserver.wire.documents import Data
 from kframework.cluster.transport import JSON, Response
 from kframework.errors import ClusterError
 
-__all__ = ["NOBODY", "Subject", "answered", "failure", "status_of", "success"]
-
 
 class Subject(NamedTuple):
     """What a request was about, as a Status names it; `kind` is its plural name."""

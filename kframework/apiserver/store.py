@@ -11,8 +11,6 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.objects import Kind
 from kframework.objects.meta import ApiObject
 
-__all__ = ["Store"]
-
 
 class Store:
     """A cluster as its API server sees it; `complete` adds to each document what the cluster does not know of."""

@@ -15,8 +15,6 @@ from kframework.errors import ClusterError
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.objects.selectors import SelectorError, label_selector
 
-__all__ = ["bind", "evict"]
-
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""

@@ -17,8 +17,6 @@ from kframework.errors import ClusterError
 from kframework.objects import Pod, kind_of
 from kframework.objects.meta import ApiObject
 
-__all__ = ["Verbs"]
-
 #: Such a patch may make an object, and knows who owns which field; neither is kept here.
 SERVER_SIDE_APPLY = "application/apply-patch"
 

@@ -17,8 +17,6 @@ from kframework.apiserver.wire.documents import Document
 from kframework.apiserver.wire.forms import Form
 from kframework.errors import ClusterError
 
-__all__ = ["Watch"]
-
 #: How often a client that wants bookmarks is told how far it is, in seconds.
 BOOKMARK_EVERY = 60.0
 #: How long a watch lasts whose client does not say, in seconds.

@@ -18,8 +18,6 @@ from kframework.cluster.loopback import MISDIRECTED, is_meant_for_us
 from kframework.cluster.transport import JSON, Request, Response
 from kframework.errors import ClusterError
 
-__all__ = ["LARGEST_BODY", "serve"]
-
 #: How many bytes a request may send, as with a real API server.
 LARGEST_BODY = 3 << 20
 

@@ -18,8 +18,6 @@ from kframework.objects import KINDS, Namespace, Node, Pod
 from kframework.objects.codec import convert
 from kframework.objects.meta import ApiObject
 
-__all__ = ["NOT_KEPT", "amended", "check_uid", "created", "of_main", "of_status"]
-
 #: What of the metadata a client may send and is not stored.
 NOT_KEPT = ("managedFields", "selfLink")
 

@@ -97,7 +97,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _lines(error: BaseException) -> Iterator[str]:
     """Put an error into lines for the user: one for each thing that is wrong."""
-    from kframework.config import ConfigErrors
+    from kframework.config.problems import ConfigErrors
 
     if isinstance(error, BaseExceptionGroup):
         for member in error.exceptions:

@@ -10,8 +10,6 @@ from kframework.cli.logs import say
 if TYPE_CHECKING:
     from kframework.objects.manifest import Manifest
 
-__all__ = ["read_cluster"]
-
 
 def read_cluster(filenames: Sequence[str]) -> Manifest:
     """Read the objects of cluster files, of all kinds that are installed, and say what is passed over."""

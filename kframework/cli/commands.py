@@ -16,8 +16,6 @@ from typer.main import get_group
 from kframework.cli.logs import say
 from kframework.errors import KFrameworkError
 
-__all__ = ["GROUP", "OpenGroup"]
-
 #: The entry-point group in which distributions offer commands.
 GROUP = "kframework.commands"
 

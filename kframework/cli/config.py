@@ -10,9 +10,7 @@ from kframework.cli.logs import say
 from kframework.cli.options import Verbosity, group
 
 if TYPE_CHECKING:
-    from kframework.config import Configuration
-
-__all__ = ["app", "warn"]
+    from kframework.config.configuration import Configuration
 
 app: typer.Typer = group("Check and show configurations.")
 
@@ -28,7 +26,7 @@ def check(
     """
     from kframework.clock import SystemClock
     from kframework.cluster.memory import MemoryCluster
-    from kframework.config import load
+    from kframework.config.load import load
     from kframework.scheduler.scheduler import Scheduler
 
     configuration = load(file)
@@ -48,7 +46,8 @@ def show(
 
     Every default is filled in and every plugin in its place; without FILE it is the default configuration.
     """
-    from kframework.config import default_configuration, effective_yaml, load
+    from kframework.config.load import default_configuration, load
+    from kframework.config.show import effective_yaml
 
     configuration = load(file) if file is not None else default_configuration()
     warn(configuration)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kframework.testing.conformance.replay import Comparison
     from kframework.testing.conformance.summary import Suite, Summary, SummedUp
 
-__all__ = ["command"]
-
 #: So many differences of a suite are listed; JSON has them all.
 _LISTED = 5
 

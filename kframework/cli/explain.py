@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from ssl import SSLContext
     from urllib.error import HTTPError
 
-    from kframework.observe.explain import Explanation
+    from kframework.observe.explain.explanation import Explanation
     from kframework.observe.history import History
     from kframework.scheduler.scheduler import Scheduler
-
-__all__ = ["command"]
 
 #: Where `kframework run` answers unless it is told otherwise.
 _DEFAULT_SCHEDULER = "http://127.0.0.1:10259"
@@ -124,7 +122,7 @@ def _print(explanation: Explanation, output: Form | None) -> None:
 
 def _of_files(filenames: list[str], config: str | None, namespace: str, name: str) -> Explanation:
     """Simulate the files, and explain the pod as it is in the end."""
-    from kframework.config import default_configuration, load
+    from kframework.config.load import default_configuration, load
     from kframework.core.runtime.profiles import load_plugins
     from kframework.core.runtime.registry import Registry
     from kframework.observe.history import History
@@ -146,7 +144,9 @@ def _of_files(filenames: list[str], config: str | None, namespace: str, name: st
 def _in_the_end(scheduler: Scheduler, history: History, namespace: str, name: str) -> Explanation:
     from kframework.cluster.memory import MemoryCluster
     from kframework.objects import Pod
-    from kframework.observe.explain import Unexplainable, explain, known_pod, not_known
+    from kframework.observe.explain.account import explain
+    from kframework.observe.explain.explanation import Unexplainable
+    from kframework.observe.explain.finding import known_pod, not_known
     from kframework.observe.explain.slices import finished
 
     assert isinstance(scheduler.cluster, MemoryCluster)
@@ -164,7 +164,9 @@ def _of_recording(file: str, attempt: int | None, namespace: str, name: str) -> 
     """Explain the pod as it was right before an attempt, or in the end; one that is gone by then as it was last."""
     from pathlib import Path
 
-    from kframework.observe.explain import Unexplainable, explain, known_pod
+    from kframework.observe.explain.account import explain
+    from kframework.observe.explain.explanation import Unexplainable
+    from kframework.observe.explain.finding import known_pod
     from kframework.observe.explain.slices import finished
     from kframework.observe.history import History
     from kframework.observe.recording.replay import Replay
@@ -195,7 +197,7 @@ def _of_scheduler(url: str, certificate_authority: str | None, namespace: str, n
 
     import msgspec
 
-    from kframework.observe.explain import Explanation, Unexplainable
+    from kframework.observe.explain.explanation import Explanation, Unexplainable
 
     if not url.startswith(("http://", "https://")):
         example = f"begins with http:// or https://, like {_DEFAULT_SCHEDULER}"

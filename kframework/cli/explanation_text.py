@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision
     from kframework.observe.explain.explanation import Assessment, Explanation, NodeScore, Preemption, Score, Waiting
 
-__all__ = ["text_of"]
-
 #: So many reasons, examples of nodes, best nodes, nodes with room kept, victims, remedies and wakers are shown.
 _REASONS, _EXAMPLES, _TOP, _KEPT, _VICTIMS, _REMEDIES, _WAKERS = 5, 2, 3, 2, 3, 5, 3
 
@@ -293,7 +291,7 @@ def _ordinal(place: int) -> str:
 
 
 def _span(seconds: float) -> str:
-    from kframework.config import Duration
+    from kframework.config.duration import Duration
 
     return str(Duration(max(round(seconds), 0)))
 

@@ -12,8 +12,6 @@ import typer
 from kframework.cli.cluster_files import read_cluster
 from kframework.cli.options import Objects, Port, Verbosity, WriteKubeconfig
 
-__all__ = ["command", "say_where"]
-
 
 def command(
     filenames: Objects,

@@ -14,8 +14,6 @@ from typer.core import TyperCommand
 
 from kframework.cli.logs import say
 
-__all__ = ["WITHOUT_MEANING", "GoFlagsCommand", "flags", "say_passed_over", "sorted_out"]
-
 #: Flags of kube-scheduler that take a value, and mean nothing here.
 _WITH_VALUE = """
     authentication-kubeconfig authentication-token-webhook-cache-ttl authorization-always-allow-paths

@@ -16,8 +16,6 @@ from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.core.cycle.current_attempt import CURRENT
 from kframework.verbosity import verbosity_of
 
-__all__ = ["json_line", "klog_line", "plain_text"]
-
 #: What every record has: all else are fields.
 _COMMON = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
 

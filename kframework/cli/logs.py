@@ -14,8 +14,6 @@ from kframework.cli.log_lines import json_line, klog_line, plain_text
 from kframework.errors import PluginError
 from kframework.verbosity import NOTICE, V2, level_of
 
-__all__ = ["LoggingFormat", "logging_to_stderr", "say", "set_format", "set_verbosity", "sparing"]
-
 #: From this verbosity on everything is logged, with tracebacks.
 _ALL = 4
 

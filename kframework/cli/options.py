@@ -11,26 +11,6 @@ import typer
 
 from kframework.cli.logs import LoggingFormat, set_format, set_verbosity
 
-__all__ = [
-    "HELP_OPTIONS",
-    "DurationOption",
-    "Filenames",
-    "Logging",
-    "Objects",
-    "Output",
-    "OutputOption",
-    "Port",
-    "Seed",
-    "Verbosity",
-    "WriteKubeconfig",
-    "group",
-    "help_alone",
-    "positive_span",
-    "refuse_overwriting",
-    "refuse_reading_stdin_twice",
-    "span",
-]
-
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 _STDIN = "-"
@@ -38,7 +18,7 @@ _STDIN = "-"
 
 def span(text: str) -> float:
     """Read a span of time in seconds from an option: 90s, 1h30m."""
-    from kframework.config import Duration
+    from kframework.config.duration import Duration
 
     try:
         return Duration.parse(text)

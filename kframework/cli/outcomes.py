@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision
     from kframework.scheduler.simulate import Outcome, Simulation
 
-__all__ = ["print_outcomes", "say_notices", "summarise"]
-
 #: So many names are listed in a line; the others are counted.
 _LISTED = 5
 
@@ -55,7 +53,7 @@ def print_outcomes(simulation: Simulation, output: Output | None) -> None:
 
 def summarise(simulation: Simulation) -> None:
     """Say how many pods were bound and what it took, as the last line."""
-    from kframework.config import Duration
+    from kframework.config.duration import Duration
 
     pods = len(simulation.outcomes)
     bound = sum(outcome.node is not None for outcome in simulation.outcomes)

@@ -15,8 +15,6 @@ from kframework.cli.printing import NONE, print_json, print_names, print_table, 
 if TYPE_CHECKING:
     from kframework.core.runtime.registry import Offer, Registry
 
-__all__ = ["app"]
-
 app: typer.Typer = group("Look at the plugins that a configuration can name.")
 
 _HEADERS = ("NAME", "SOURCE", "READS", "POINTS")
@@ -66,7 +64,7 @@ def list_(output: OutputOption = None, verbosity: Verbosity = 0) -> None:
 
 def _rows(registry: Registry) -> Iterator[_Row]:
     """Describe every plugin; one that cannot be imported costs its own row only."""
-    from kframework.config import known_in_tree
+    from kframework.config.in_tree import known_in_tree
 
     for name in sorted({*registry, *known_in_tree}):
         offers = registry.offers(name)

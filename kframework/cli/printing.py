@@ -8,8 +8,6 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["NONE", "print_json", "print_names", "print_table", "print_yaml", "say", "table"]
-
 #: What a table shows where there is nothing to show.
 NONE = "<none>"
 

@@ -13,36 +13,11 @@ from kframework.cli.options import span
 
 if TYPE_CHECKING:
     from kframework.clock import Clock
-    from kframework.config import Configuration
+    from kframework.config.configuration import Configuration
     from kframework.objects import Event
-    from kframework.observe.metrics import RequestCounts
+    from kframework.observe.metrics.requests import RequestCounts
     from kframework.process.endpoints import Listener
     from kframework.process.run import Server
-
-__all__ = [
-    "BindAddress",
-    "DryRun",
-    "Embedded",
-    "KubeContext",
-    "Kubeconfig",
-    "LeaderElect",
-    "LeaseDuration",
-    "Master",
-    "RenewDeadline",
-    "ResourceLock",
-    "ResourceName",
-    "ResourceNamespace",
-    "RetryPeriod",
-    "SecurePort",
-    "TlsCertFile",
-    "TlsPrivateKeyFile",
-    "election",
-    "embedded_server",
-    "event_printer",
-    "listener",
-    "real_server",
-    "refuse_without_embedded",
-]
 
 #: How wide the columns of a dry run's report are, all but the last.
 _WIDTHS = (16, 8, 17, 24)

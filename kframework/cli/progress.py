@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kframework.scheduler.simulate import Progress
 
-__all__ = ["progress"]
-
 
 @contextmanager
 def progress(*, alone: bool) -> Iterator[Callable[[Progress], None]]:

@@ -11,8 +11,6 @@ from kframework.cli.config import warn
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import print_json, print_yaml
 
-__all__ = ["Form", "FormOption", "NameOption", "NamespaceOption", "command", "print_objects"]
-
 
 class Form(StrEnum):
     """The forms in which Kubernetes takes objects."""
@@ -51,7 +49,7 @@ def command(
     """
     from kframework.clock import SystemClock
     from kframework.cluster.memory import MemoryCluster
-    from kframework.config import default_configuration, load
+    from kframework.config.load import default_configuration, load
     from kframework.process.rbac import manifests
     from kframework.scheduler.scheduler import Scheduler
 

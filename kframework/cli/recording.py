@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from kframework.core.cycle.decision import Observer
     from kframework.scheduler.scheduler import MakeEngine
 
-__all__ = ["Record", "RecordLimit", "Recording", "recording", "size"]
-
 
 #: In less than so many bytes four parts do not hold what each begins with and anything that came of it.
 _LEAST = 1 << 20

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from kframework.observe.recording.reader import Recorded
     from kframework.observe.recording.reconsider import Disagreement, Reconsidered
 
-__all__ = ["command"]
-
 _HEADERS = ("ATTEMPT", "POD", "RECORDED", "NOW", "DIFFERENCE", "MESSAGE")
 _WIDE_HEADERS = (
     "ATTEMPT", "TIME", "POD", "PROFILE", "RECORDED", "SCORE", "FEASIBLE", "NOW", "SCORE", "FEASIBLE", "DIFFERENCE",
@@ -104,7 +102,7 @@ def _checked(file: Path) -> Reconsidered:
 
 
 def _reconsidered(file: Path, config: str | None) -> Reconsidered:
-    from kframework.config import load
+    from kframework.config.load import load
     from kframework.observe.recording.reconsider import reconsider
 
     if config is None:

@@ -20,11 +20,9 @@ from kframework.cli.tracing import traced
 from kframework.verbosity import NOTICE
 
 if TYPE_CHECKING:
-    from kframework.config import Configuration
+    from kframework.config.configuration import Configuration
     from kframework.observe.tracing.spans import Tracing
     from kframework.process.observers import Onlookers
-
-__all__ = ["command"]
 
 _log = logging.getLogger(__name__)
 
@@ -127,7 +125,7 @@ def command(
 
 
 def _configuration(file: str | None, **overrides: Mapping[str, object]) -> Configuration:
-    from kframework.config import default_configuration, load
+    from kframework.config.load import default_configuration, load
     from kframework.config.overrides import overridden
 
     configuration = load(file) if file is not None else default_configuration()
@@ -139,7 +137,7 @@ def _write(configuration: Configuration, file: str) -> None:
     """Write the configuration, if a scheduler can be made of it."""
     from kframework.clock import SystemClock
     from kframework.cluster.memory import MemoryCluster
-    from kframework.config import effective_yaml
+    from kframework.config.show import effective_yaml
     from kframework.scheduler.scheduler import Scheduler
 
     clock = SystemClock()

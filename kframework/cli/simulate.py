@@ -26,11 +26,9 @@ from kframework.cli.recording import Record, RecordLimit, recording
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 
 if TYPE_CHECKING:
-    from kframework.config import Configuration
+    from kframework.config.configuration import Configuration
+    from kframework.core.cycle.decision import Observer
     from kframework.observe.report import Reporter
-    from kframework.scheduler.scheduler import Observer
-
-__all__ = ["command"]
 
 #: Plugins are timed in about so many attempts for a report.
 _TIMED = 5_000
@@ -100,7 +98,7 @@ def command(
 def _configuration(file: str | None, seed: int | None) -> Configuration:
     from dataclasses import replace
 
-    from kframework.config import default_configuration, load
+    from kframework.config.load import default_configuration, load
 
     configuration = load(file) if file is not None else default_configuration()
     if seed is None:

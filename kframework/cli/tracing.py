@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from kframework.config import Configuration
+    from kframework.config.configuration import Configuration
     from kframework.observe.tracing.spans import Tracing
-
-__all__ = ["CONSOLE", "Trace", "traced", "traced_to"]
 
 #: What stands for stderr in place of a file.
 CONSOLE = "-"

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from kframework.objects import ApiObject, Event, PodCondition
     from kframework.state.inbox import Message
 
-__all__ = ["Cluster"]
-
 T = TypeVar("T", bound="ApiObject")
 
 

@@ -54,18 +54,6 @@ from kframework.objects.complaints import first_complaint
 from kframework.objects.meta import ApiObject
 from kframework.objects.requests import fit_requests
 
-__all__ = [
-    "admitted",
-    "as_request",
-    "check_identity",
-    "check_status",
-    "check_version",
-    "generated_name",
-    "named",
-    "of_main",
-    "updated",
-]
-
 T = TypeVar("T", bound=ApiObject)
 Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
 

@@ -24,8 +24,6 @@ from kframework.objects import (
 )
 from kframework.objects.selectors import NOTHING, Selector, SelectorError, label_selector
 
-__all__ = ["DisruptionController"]
-
 _Owner = ReplicaSet | StatefulSet | ReplicationController
 _OWNERS: tuple[type[_Owner], ...] = (ReplicaSet, StatefulSet, ReplicationController)
 _KINDS = (Pod, PodDisruptionBudget, *_OWNERS)

@@ -16,8 +16,6 @@ from kframework.cluster import Cluster, refusals, transitions
 from kframework.objects import ApiObject, Event, Pod, PodCondition
 from kframework.state.inbox import Changed, Gone, Message
 
-__all__ = ["DryRunCluster"]
-
 T = TypeVar("T", bound=ApiObject)
 
 

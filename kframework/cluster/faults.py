@@ -20,8 +20,6 @@ from kframework.clock import Clock
 from kframework.cluster.transport import Request, Response, Stream, Transport
 from kframework.errors import ClusterError
 
-__all__ = ["FaultyTransport", "Rates"]
-
 #: How long a client without a timeout of its own waits for what does not come, in seconds.
 _PATIENCE = 60.0
 

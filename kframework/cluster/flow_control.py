@@ -15,8 +15,6 @@ from kframework.clock import Clock
 from kframework.cluster.transport import Request, Response, Stream, Transport
 from kframework.config.models import ClientConnection
 
-__all__ = ["FlowControl", "TokenBucket"]
-
 _log = logging.getLogger(__name__)
 
 #: A wait this long is worth a line in the log, but no more often than that, both in seconds; as in client-go.

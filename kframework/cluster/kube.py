@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from kframework.cluster.kube_transport import KubeTransport
 
-__all__ = ["Connection", "Login", "connect"]
-
 #: How many connections there may be at once: one per kind that is watched, and one per request under way.
 CONNECTIONS = 256
 

@@ -29,8 +29,6 @@ from kframework.objects.codec import encode
 from kframework.objects.meta import ApiObject
 from kframework.state.inbox import Message, Synced
 
-__all__ = ["KubeCluster"]
-
 T = TypeVar("T", bound=ApiObject)
 
 _MERGE_PATCH = "application/merge-patch+json"

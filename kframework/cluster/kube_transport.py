@@ -17,8 +17,6 @@ from yarl import URL
 from kframework.cluster.transport import Request, Response, Stream
 from kframework.errors import ClusterError, ConfigError
 
-__all__ = ["Credentials", "KubeTransport"]
-
 _log = logging.getLogger(__name__)
 
 #: Seconds until a connection must be there.

@@ -12,8 +12,6 @@ from kframework.config.document import Json, Place, parse_documents, read_source
 from kframework.config.problems import Problem
 from kframework.errors import ConfigError, nearest
 
-__all__ = ["DEFAULT_FILE", "KubeConfig", "read_kubeconfig"]
-
 DEFAULT_FILE = "~/.kube/config"
 
 

@@ -20,8 +20,6 @@ from kframework.cluster.shelf import Change
 from kframework.cluster.transitions import has_ended, with_condition
 from kframework.objects import ApiObject, Pod, PodCondition, PodStatus
 
-__all__ = ["RUN_SECONDS", "Kubelet"]
-
 #: The annotation that says how many seconds a pod runs before it succeeds; it is read when the pod starts.
 RUN_SECONDS = "kframework.dev/run-seconds"
 

@@ -11,8 +11,6 @@ from kframework.cluster.wire import Page, read_page
 from kframework.objects import Kind
 from kframework.objects.meta import ApiObject
 
-__all__ = ["pages"]
-
 T = TypeVar("T", bound=ApiObject)
 
 #: How long an answer may take, in seconds: longer than this an API server works on none.

@@ -8,8 +8,6 @@ from __future__ import annotations
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-__all__ = ["MISDIRECTED", "is_loopback", "is_meant_for_us"]
-
 #: What others are told, with status 421.
 MISDIRECTED = "this port is for this machine alone: ask it as localhost"
 

@@ -36,8 +36,6 @@ from kframework.objects.codec import convert
 from kframework.objects.meta import ApiObject
 from kframework.state.inbox import Changed, Gone, Message, Synced
 
-__all__ = ["Fault", "MemoryCluster"]
-
 T = TypeVar("T", bound=ApiObject)
 A = TypeVar("A")
 

@@ -24,8 +24,6 @@ from kframework.objects import Kind, ObjectMeta, Pod
 from kframework.objects.meta import ApiObject
 from kframework.state.inbox import Changed, Gone, Message
 
-__all__ = ["Backoff", "Reflector"]
-
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=ApiObject)

@@ -6,25 +6,6 @@ from kframework.errors import ClusterError
 from kframework.objects import kind_of
 from kframework.objects.meta import ApiObject
 
-__all__ = [
-    "already_exists",
-    "bad_request",
-    "conflict",
-    "expired",
-    "forbidden",
-    "invalid",
-    "modified",
-    "not_found",
-    "other_than_patched",
-    "other_uid",
-    "recreated",
-    "resource",
-    "unknown_kind",
-    "unnamed",
-    "unversioned",
-    "versioned",
-]
-
 
 def not_found(kind: type[ApiObject], name: str) -> ClusterError:
     """Say that there is no such object."""

@@ -14,8 +14,6 @@ from kframework.errors import ClusterError
 from kframework.objects import Kind
 from kframework.objects.meta import ApiObject
 
-__all__ = ["ANSWER_TIMEOUT", "ask", "path_of", "refusal", "stated"]
-
 T = TypeVar("T", bound=ApiObject)
 
 #: How long one answer may take, in seconds.

@@ -12,8 +12,6 @@ from kframework.cluster import refusals
 from kframework.objects import Kind, ObjectMeta
 from kframework.objects.meta import ApiObject
 
-__all__ = ["HISTORY", "Change", "Receive", "Shelf"]
-
 T = TypeVar("T", bound=ApiObject)
 
 #: How many changes of a kind are remembered for those who resume a watch.

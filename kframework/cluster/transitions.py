@@ -9,8 +9,6 @@ from kframework.cluster import refusals
 from kframework.errors import ClusterError
 from kframework.objects import Node, Pod, PodCondition
 
-__all__ = ["bound", "deleting", "has_ended", "is_ready", "says_the_same", "with_condition"]
-
 _TOPOLOGY_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 

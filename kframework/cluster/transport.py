@@ -11,8 +11,6 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["JSON", "Request", "Response", "Stream", "Transport"]
-
 JSON = "application/json"
 
 

@@ -55,8 +55,6 @@ from kframework.objects.claims import (
 from kframework.objects.selectors import SelectorError
 from kframework.state.volumes.reach import Reach
 
-__all__ = ["VolumeController"]
-
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _HOSTNAME = "kubernetes.io/hostname"
 

@@ -16,8 +16,6 @@ from kframework.objects import Kind, ObjectMeta
 from kframework.objects.codec import decode
 from kframework.objects.meta import ApiObject
 
-__all__ = ["Misfit", "Page", "read_event", "read_object", "read_page"]
-
 T = TypeVar("T", bound=ApiObject)
 Item = TypeVar("Item")
 

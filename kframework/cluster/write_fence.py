@@ -12,8 +12,6 @@ from contextlib import AbstractAsyncContextManager
 from kframework.cluster.transport import Request, Response, Stream, Transport
 from kframework.errors import ClusterError
 
-__all__ = ["STOPPED", "Gate", "GatedTransport"]
-
 #: The reason of the ClusterError that whoever writes gets when the gate is closed.
 STOPPED = "Stopped"
 

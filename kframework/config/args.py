@@ -25,22 +25,6 @@ from kframework.framework.plugin import PluginArgs
 from kframework.objects.pod import NodeAffinity, TopologySpreadConstraint
 from kframework.objects.selectors import NodeSelector, SelectorError, is_qualified_name, preferred_node_score
 
-__all__ = [
-    "DefaultPreemptionArgs",
-    "DynamicResourcesArgs",
-    "InTreeArgs",
-    "InterPodAffinityArgs",
-    "NodeAffinityArgs",
-    "NodeResourcesBalancedAllocationArgs",
-    "NodeResourcesFitArgs",
-    "PodTopologySpreadArgs",
-    "RequestedToCapacityRatio",
-    "ResourceSpec",
-    "ScoringStrategy",
-    "UtilizationShapePoint",
-    "VolumeBindingArgs",
-]
-
 
 class InTreeArgs(PluginArgs, ApiModel):
     """The Args of a plugin that kube-scheduler has."""

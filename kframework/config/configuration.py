@@ -13,8 +13,6 @@ from kframework.config.options import Options
 from kframework.config.problems import Problem
 from kframework.framework.plugin import PluginArgs
 
-__all__ = ["Configuration", "Profile", "RawArgs", "typed_args", "without_kind"]
-
 A = TypeVar("A", bound=PluginArgs)
 
 _GROUP = API_VERSION.partition("/")[0]

@@ -12,8 +12,6 @@ from kframework.config.document import Json, Place
 from kframework.config.fields import field_names, unknown_field
 from kframework.config.problems import FieldProblems, Problem, ProblemPath, raise_all, required, shown
 
-__all__ = ["decode"]
-
 M = TypeVar("M", bound=BaseModel)
 
 #: What pydantic calls a wrong type, and what was wanted there.

@@ -13,8 +13,6 @@ from yaml.constructor import SafeConstructor
 from kframework.config.problems import Problem, ProblemPath, raise_all, written
 from kframework.errors import ConfigError
 
-__all__ = ["Document", "Json", "Place", "parse_documents", "read_source"]
-
 #: What a document holds: JSON's values.
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 

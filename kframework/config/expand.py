@@ -15,8 +15,6 @@ from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, came
 from kframework.config.problems import Problem, collecting, raise_all
 from kframework.errors import ConfigError, nearest
 
-__all__ = ["ExtensionPoints", "PointsOf", "check", "expand", "expand_all"]
-
 #: Returns the extension points that a plugin implements; raises KeyError for a name that is not registered.
 PointsOf = Callable[[str], frozenset[str]]
 

@@ -25,19 +25,6 @@ from pydantic_core import CoreSchema, PydanticUseDefault, core_schema
 from kframework.config.problems import FieldProblems, Problem, ProblemPath
 from kframework.errors import nearest
 
-__all__ = [
-    "ZERO_IS_DEFAULT",
-    "ApiModel",
-    "ApiObject",
-    "Base64",
-    "Bool",
-    "Float",
-    "Int32",
-    "Int64",
-    "field_names",
-    "unknown_field",
-]
-
 Bool = Annotated[bool, Strict()]
 Int32 = Annotated[int, Strict(), Ge(-(2**31)), Le(2**31 - 1)]
 Int64 = Annotated[int, Strict(), Ge(-(2**63)), Le(2**63 - 1)]

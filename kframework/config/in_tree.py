@@ -23,8 +23,6 @@ from kframework.config.args import (
 from kframework.config.models import PluginEntry, Plugins, PluginSet
 from kframework.framework.plugin import PluginArgs
 
-__all__ = ["DEFAULT_PLUGINS", "REMOVED", "InTreePlugin", "in_tree_points", "known_in_tree"]
-
 
 @dataclass(frozen=True)
 class InTreePlugin:

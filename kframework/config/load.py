@@ -28,8 +28,6 @@ from kframework.config.validation import profile_problems, settings_problems
 from kframework.errors import ConfigError, nearest
 from kframework.framework.plugin import PluginArgs
 
-__all__ = ["default_configuration", "load", "parse"]
-
 _GROUP = API_VERSION.partition("/")[0]
 _OLD_API_VERSIONS = tuple(f"{_GROUP}/v1beta{number}" for number in (1, 2, 3))
 _OLD_FIELDS = ("healthzBindAddress", "metricsBindAddress")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kframework.config.models import PluginEntry, Plugins, PluginSet
 
-__all__ = ["ALL", "merge_plugins", "merge_sets"]
-
 #: Under `disabled`: every default plugin.
 ALL = "*"
 

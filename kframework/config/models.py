@@ -13,26 +13,6 @@ from pydantic import Field, JsonValue
 from kframework.config.duration import Duration
 from kframework.config.fields import ZERO_IS_DEFAULT, ApiModel, Base64, Bool, Float, Int32, Int64
 
-__all__ = [
-    "API_VERSION",
-    "KIND",
-    "PLACEMENT_POINTS",
-    "POINTS",
-    "ClientConnection",
-    "Extender",
-    "ExtenderTLSConfig",
-    "KubeSchedulerConfiguration",
-    "LeaderElection",
-    "ManagedResource",
-    "PluginConfigEntry",
-    "PluginEntry",
-    "PluginSet",
-    "Plugins",
-    "ProfileBlock",
-    "Settings",
-    "camel",
-]
-
 KIND = "KubeSchedulerConfiguration"
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 

@@ -10,8 +10,6 @@ from kframework.config.fields import ApiModel, Bool, Int32, Int64
 from kframework.config.problems import Problem, invalid
 from kframework.objects.quantity import QuantityError, value
 
-__all__ = ["OPTIONS_API_VERSION", "OPTIONS_KIND", "Options", "Tracing"]
-
 OPTIONS_KIND = "KFrameworkConfiguration"
 OPTIONS_API_VERSION = "kframework.dev/v1"
 

@@ -10,8 +10,6 @@ from kframework.config.problems import raise_all, written
 from kframework.config.validation import settings_problems
 from kframework.errors import ConfigError
 
-__all__ = ["overridden"]
-
 
 def overridden(
     configuration: Configuration,

@@ -9,22 +9,6 @@ from dataclasses import dataclass
 
 from kframework.errors import ConfigError
 
-__all__ = [
-    "ConfigErrors",
-    "FieldProblems",
-    "Problem",
-    "ProblemPath",
-    "collecting",
-    "duplicate",
-    "forbidden",
-    "invalid",
-    "not_supported",
-    "raise_all",
-    "required",
-    "shown",
-    "written",
-]
-
 #: Field names and list indices, from the outermost on.
 ProblemPath = tuple[str | int, ...]
 

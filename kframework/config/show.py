@@ -12,8 +12,6 @@ from kframework.config.models import API_VERSION, KIND, Extender, Plugins, Plugi
 from kframework.config.options import OPTIONS_API_VERSION, OPTIONS_KIND, Options
 from kframework.framework.plugin import PluginArgs
 
-__all__ = ["effective", "effective_options", "effective_yaml"]
-
 Mapping = dict[str, Json]
 T = TypeVar("T")
 

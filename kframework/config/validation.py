@@ -19,8 +19,6 @@ from kframework.config.models import (
 from kframework.config.problems import Problem, ProblemPath, duplicate, invalid, required
 from kframework.objects.selectors import is_qualified_name
 
-__all__ = ["extender_problems", "profile_problems", "settings_problems"]
-
 _JITTER_FACTOR = 1.2
 
 

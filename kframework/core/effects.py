@@ -16,8 +16,6 @@ from kframework.objects import PodCondition
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
 
-__all__ = ["Effects", "Eviction", "Nowhere", "Outside", "Reservation"]
-
 
 class Reservation:
     """A pod that was assumed on a node, and all that its binding cycle needs.

@@ -6,16 +6,13 @@ import copy
 import logging
 from collections.abc import Callable
 
-from kframework.core.queue import SchedulingQueue
-from kframework.core.queue.scheduling_queue import own_updates
+from kframework.core.queue.scheduling_queue import SchedulingQueue, own_updates
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.events import ActionType, EventResource, Occurrence, event_resource, node_updates, pod_updates
 from kframework.objects import ApiObject, Node, Pod, kind_of
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.verbosity import V3
-
-__all__ = ["EventHandlers"]
 
 _log = logging.getLogger(__name__)
 

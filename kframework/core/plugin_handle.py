@@ -22,8 +22,6 @@ from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
 
-__all__ = ["HandledEngine", "PluginHandle"]
-
 T = TypeVar("T", bound=ApiObject)
 
 

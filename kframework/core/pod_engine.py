@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from kframework.clock import Clock, Seeds
-from kframework.config import Configuration, Duration
+from kframework.config.configuration import Configuration
+from kframework.config.duration import Duration
 from kframework.core.cycle.attempt import Attempt
 from kframework.core.cycle.current_attempt import CURRENT
 from kframework.core.cycle.extended_attempt import ExtendedAttempt
@@ -28,9 +29,9 @@ from kframework.core.effects import Effects, Eviction, Nowhere, Reservation
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.preemption.preempting import Preempting
-from kframework.core.queue import SchedulingQueue
 from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.profiles import Profiles
@@ -57,8 +58,6 @@ from kframework.state.inbox import (
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
 from kframework.verbosity import V3, V10
-
-__all__ = ["PodEngine"]
 
 _log = logging.getLogger(__name__)
 

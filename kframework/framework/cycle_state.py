@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar, cast, runtime_checkable
 
-__all__ = ["Cloneable", "CycleState", "StateKey", "StateKeyError"]
-
 T = TypeVar("T")
 
 

@@ -16,20 +16,6 @@ import msgspec
 if TYPE_CHECKING:
     from kframework.objects import ApiObject, Kind, Node, PodResourceClaimStatus, PodSpec
 
-__all__ = [
-    "DEFAULT_EVENTS",
-    "ActionType",
-    "ClusterEvent",
-    "EventResource",
-    "Hint",
-    "Occurrence",
-    "PodFacts",
-    "QueueingHint",
-    "event_resource",
-    "node_updates",
-    "pod_updates",
-]
-
 
 class ActionType(IntFlag):
     """What happened to an object; several bits may be registered at once."""

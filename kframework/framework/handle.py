@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.state.statement import Statement
 
-__all__ = ["Api", "DryRuns", "Handle", "Preemption", "WaitingPod"]
-
 T = TypeVar("T", bound="ApiObject")
 
 

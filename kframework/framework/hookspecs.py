@@ -36,25 +36,6 @@ if TYPE_CHECKING:
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo
 
-__all__ = [
-    "SPECIFICATIONS",
-    "BindPlugin",
-    "EnqueueExtensions",
-    "FilterPlugin",
-    "PermitPlugin",
-    "PostBindPlugin",
-    "PostFilterPlugin",
-    "PreBindPlugin",
-    "PreEnqueuePlugin",
-    "PreFilterExtensions",
-    "PreFilterPlugin",
-    "PreScorePlugin",
-    "QueueSortPlugin",
-    "ReservePlugin",
-    "ScorePlugin",
-    "SignPlugin",
-]
-
 hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework")
 
 

@@ -38,25 +38,6 @@ if TYPE_CHECKING:
     from kframework.state.nodes import NodeTable
     from kframework.state.pods import PodInfo
 
-__all__ = [
-    "MAX_SCORE",
-    "Candidate",
-    "ClearNomination",
-    "Diagnosis",
-    "Nominate",
-    "Plugin",
-    "PluginArgs",
-    "Preempt",
-    "Reads",
-    "Rows",
-    "Scores",
-    "Verb",
-    "Watch",
-    "default_normalize",
-    "hookimpl",
-    "min_max",
-]
-
 #: Marks a method as the implementation of a hook.
 hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker("kframework")
 

@@ -9,8 +9,6 @@ from enum import IntEnum
 
 import msgspec
 
-__all__ = ["Code", "Skip", "Status", "Wait", "error", "unresolvable", "unschedulable"]
-
 
 class Code(IntEnum):
     """Status codes, in kube-scheduler's order and numbering."""

@@ -9,16 +9,6 @@ from kframework.objects.pod import NodeAffinity, PodSpec
 from kframework.objects.selectors import NodeSelector as CompiledNodeSelector
 from kframework.objects.selectors import exact, preferred_node_score
 
-__all__ = [
-    "NodePredicate",
-    "NodeScore",
-    "node_affinity",
-    "node_predicate",
-    "pinned_nodes",
-    "preferred_node_affinity",
-    "required_node_affinity",
-]
-
 #: Answers for a node's labels and name.
 NodePredicate = Callable[[Mapping[str, str], str], bool]
 NodeScore = Callable[[Mapping[str, str], str], int]

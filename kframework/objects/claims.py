@@ -13,26 +13,6 @@ from kframework.objects.quantity import nano
 from kframework.objects.selectors import Matcher, SelectorError, label_selector
 from kframework.objects.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
 
-__all__ = [
-    "BIND_COMPLETED",
-    "BOUND_BY_CONTROLLER",
-    "NO_PROVISIONER",
-    "PROVISIONED_BY",
-    "SELECTED_NODE",
-    "WAIT_FOR_FIRST_CONSUMER",
-    "Wanted",
-    "capacity",
-    "claim_class",
-    "claim_name",
-    "claim_reference",
-    "is_bound",
-    "is_claimed_by",
-    "is_controlled_by",
-    "is_free",
-    "requested",
-    "volume_class",
-]
-
 #: On a claim: its binding is complete.
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 #: On a claim or a volume: it was bound by the controller, not by its author.

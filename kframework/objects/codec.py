@@ -13,8 +13,6 @@ from kframework.errors import InputError
 from kframework.objects.kinds import Kind, kind_of
 from kframework.objects.meta import ApiObject
 
-__all__ = ["FieldPath", "convert", "decode", "encode", "misfit", "spelled", "without_nulls"]
-
 T = TypeVar("T", bound=ApiObject)
 
 #: Keys of mappings and indices of lists, from the object down.

@@ -12,8 +12,6 @@ from kframework.objects.pod import Pod
 from kframework.objects.quantity import QuantityError, nano
 from kframework.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 
-__all__ = ["first_complaint"]
-
 
 def first_complaint(subject: ApiObject) -> tuple[FieldPath, str] | None:
     """Find a missing name, a time that is none, or a quantity that does not parse or is negative: (path, message)."""

@@ -11,16 +11,6 @@ from kframework.objects.pod import Volume
 from kframework.objects.storage import PersistentVolume, PersistentVolumeSpec
 from kframework.objects.volumes import AzureDisk, CSISource
 
-__all__ = [
-    "DRIVERS",
-    "TranslationError",
-    "in_tree_plugin",
-    "migrated_plugin",
-    "translated_inline",
-    "translated_volume",
-    "volume_driver",
-]
-
 _EBS, _GCE_PD, _CINDER = "kubernetes.io/aws-ebs", "kubernetes.io/gce-pd", "kubernetes.io/cinder"
 _AZURE_DISK, _AZURE_FILE = "kubernetes.io/azure-disk", "kubernetes.io/azure-file"
 _VSPHERE, _PORTWORX = "kubernetes.io/vsphere-volume", "kubernetes.io/portworx-volume"

@@ -7,8 +7,6 @@ from msgspec.structs import replace
 from kframework.objects.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from kframework.objects.storage import CSINode, PersistentVolume, VolumeNodeAffinity
 
-__all__ = ["migrated_plugins", "node_affinity_after_migration"]
-
 _MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 _ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 _BETA_ZONE, _BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from kframework.objects.meta import ApiObject, ApiStruct
 from kframework.objects.storage import ObjectReference
 
-__all__ = ["CoreEvent", "Event", "EventSeries", "EventSource"]
-
 
 class EventSeries(ApiStruct, frozen=True, kw_only=True):
     """How often the same event came, and when last (six decimals of a second)."""

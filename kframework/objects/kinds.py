@@ -34,8 +34,6 @@ from kframework.objects.storage import (
 )
 from kframework.objects.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
-__all__ = ["KINDS", "Kind", "all_kinds", "foreign_kind", "kind", "kind_named", "kind_of", "reference"]
-
 T = TypeVar("T", bound=ApiObject)
 T_co = TypeVar("T_co", bound=ApiObject, covariant=True)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kframework.objects.meta import ApiObject, ApiStruct
 
-__all__ = ["Lease", "LeaseSpec"]
-
 
 class LeaseSpec(ApiStruct, frozen=True, kw_only=True):
     """The `spec` of a lease; times have exactly six decimals of a second."""

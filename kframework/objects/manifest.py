@@ -15,12 +15,10 @@ import msgspec
 import yaml
 
 from kframework.errors import InputError
-from kframework.objects.codec import FieldPath, decode, encode, misfit, spelled, without_nulls
+from kframework.objects.codec import FieldPath, misfit, spelled, without_nulls
 from kframework.objects.complaints import first_complaint
 from kframework.objects.kinds import Kind, kind_named, reference
 from kframework.objects.meta import ApiObject
-
-__all__ = ["Manifest", "PassedOver", "decode", "encode", "read"]
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = [
-    "ApiObject",
-    "ApiStruct",
-    "LabelSelector",
-    "LabelSelectorRequirement",
-    "ObjectMeta",
-    "OwnerReference",
-    "RawQuantity",
-    "ResourceList",
-]
-
 #: A quantity as it stands in the object; `kframework.objects.quantity` makes integers of it.
 RawQuantity = str | int | float
 

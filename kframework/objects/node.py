@@ -6,18 +6,6 @@ import msgspec
 
 from kframework.objects.meta import ApiObject, ApiStruct, ResourceList
 
-__all__ = [
-    "ContainerImage",
-    "Node",
-    "NodeCondition",
-    "NodeSelector",
-    "NodeSelectorRequirement",
-    "NodeSelectorTerm",
-    "NodeSpec",
-    "NodeStatus",
-    "Taint",
-]
-
 
 class NodeSelectorRequirement(ApiStruct, frozen=True, kw_only=True):
     """A key, an operator (In, NotIn, Exists, DoesNotExist, Gt, Lt) and its values."""

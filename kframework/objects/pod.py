@@ -23,33 +23,6 @@ from kframework.objects.volumes import (
     VsphereVolume,
 )
 
-__all__ = [
-    "Affinity",
-    "Container",
-    "ContainerPort",
-    "ContainerRestartRule",
-    "ContainerStatus",
-    "EphemeralSource",
-    "NodeAffinity",
-    "Pod",
-    "PodAffinity",
-    "PodAffinityTerm",
-    "PodAntiAffinity",
-    "PodCondition",
-    "PodResourceClaim",
-    "PodResourceClaimStatus",
-    "PodSchedulingGate",
-    "PodSchedulingGroup",
-    "PodSpec",
-    "PodStatus",
-    "PreferredSchedulingTerm",
-    "Resources",
-    "Toleration",
-    "TopologySpreadConstraint",
-    "Volume",
-    "WeightedPodAffinityTerm",
-]
-
 
 class Resources(ApiStruct, frozen=True, kw_only=True):
     """What a container or a pod asks for (`requests`) and may use at most (`limits`)."""

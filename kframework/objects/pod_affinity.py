@@ -8,8 +8,6 @@ from typing import NamedTuple
 from kframework.objects.pod import PodAffinity, PodAffinityTerm, PodAntiAffinity, PodSpec, WeightedPodAffinityTerm
 from kframework.objects.selectors import Selector, SelectorError, label_selector
 
-__all__ = ["AffinityTerm", "PodTerms", "pod_terms"]
-
 
 class AffinityTerm(NamedTuple):
     """A term as its holder means it: without namespaces and namespaceSelector it is about the holder's own namespace.

@@ -6,13 +6,6 @@ import msgspec
 
 from kframework.objects.meta import ApiObject, ApiStruct, LabelSelector
 
-__all__ = [
-    "PodDisruptionBudget",
-    "PodDisruptionBudgetSpec",
-    "PodDisruptionBudgetStatus",
-    "PriorityClass",
-]
-
 
 class PodDisruptionBudgetSpec(ApiStruct, frozen=True, kw_only=True):
     """The `spec` of a budget; a number of pods or a percentage."""

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from kframework.objects.pod import PodSpec
 from kframework.objects.requests import is_sidecar
 
-__all__ = ["ANY_IP", "HostPort", "any_conflict", "conflicts", "host_ports"]
-
 #: The one text that means every address; `::` is an ordinary address to kube-scheduler.
 ANY_IP = "0.0.0.0"
 

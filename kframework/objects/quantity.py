@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["Quantity", "QuantityError", "milli", "nano", "value"]
-
 _NANO = 10**9
 _MILLI = 10**6  # nanos in a milli unit
 _MAX_INT64 = 2**63 - 1

@@ -16,19 +16,6 @@ from kframework.objects.pod import Container, Pod, PodSpec
 from kframework.objects.quantity import nano
 from kframework.objects.selectors import is_qualified_name
 
-__all__ = [
-    "DEFAULT_CPU",
-    "DEFAULT_MEMORY",
-    "allocatable",
-    "fit_requests",
-    "is_scalar",
-    "is_sidecar",
-    "limits",
-    "non_zero_requests",
-    "on_node_requests",
-    "scoring_requests",
-]
-
 #: What a container that does not state it counts for in scoring: milli-CPU and bytes.
 DEFAULT_CPU = 100
 DEFAULT_MEMORY = 200 * 1024 * 1024

@@ -10,26 +10,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-__all__ = [
-    "EVERYTHING",
-    "NOTHING",
-    "LabelSelectorShape",
-    "Matcher",
-    "NodeSelector",
-    "NodeSelectorTermShape",
-    "PreferredTermShape",
-    "Requirement",
-    "RequirementShape",
-    "Selector",
-    "SelectorError",
-    "exact",
-    "is_qualified_name",
-    "label_selector",
-    "parse_field_selector",
-    "parse_label_selector",
-    "preferred_node_score",
-]
-
 Matcher = Callable[[Mapping[str, str]], bool]
 
 _NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9_.-]*)?[A-Za-z0-9]", re.ASCII)

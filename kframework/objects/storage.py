@@ -21,33 +21,6 @@ from kframework.objects.volumes import (
     VsphereVolume,
 )
 
-__all__ = [
-    "AttachedVolume",
-    "CSIDriver",
-    "CSIDriverSpec",
-    "CSINode",
-    "CSINodeDriver",
-    "CSINodeSpec",
-    "CSIStorageCapacity",
-    "ObjectReference",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "PersistentVolumeClaimSpec",
-    "PersistentVolumeClaimStatus",
-    "PersistentVolumeClaimTemplate",
-    "PersistentVolumeSpec",
-    "PersistentVolumeStatus",
-    "StorageClass",
-    "TopologySelectorRequirement",
-    "TopologySelectorTerm",
-    "VolumeAttachment",
-    "VolumeAttachmentSpec",
-    "VolumeAttachmentStatus",
-    "VolumeNodeAffinity",
-    "VolumeNodeResources",
-    "VolumeResources",
-]
-
 
 class ObjectReference(ApiStruct, frozen=True, kw_only=True):
     """A pointer to another object."""

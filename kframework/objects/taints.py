@@ -7,8 +7,6 @@ from collections.abc import Container, Iterable
 from kframework.objects.node import Taint
 from kframework.objects.pod import Toleration
 
-__all__ = ["first_untolerated", "tolerates"]
-
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """Tell whether a toleration covers a taint.

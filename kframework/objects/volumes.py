@@ -6,23 +6,6 @@ import msgspec
 
 from kframework.objects.meta import ApiStruct
 
-__all__ = [
-    "ISCSI",
-    "RBD",
-    "AWSElasticBlockStore",
-    "AzureDisk",
-    "AzureFile",
-    "CSISource",
-    "Cinder",
-    "GCEPersistentDisk",
-    "ImageSource",
-    "LocalSource",
-    "OpaqueSource",
-    "PersistentVolumeClaimSource",
-    "Portworx",
-    "VsphereVolume",
-]
-
 
 class OpaqueSource(ApiStruct, frozen=True, kw_only=True):
     """A source of which only the presence matters to a scheduler (configMap, secret, emptyDir, ...)."""

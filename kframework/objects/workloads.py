@@ -6,17 +6,6 @@ import msgspec
 
 from kframework.objects.meta import ApiObject, ApiStruct, LabelSelector
 
-__all__ = [
-    "Namespace",
-    "ReplicaSet",
-    "ReplicationController",
-    "ReplicationControllerSpec",
-    "Service",
-    "ServiceSpec",
-    "StatefulSet",
-    "WorkloadSpec",
-]
-
 
 class Namespace(ApiObject, frozen=True, kw_only=True):
     """A namespace; a scheduler reads its labels."""

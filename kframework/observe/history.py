@@ -10,8 +10,6 @@ import msgspec
 
 from kframework.core.cycle.decision import Binding, Decision
 
-__all__ = ["History", "PodHistory"]
-
 R = TypeVar("R", Decision, Binding)
 
 #: So many records are kept, of each kind.

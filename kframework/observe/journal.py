@@ -10,8 +10,6 @@ from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.framework.status import Code
 from kframework.verbosity import NOTICE, V2
 
-__all__ = ["SLOW", "Journal"]
-
 _log = logging.getLogger(__name__)
 
 #: An attempt that takes as long, in seconds, is told with its steps at any verbosity, as kube-scheduler does.

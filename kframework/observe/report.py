@@ -9,7 +9,8 @@ import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.pod_engine import PodEngine
-from kframework.observe.explain import Explanation, explain
+from kframework.observe.explain.account import explain
+from kframework.observe.explain.explanation import Explanation
 from kframework.observe.history import History
 from kframework.observe.web.attempts import Attempts, attempts
 from kframework.observe.web.document import report_page
@@ -18,8 +19,6 @@ from kframework.observe.web.pods import Queues, queues
 from kframework.observe.web.profiles import ProfilePart, profile_parts
 from kframework.observe.web.summary import Summary, summary
 from kframework.scheduler.scheduler import Scheduler
-
-__all__ = ["Reporter", "report"]
 
 #: So much of everything stands in a report, so that it stays a file that opens at once.
 ATTEMPTS, PODS, NODES, EXPLANATIONS = 2_000, 2_000, 300, 100

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kframework import ClusterError, CycleState, PendingPod, Plugin, Status, error, hookimpl
 
-__all__ = ["DefaultBinder"]
-
 
 class DefaultBinder(Plugin):
     """Bind a pod by creating its binding; a refusal fails the attempt with the API's own words."""

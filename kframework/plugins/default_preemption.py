@@ -26,8 +26,6 @@ from kframework.framework.plugin import PluginArgs
 from kframework.framework.status import Code
 from kframework.objects import Pod, PodDisruptionBudget
 
-__all__ = ["REASON", "DefaultPreemption"]
-
 REASON = "waiting for the preemption for this pod to be finished"
 
 _GATED = unresolvable(REASON)

@@ -22,8 +22,6 @@ from kframework.config.args import DynamicResourcesArgs
 from kframework.framework.cycle_state import StateKey, StateKeyError
 from kframework.framework.plugin import Diagnosis, PluginArgs, Reads, Rows
 
-__all__ = ["NOTHING_TO_DEALLOCATE", "REASON", "DynamicResources"]
-
 REASON = "resource claims are not allocated by this scheduler: [{}]"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 

@@ -12,8 +12,6 @@ from kframework.framework.plugin import MAX_SCORE, Reads, Rows, Scores
 from kframework.objects import PodSpec
 from kframework.state.images import ImageState
 
-__all__ = ["ImageLocality"]
-
 #: What lies on a node counts from this many bytes on, and up to this many for each container.
 _LEAST, _MOST = 23 << 20, 1000 << 20
 

@@ -40,8 +40,6 @@ from kframework.objects.affinity import (
 from kframework.objects.selectors import SelectorError, preferred_node_score
 from kframework.state import selection
 
-__all__ = ["CONFLICT", "ENFORCED", "REASON", "NodeAffinity"]
-
 REASON = "node(s) didn't match Pod's node affinity/selector"
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 CONFLICT = "pod affinity terms conflict"

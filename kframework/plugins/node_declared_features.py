@@ -26,8 +26,6 @@ from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import Reads, Rows, Scores
 from kframework.objects import Node, PodSpec
 
-__all__ = ["REASON", "NodeDeclaredFeatures"]
-
 REASON = "node(s) didn't match Pod's required features"
 
 _LACKING = unresolvable(REASON)

@@ -21,8 +21,6 @@ from kframework import (
 )
 from kframework.framework.plugin import Reads, Rows, Scores
 
-__all__ = ["REASON", "NodeName"]
-
 REASON = "node(s) didn't match the requested node name"
 
 _OTHER_NODE = unresolvable(REASON)

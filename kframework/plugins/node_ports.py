@@ -25,8 +25,6 @@ from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import Reads, Rows, Scores
 from kframework.objects.ports import HostPort, any_conflict
 
-__all__ = ["REASON", "NodePorts"]
-
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
 _TAKEN = unschedulable(REASON)

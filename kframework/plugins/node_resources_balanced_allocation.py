@@ -17,8 +17,6 @@ from kframework.objects.requests import is_scalar
 from kframework.state.columns import Column
 from kframework.state.pods import Requests
 
-__all__ = ["NodeResourcesBalancedAllocation"]
-
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 #: What is weighed: the columns of what a node offers and of what is taken, and how much the pod adds.

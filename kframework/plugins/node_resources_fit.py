@@ -33,8 +33,6 @@ from kframework.objects import Node
 from kframework.objects.requests import allocatable, is_scalar
 from kframework.state.columns import Column
 
-__all__ = ["INSUFFICIENT", "TOO_MANY_PODS", "NodeResourcesFit"]
-
 TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"
 

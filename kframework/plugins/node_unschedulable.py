@@ -25,8 +25,6 @@ from kframework.framework.plugin import Reads, Rows, Scores
 from kframework.objects import Node, PodSpec, Taint
 from kframework.objects.taints import tolerates
 
-__all__ = ["REASON", "NodeUnschedulable"]
-
 REASON = "node(s) were unschedulable"
 
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

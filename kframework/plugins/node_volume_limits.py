@@ -39,8 +39,6 @@ from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_
 from kframework.state.volumes.attachments import Attachments
 from kframework.state.volumes.volume_ids import Problem, VolumeId, VolumeIds, claim_names, limited_volumes
 
-__all__ = ["REASON", "NodeVolumeLimits"]
-
 REASON = "node(s) exceed max volume count"
 
 _EXCEEDED = unschedulable(REASON)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kframework import Plugin, QueuedPod, hookimpl
 
-__all__ = ["PrioritySort"]
-
 
 class PrioritySort(Plugin):
     """Order the queue by priority, highest first, then by the time of queueing."""

@@ -15,8 +15,6 @@ from kframework import (
 )
 from kframework.framework.events import QueueingHint
 
-__all__ = ["REASON", "SchedulingGates"]
-
 REASON = "waiting for scheduling gates: [{}]"
 
 

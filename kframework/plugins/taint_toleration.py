@@ -27,8 +27,6 @@ from kframework.framework.plugin import Reads, Rows, Scores, default_normalize
 from kframework.objects import Node, PodSpec, Taint, Toleration
 from kframework.objects.taints import first_untolerated, tolerates
 
-__all__ = ["REASON", "TaintToleration"]
-
 REASON = "node(s) had untolerated taint(s)"
 
 _UNTOLERATED = unresolvable(REASON)

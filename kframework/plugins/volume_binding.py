@@ -64,8 +64,6 @@ from kframework.state.volumes.volume_ids import claim_names
 from kframework.state.volumes.volume_reservation import BindingError, VolumeReservation, claim_patch, volume_patch
 from kframework.state.volumes.volumes import Storage, largest_volume
 
-__all__ = ["REASONS", "UNBOUND_IMMEDIATE", "VolumeBinding"]
-
 MISSING = 'persistentvolumeclaim "{}" not found'
 AWAITED = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "{}"'
 LOST = 'persistentvolumeclaim "{}" bound to non-existent persistentvolume "{}"'

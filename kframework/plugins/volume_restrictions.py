@@ -30,8 +30,6 @@ from kframework.framework.plugin import Reads, Rows, Scores
 from kframework.objects import PersistentVolumeClaim, PodSpec, Volume
 from kframework.state.chosen_pods import ChosenPods
 
-__all__ = ["CLAIM_IN_USE", "DISK_TAKEN", "VolumeRestrictions"]
-
 DISK_TAKEN = "node(s) had no available disk"
 CLAIM_IN_USE = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"

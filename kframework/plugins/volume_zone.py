@@ -30,8 +30,6 @@ from kframework.framework.plugin import PluginArgs, Reads, Rows, Scores, Watch
 from kframework.objects import PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
 
-__all__ = ["REASON", "VolumeZone"]
-
 REASON = "node(s) had no available volume zone"
 NAMELESS = "PersistentVolumeClaim had no name"
 WITHOUT_CLASS = "PersistentVolumeClaim had no pv name and storageClass name"

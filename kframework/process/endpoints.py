@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kframework.cluster.loopback import MISDIRECTED, is_meant_for_us
-from kframework.config import Configuration, effective, effective_options
+from kframework.config.configuration import Configuration
+from kframework.config.show import effective, effective_options
 from kframework.errors import ConfigError
 
 if TYPE_CHECKING:
     from aiohttp import web
     from aiohttp.typedefs import Handler, Middleware
-
-__all__ = ["Check", "Checked", "Listener", "configz_route", "health_routes", "scheduler_routes", "serve"]
 
 _log = logging.getLogger(__name__)
 

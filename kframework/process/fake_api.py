@@ -16,8 +16,6 @@ from kframework.clock import Clock, SystemClock
 from kframework.objects.manifest import Manifest
 from kframework.process.process import signals
 
-__all__ = ["running", "serve"]
-
 
 @asynccontextmanager
 async def running(

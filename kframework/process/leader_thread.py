@@ -21,8 +21,6 @@ from kframework.cluster import Cluster
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.process.lease import LeaderElection
 
-__all__ = ["LeaderThread"]
-
 _log = logging.getLogger(__name__)
 
 #: How often the scheduler's loop shows that it runs, in seconds.

@@ -25,8 +25,6 @@ from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.errors import ClusterError
 from kframework.objects import CoreEvent, EventSource, Lease, LeaseSpec, ObjectMeta, ObjectReference
 
-__all__ = ["LeaderElection", "new_identity"]
-
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)

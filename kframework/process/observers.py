@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 
 from kframework.core.cycle.decision import Observer
 from kframework.core.pod_engine import PodEngine
-from kframework.observe.explain import explain_routes
+from kframework.observe.explain.routes import explain_routes
 from kframework.observe.history import History
-from kframework.observe.metrics import TIMED_SHARE, Metrics
+from kframework.observe.metrics import Metrics
+from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
-from kframework.observe.web import web_routes
+from kframework.observe.web.routes import web_routes
 from kframework.process.endpoints import Checked
 from kframework.scheduler.scheduler import MakeEngine, Scheduler
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
-
-__all__ = ["Onlookers"]
 
 
 class Onlookers:

@@ -17,18 +17,17 @@ from anyio.abc import TaskGroup
 from kframework.clock import Clock, Seeds
 from kframework.cluster import Cluster
 from kframework.cluster.write_fence import Gate
-from kframework.config import Configuration
+from kframework.config.configuration import Configuration
+from kframework.core.cycle.decision import Observer
 from kframework.core.runtime.registry import Registry
 from kframework.errors import KFrameworkError
 from kframework.process.endpoints import Checked, Listener, scheduler_routes, serve
 from kframework.process.leader_thread import LeaderThread
 from kframework.process.observers import Onlookers
-from kframework.scheduler.scheduler import E, MakeEngine, Observer, Scheduler
+from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
-
-__all__ = ["Audience", "Companion", "Connect", "LeadershipLost", "Process", "signals"]
 
 #: Opens a client of the cluster, and closes it.
 Connect = Callable[[], AbstractAsyncContextManager[Cluster]]

@@ -17,8 +17,6 @@ from kframework.core.runtime.profiles import Profiles
 from kframework.framework.plugin import Verb, Watch
 from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Node, Pod, kind_of
 
-__all__ = ["Rule", "cluster_rules", "lease_rules", "manifests"]
-
 _GROUP = "rbac.authorization.k8s.io"
 
 #: What it takes to see a kind.

@@ -22,13 +22,13 @@ from kframework.cluster.flow_control import FlowControl
 from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.write_fence import Gate, GatedTransport
-from kframework.config import Configuration
+from kframework.config.configuration import Configuration
 from kframework.config.models import PluginEntry, PluginSet
 from kframework.core.runtime.registry import Registry
 from kframework.objects import Event
 from kframework.objects.manifest import Manifest
-from kframework.observe.metrics import RequestCounts
 from kframework.observe.metrics.metered_transport import MeteredTransport
+from kframework.observe.metrics.requests import RequestCounts
 from kframework.process import fake_api
 from kframework.process.endpoints import Listener
 from kframework.process.lease import new_identity
@@ -37,8 +37,6 @@ from kframework.scheduler.scheduler import E
 
 if TYPE_CHECKING:
     from kframework.cluster.kube_transport import KubeTransport
-
-__all__ = ["EmbeddedServer", "RealServer", "Server", "dry", "process", "without_binding"]
 
 _ALL = (PluginEntry(name="*"),)
 

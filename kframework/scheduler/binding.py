@@ -22,8 +22,6 @@ from kframework.core.runtime.timing import Laps
 from kframework.framework.status import Code, Status
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 
-__all__ = ["BindFirst", "BindingCycle", "contained"]
-
 T = TypeVar("T")
 
 _CANCELLED = Status(Code.ERROR, ("the scheduler stopped before the pod was bound",))

@@ -17,8 +17,6 @@ from kframework.objects import ApiObject, Pod
 from kframework.scheduler.outbox import Outbox
 from kframework.state.pods import PendingPod
 
-__all__ = ["ClusterApi"]
-
 T = TypeVar("T", bound=ApiObject)
 
 #: After how many seconds a bind that got no answer is made again. After the last one the attempt fails, as it does in

@@ -11,8 +11,6 @@ from kframework.objects import Event, ObjectMeta, ObjectReference
 from kframework.scheduler.event_series import REFRESH, SILENCE, EventAggregator
 from kframework.state.pods import PendingPod, PodInfo
 
-__all__ = ["EventRecorder"]
-
 #: Longer notes are cut, in bytes.
 _MAX_NOTE = 1024
 

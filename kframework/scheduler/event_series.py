@@ -7,8 +7,6 @@ from msgspec import structs
 from kframework.clock import rfc3339_micro
 from kframework.objects import Event, EventSeries, ObjectReference
 
-__all__ = ["REFRESH", "SILENCE", "EventAggregator"]
-
 #: After how many seconds without another event of its kind a series has ended, or a single event is forgotten.
 SILENCE = 360.0
 

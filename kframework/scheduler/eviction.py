@@ -23,8 +23,6 @@ from kframework.state.pods import PodInfo
 from kframework.state.waiting import WaitingPods
 from kframework.verbosity import V2
 
-__all__ = ["EvictionTask"]
-
 _log = logging.getLogger(__name__)
 
 #: How long a preemptor rests whose victims could not be sent away, in seconds. kube-scheduler tries it again at once,

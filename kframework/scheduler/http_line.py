@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kframework.clock import outside
-from kframework.config import Extender as ExtenderSettings
+from kframework.config.models import Extender as ExtenderSettings
 from kframework.config.models import ExtenderTLSConfig
 from kframework.core.cycle.extender import ExtenderError
 from kframework.errors import ConfigError
 
 if TYPE_CHECKING:
     import aiohttp
-
-__all__ = ["HttpLine"]
 
 #: An answer may be this large in any case, and otherwise twice as large as its question, in bytes.
 LARGEST_ANSWER = 16 << 20

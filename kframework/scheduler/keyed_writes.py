@@ -9,8 +9,6 @@ from typing import Generic, TypeVar
 
 import anyio
 
-__all__ = ["Lane"]
-
 W = TypeVar("W")
 
 

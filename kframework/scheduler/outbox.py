@@ -26,8 +26,6 @@ from kframework.scheduler.keyed_writes import Lane
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.verbosity import V3
 
-__all__ = ["Outbox", "Written"]
-
 _log = logging.getLogger(__name__)
 
 #: How many writes are in flight at a time. At 50 requests a second, kube-scheduler's default, sixteen suffice unless

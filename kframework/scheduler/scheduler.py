@@ -16,8 +16,8 @@ from typing_extensions import TypeVar
 from kframework.clock import Clock
 from kframework.cluster import Cluster
 from kframework.cluster.write_fence import Gate
-from kframework.config import Configuration
-from kframework.config import Extender as ExtenderSettings
+from kframework.config.configuration import Configuration
+from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.decision import Decision, Observer
 from kframework.core.cycle.extender import Extender
 from kframework.core.cycle.extenders import Extenders
@@ -39,8 +39,6 @@ from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.outbox import Outbox
 from kframework.state.inbox import Inbox, Message
 from kframework.state.pods import PodInfo
-
-__all__ = ["Engine", "MakeEngine", "Observer", "Scheduler"]
 
 W = TypeVar("W")
 

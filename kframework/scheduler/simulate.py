@@ -15,9 +15,10 @@ from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.shelf import Change
 from kframework.cluster.volume_controller import VolumeController
-from kframework.config import Configuration, default_configuration
-from kframework.config import Extender as ExtenderSettings
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.config.configuration import Configuration
+from kframework.config.load import default_configuration
+from kframework.config.models import Extender as ExtenderSettings
+from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.cycle.extender import Extender, ExtenderError
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -25,18 +26,8 @@ from kframework.errors import ClusterError
 from kframework.framework.status import Code
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.http_line import HttpLine
-from kframework.scheduler.scheduler import E, MakeEngine, Observer, Scheduler
+from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 from kframework.state.pods import PodInfo
-
-__all__ = [
-    "Controller",
-    "MakeController",
-    "Outcome",
-    "Progress",
-    "SimulatedExtender",
-    "Simulation",
-    "simulate",
-]
 
 #: A simulation in which nothing has moved for so long is over, in virtual seconds.
 STAGNATION = 3600.0

@@ -8,8 +8,6 @@ from kframework.state.log import NEVER
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PodInfo
 
-__all__ = ["ChosenPods"]
-
 
 class ChosenPods:
     """Those pods that are chosen, by row; rows without any are left out.

@@ -17,8 +17,6 @@ from kframework.state.pods import Interned, PodInfo
 from kframework.state.statement import Statement
 from kframework.state.waiting import WaitingPods
 
-__all__ = ["AssumeError", "ClusterState"]
-
 T = TypeVar("T")
 
 

@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CodeColumn", "Column"]
-
 T = TypeVar("T", bound=Hashable)
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from kframework.state.nodes import NodeTable
     from kframework.state.pods import LabelClass, PodInfo
 
-__all__ = ["Counters", "HeldTerm", "PodCount", "Role", "Selection", "terms_of"]
-
 T = TypeVar("T")
 Pair = tuple[str, str]
 

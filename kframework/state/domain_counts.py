@@ -13,8 +13,6 @@ from kframework.state.node_sets import NodeSet
 from kframework.state.nodes import NodeTable
 from kframework.state.topology import Tally, Topology
 
-__all__ = ["DomainCounts", "FrozenCounts"]
-
 #: What is fewest where there is no domain.
 _NO_DOMAIN = 2**31 - 1
 

@@ -6,8 +6,6 @@ from collections.abc import Collection, Iterator
 
 from kframework.objects.ports import HostPort, conflicts
 
-__all__ = ["HostPorts"]
-
 
 class HostPorts:
     """The host ports of the pods on all nodes.

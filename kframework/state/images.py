@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from kframework.objects import ContainerImage
 
-__all__ = ["ImageState", "ImageStates"]
-
 
 class ImageState(NamedTuple):
     """An image under one of its names: its size in bytes, and the rows of the nodes that have it, as bits."""

@@ -10,21 +10,6 @@ import msgspec
 from kframework.framework.status import Status
 from kframework.objects import ApiObject
 
-__all__ = [
-    "Activated",
-    "BindingEnded",
-    "BindingStarted",
-    "Changed",
-    "Gone",
-    "Inbox",
-    "LastVictim",
-    "Message",
-    "Nominated",
-    "PreemptionEnded",
-    "Synced",
-    "Touched",
-]
-
 
 class Changed(msgspec.Struct, frozen=True):
     """The cluster says that this object exists now, new or changed."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["NEVER", "Log"]
-
 #: The position of a reader that has read nothing yet.
 NEVER = -1
 

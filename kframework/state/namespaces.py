@@ -8,8 +8,6 @@ from kframework.objects import Namespace
 from kframework.objects.selectors import Selector
 from kframework.state.objects import ObjectStore
 
-__all__ = ["Namespaces"]
-
 
 class Namespaces:
     """An index of the store of Namespaces: what was worked out from it holds until `generation` moves."""

@@ -23,8 +23,6 @@ from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.state.topology import Tally, Topology
 
-__all__ = ["NodeSet", "NodeSets"]
-
 #: So many sets are remembered, of up to 130 KB each with 5,000 nodes.
 _MOST = 256
 

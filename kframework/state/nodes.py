@@ -22,8 +22,6 @@ from kframework.state.pods import PodInfo
 from kframework.state.topology import Topology
 from kframework.state.volumes.claims import ClaimUsers
 
-__all__ = ["NodeInfo", "NodeTable", "same_node"]
-
 
 class NodeInfo:
     """One row of the table, for code that thinks node by node.

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from kframework.state.pods import PodInfo
 
-__all__ = ["Nominator"]
-
 
 class Nominator:
     """Which pending pods are nominated to which node; a pod has at most one nomination."""

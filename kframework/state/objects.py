@@ -8,8 +8,6 @@ from typing import Generic, Protocol, TypeVar, cast
 from kframework.errors import KFrameworkError
 from kframework.objects import ApiObject, ObjectMeta
 
-__all__ = ["AssumptionError", "ObjectStore", "Stores"]
-
 T = TypeVar("T")
 Index = TypeVar("Index")
 Kind = TypeVar("Kind", bound=ApiObject)

@@ -26,8 +26,6 @@ from kframework.objects.requests import fit_requests, non_zero_requests, on_node
 if TYPE_CHECKING:
     from kframework.state.counters import PodCount
 
-__all__ = ["Interned", "LabelClass", "PendingPod", "PodInfo", "PodTemplate", "Requests"]
-
 T = TypeVar("T")
 
 #: Pairs of resource name and amount: milli-CPU for `cpu`, whole units (bytes) for all else.

@@ -6,8 +6,6 @@ from collections.abc import Hashable, Mapping
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-__all__ = ["RowCounts"]
-
 K = TypeVar("K", bound=Hashable)
 
 _NOWHERE: Mapping[int, int] = MappingProxyType({})

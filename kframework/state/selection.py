@@ -16,8 +16,6 @@ from kframework.objects.affinity import node_affinity
 from kframework.objects.selectors import NodeSelector
 from kframework.state.nodes import NodeTable
 
-__all__ = ["labelled", "matched", "preferred", "required"]
-
 #: Rows of the NodeTable, and one truth value for each.
 Rows = slice | NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -14,8 +14,6 @@ from kframework.state.pods import PodInfo
 if TYPE_CHECKING:
     from kframework.state.cluster import ClusterState
 
-__all__ = ["Statement"]
-
 
 class Statement:
     """Operations on the live tables, kept until `commit` or undone by `rollback`.

@@ -12,8 +12,6 @@ from kframework.state.columns import CodeColumn, Column
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Tallied", "Tally", "Topology"]
-
 #: So many codes that no node has any more are kept before the codes are given anew.
 _SPARE = 1024
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from kframework.framework.status import Code, Status
 from kframework.state.pods import PendingPod
 
-__all__ = ["ReservedPod", "WaitingPods"]
-
 _ALLOWED = Status(Code.SUCCESS)
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 import yaml
 
 from kframework.clock import SystemClock
-from kframework.config import parse
+from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.effects import Nowhere
 from kframework.core.plugin_handle import PluginHandle
@@ -18,8 +18,6 @@ from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry, points_of
 from kframework.framework.plugin import Plugin
 from kframework.state.cluster import ClusterState
-
-__all__ = ["PROFILE", "profile_of", "profiles_of"]
 
 T = TypeVar("T")
 

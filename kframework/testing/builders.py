@@ -37,8 +37,6 @@ from kframework.objects import (
     Volume,
 )
 
-__all__ = ["make_container", "make_node", "make_pod", "make_taint", "make_toleration"]
-
 _EFFECT = "NoSchedule|PreferNoSchedule|NoExecute"
 _TAINT = re.compile(rf"([^=:]+)(?:=([^=:]*))?:({_EFFECT})")
 _EQUAL = re.compile(rf"([^=:]+)=([^=:]*)(?::({_EFFECT}))?")

@@ -26,8 +26,6 @@ from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing.builders import make_container, make_node, make_pod
 
-__all__ = ["RandomCluster", "random_node", "random_pod", "renamed"]
-
 T = TypeVar("T")
 
 _ZONE, _HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

@@ -34,8 +34,6 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing.alone import profile_of
 from kframework.testing.clusters import RandomCluster
 
-__all__ = ["ContractViolation", "Reached", "check_plugin"]
-
 T = TypeVar("T")
 
 #: So many changes happen to a cluster, and so many pods, each with a twin, are asked about after each.

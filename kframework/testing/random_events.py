@@ -30,8 +30,6 @@ from kframework.objects.kinds import reference
 from kframework.state.inbox import Changed, Gone
 from kframework.testing.clusters import random_node, random_pod
 
-__all__ = ["GATE", "RandomEvents"]
-
 #: The scheduling gate that some pods are created with.
 GATE = "example.com/hold"
 

@@ -24,7 +24,8 @@ from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
-from kframework.config import Configuration, parse
+from kframework.config.configuration import Configuration
+from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.queue.queued_pod import QueuedPod
@@ -33,8 +34,6 @@ from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import SimulatedExtender
-
-__all__ = ["Action", "Result", "Scenario", "create", "delete", "patch"]
 
 #: What happens to the cluster at some time; any function of it will do.
 Action = Callable[[MemoryCluster], Awaitable[object] | object]

@@ -34,8 +34,6 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing.alone import PROFILE, profiles_of
 from kframework.testing.random_events import RandomEvents
 
-__all__ = ["LostWakeUp", "WakeUps", "check_wake_ups"]
-
 #: So many events happen to a cluster, and so many attempts follow on one at most.
 _EVENTS, _ATTEMPTS = 100, 50
 

@@ -10,7 +10,7 @@ import pytest
 
 import kframework
 import kframework.engine
-from tests.architecture.sources import ROOT, listed
+from tests.architecture.sources import ROOT, listed, modules
 
 #: The doors: for plugin authors, for second engines, for those who declare kinds, for tests, and for commands.
 DOORS = ("kframework", "kframework.engine", "kframework.objects")
@@ -45,6 +45,23 @@ def test_the_door_of_engines_hands_on_what_it_lists() -> None:
     handed_on = [alias.asname or alias.name for node in imports for alias in node.names]
     assert sorted(handed_on) == sorted(kframework.engine.__all__)
     assert not set(handed_on) & set(kframework.__all__), "what plugin authors have is at their own door"
+
+
+def test_only_doors_list_what_they_hand_on() -> None:
+    packages = {f"kframework.{name}" for name in ("testing", "cli")} | set(DOORS)
+    listing = {name for name, path in modules().items() if lists_names(path.read_text())}
+    assert listing <= packages
+
+
+@pytest.mark.parametrize(("source", "found"), [('__all__ = ["Status"]', True), ("names = []", False)])
+def test_a_list_of_names_is_found(source: str, found: bool) -> None:
+    assert lists_names(source) == found
+
+
+def lists_names(source: str) -> bool:
+    """Return whether a module says with `__all__` what others may import from it."""
+    assigned = (node.targets for node in ast.parse(source).body if isinstance(node, ast.Assign))
+    return any(isinstance(target, ast.Name) and target.id == "__all__" for targets in assigned for target in targets)
 
 
 def sources() -> Iterator[Path]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kframework.config import default_configuration, effective_yaml
+from kframework.config.load import default_configuration
+from kframework.config.show import effective_yaml
 from tests.cli.conftest import Command, Install
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

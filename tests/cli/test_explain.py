@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from kframework.observe.explain import Explanation
+from kframework.observe.explain.explanation import Explanation
 from kframework.process.endpoints import Listener, serve
 from kframework.testing import make_node, make_pod
 from tests.cli.conftest import Command

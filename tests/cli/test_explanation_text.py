@@ -10,9 +10,9 @@ import pytest
 from kframework.cli.explanation_text import text_of
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.framework.status import Code
-from kframework.observe.explain import Explanation
 from kframework.observe.explain.explanation import (
     Assessment,
+    Explanation,
     KeptRoom,
     NodeScore,
     Objection,

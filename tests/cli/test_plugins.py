@@ -8,7 +8,7 @@ from importlib.metadata import version
 import pytest
 import yaml
 
-from kframework.config import known_in_tree
+from kframework.config.in_tree import known_in_tree
 from kframework.core.runtime.registry import Registry
 from tests.cli.conftest import Command, Install
 

@@ -10,7 +10,7 @@ import typer
 
 from kframework.cli.process import election, event_printer, listener, refuse_without_embedded
 from kframework.cli.run import command
-from kframework.config import default_configuration
+from kframework.config.load import default_configuration
 from kframework.config.overrides import overridden
 from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kframework.cli.tracing import traced, traced_to
-from kframework.config import Configuration, default_configuration, parse
+from kframework.config.configuration import Configuration
+from kframework.config.load import default_configuration, parse
 
 OFF = default_configuration()
 

@@ -14,7 +14,7 @@ from kframework.clock import LoopClock, run_virtual
 from kframework.cluster import Cluster
 from kframework.cluster.dry_run import DryRunCluster
 from kframework.cluster.memory import MemoryCluster
-from kframework.config import default_configuration
+from kframework.config.load import default_configuration
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Namespace, Node, ObjectMeta, Pod, PodCondition
 from kframework.scheduler.scheduler import Scheduler

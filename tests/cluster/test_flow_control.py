@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.flow_control import FlowControl, TokenBucket
 from kframework.cluster.transport import Request, Response, Stream
-from kframework.config import parse
+from kframework.config.load import parse
 from kframework.config.models import ClientConnection
 
 PODS = Request(method="PATCH", path="/api/v1/namespaces/default/pods/p/status")

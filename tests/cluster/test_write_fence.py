@@ -20,7 +20,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import Request, Response
 from kframework.cluster.volume_controller import VolumeController
 from kframework.cluster.write_fence import STOPPED, Gate, GatedTransport
-from kframework.config import parse
+from kframework.config.load import parse
 from kframework.config.models import ClientConnection
 from kframework.core.cycle.extender import Extender
 from kframework.errors import ClusterError

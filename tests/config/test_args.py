@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from kframework.config import known_in_tree, parse, typed_args
 from kframework.config.args import (
     DefaultPreemptionArgs,
     DynamicResourcesArgs,
@@ -16,6 +15,9 @@ from kframework.config.args import (
     PodTopologySpreadArgs,
     VolumeBindingArgs,
 )
+from kframework.config.configuration import typed_args
+from kframework.config.in_tree import known_in_tree
+from kframework.config.load import parse
 from kframework.errors import ConfigError
 from kframework.framework.plugin import PluginArgs
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.config import Duration
+from kframework.config.duration import Duration
 
 YEAR = 365 * 24 * 3600
 

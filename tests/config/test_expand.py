@@ -10,21 +10,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kframework.config import (
-    POINTS,
-    ExtensionPoints,
-    check,
-    default_configuration,
-    expand,
-    expand_all,
-    in_tree_points,
-    known_in_tree,
-    parse,
-)
 from kframework.config.configuration import Profile
-from kframework.config.in_tree import DEFAULT_PLUGINS
+from kframework.config.expand import ExtensionPoints, check, expand, expand_all
+from kframework.config.in_tree import DEFAULT_PLUGINS, in_tree_points, known_in_tree
+from kframework.config.load import default_configuration, parse
 from kframework.config.merge import merge_sets
-from kframework.config.models import PLACEMENT_POINTS, PluginEntry, Plugins, PluginSet, camel
+from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
 from kframework.errors import ConfigError
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kframework.config import ConfigErrors, Configuration, Duration, default_configuration, effective, load, parse
+from kframework.config.configuration import Configuration
+from kframework.config.duration import Duration
+from kframework.config.load import default_configuration, load, parse
+from kframework.config.problems import ConfigErrors
+from kframework.config.show import effective
 from kframework.errors import ConfigError
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from kframework.config import ConfigErrors, Configuration, Duration, parse
+from kframework.config.configuration import Configuration
+from kframework.config.duration import Duration
+from kframework.config.load import parse
 from kframework.config.overrides import overridden
+from kframework.config.problems import ConfigErrors
 from kframework.errors import ConfigError
 
 TOO_SHORT = "renewDeadline must be greater than retryPeriod*JitterFactor"

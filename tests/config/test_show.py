@@ -9,15 +9,10 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kframework.config import (
-    default_configuration,
-    effective,
-    effective_options,
-    effective_yaml,
-    known_in_tree,
-    parse,
-)
+from kframework.config.in_tree import known_in_tree
+from kframework.config.load import default_configuration, parse
 from kframework.config.models import POINTS, camel
+from kframework.config.show import effective, effective_options, effective_yaml
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 OWN = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\n"

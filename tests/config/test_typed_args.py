@@ -7,8 +7,10 @@ from typing import Annotated
 import pytest
 from pydantic import Field, model_validator
 
-from kframework.config import RawArgs, known_in_tree, parse, typed_args
 from kframework.config.args import InterPodAffinityArgs
+from kframework.config.configuration import RawArgs, typed_args
+from kframework.config.in_tree import known_in_tree
+from kframework.config.load import parse
 from kframework.errors import ConfigError
 from kframework.framework.plugin import PluginArgs
 

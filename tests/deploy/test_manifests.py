@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kframework.cli import app
-from kframework.config import load
+from kframework.config.load import load
 from kframework.process.endpoints import scheduler_routes
 from tests.cli.conftest import Command, plain_terminal, run
 from tests.deploy.command_lines import parse

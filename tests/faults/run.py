@@ -20,7 +20,8 @@ from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
-from kframework.config import Configuration, parse
+from kframework.config.configuration import Configuration
+from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import Scheduler

@@ -15,7 +15,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from kframework.config import Configuration, effective, parse
+from kframework.config.configuration import Configuration
+from kframework.config.load import parse
+from kframework.config.show import effective
 from kframework.errors import ConfigError
 from kframework.process import endpoints
 from kframework.process.endpoints import Check, Listener, configz_route, health_routes, scheduler_routes, serve

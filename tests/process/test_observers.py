@@ -8,9 +8,9 @@ import pytest
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import MemoryCluster
-from kframework.config import default_configuration
+from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
-from kframework.observe.metrics import TIMED_SHARE
+from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.process.observers import Onlookers
 from kframework.scheduler.scheduler import Scheduler
 

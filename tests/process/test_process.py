@@ -23,7 +23,8 @@ from kframework.clock import LoopClock, SystemClock, VirtualTimeLoop, run_virtua
 from kframework.cluster import Cluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.write_fence import Gate
-from kframework.config import Configuration, default_configuration, parse
+from kframework.config.configuration import Configuration
+from kframework.config.load import default_configuration, parse
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Lease, Pod
 from kframework.process.endpoints import Listener

@@ -23,8 +23,9 @@ from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import Request
 from kframework.cluster.volume_controller import VolumeController
-from kframework.config import Configuration, parse
+from kframework.config.configuration import Configuration
 from kframework.config.in_tree import DEFAULT_PLUGINS
+from kframework.config.load import parse
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject, Event, ObjectMeta, Pod

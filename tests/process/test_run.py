@@ -18,13 +18,13 @@ from kframework.cluster import Cluster
 from kframework.cluster.kube import Connection
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.memory import MemoryCluster
-from kframework.config import default_configuration, parse
+from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
 from kframework.objects import Event, Lease, Node, ObjectMeta, Pod
 from kframework.objects.manifest import Manifest
-from kframework.observe.metrics import RequestCounts
+from kframework.observe.metrics.requests import RequestCounts
 from kframework.process import fake_api
 from kframework.process.observers import Onlookers
 from kframework.process.process import Process

@@ -29,13 +29,15 @@ from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
-from kframework.config import Configuration, parse
+from kframework.config.configuration import Configuration
+from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
 from kframework.objects import Event, Pod
-from kframework.observe.explain import explain_routes
+from kframework.observe.explain.routes import explain_routes
 from kframework.observe.history import History
 from kframework.observe.journal import Journal
-from kframework.observe.metrics import TIMED_SHARE, Metrics
+from kframework.observe.metrics import Metrics
+from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.observe.recording.writer import Recorder
 from kframework.observe.tracing.spans import Tracing

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from kframework.clock import SystemClock
-from kframework.config import default_configuration
+from kframework.config.load import default_configuration
 from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.outcome import Found, Unfit
 from kframework.core.effects import Nowhere

@@ -13,9 +13,8 @@ import pytest
 
 from kframework.core.cycle.decision import Decision, Result
 from kframework.objects import ApiObject, Pod
-from kframework.observe.explain import Explanation, explain
-from kframework.observe.explain.account import explaining
-from kframework.observe.explain.explanation import State
+from kframework.observe.explain.account import explain, explaining
+from kframework.observe.explain.explanation import Explanation, State
 from kframework.state.inbox import Changed, Gone, Message
 from kframework.testing.clusters import random_node, random_pod
 from tests.observe.explain.scene import Scene

@@ -12,7 +12,7 @@ from kframework.cluster.faults import Rates
 from kframework.cluster.reflector import Reflector
 from kframework.core.effects import Reservation
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue import SchedulingQueue
+from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.observe.recording.replay import replay
 from kframework.state.cluster import ClusterState
 from tests.faults.run import PLUGINS, Report, Shape, run

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
-from kframework.config import default_configuration
+from kframework.config.load import default_configuration
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, PodCondition
 from kframework.scheduler.cluster_api import PAUSES, ClusterApi

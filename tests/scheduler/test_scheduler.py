@@ -13,7 +13,7 @@ import pytest
 from kframework import ClusterError, CycleState, PendingPod, Plugin, Wait, unschedulable
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
-from kframework.config import default_configuration, parse
+from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.cycle.extender import Extender
 from kframework.core.cycle.extenders import Extenders

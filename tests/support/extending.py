@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from kframework.config import Extender as ExtenderSettings
+from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.extender import Extender, ExtenderError
 
 __all__ = [

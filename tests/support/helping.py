@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kframework import Plugin
 from kframework.clock import SystemClock
-from kframework.config import parse
+from kframework.config.load import parse
 from kframework.core.cycle.oracle import Afresh
 from kframework.core.effects import Nowhere
 from kframework.core.plugin_handle import PluginHandle

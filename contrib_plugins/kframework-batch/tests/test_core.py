@@ -14,7 +14,8 @@ from kframework_batch.session import Session
 from kframework_batch.task import TaskInfo, TaskStatus
 from kframework_batch.testing import Stage, make_gang, make_node, make_task
 
-from kframework.config import Configuration, effective
+from kframework.config.configuration import Configuration
+from kframework.config.show import effective
 from kframework.objects import Affinity, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
 
 ALL = (

@@ -25,7 +25,7 @@ from kframework.cluster.write_fence import Gate
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.objects import Event, Pod
 from kframework.objects.manifest import Manifest, read
-from kframework.observe.metrics import TIMED_SHARE
+from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.process.endpoints import Listener
 from kframework.process.process import Connect
 from kframework.process.run import EmbeddedServer

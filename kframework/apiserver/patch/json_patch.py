@@ -10,8 +10,6 @@ import msgspec
 from kframework.cluster import refusals
 from kframework.errors import ClusterError
 
-__all__ = ["json_patch"]
-
 MOST_OPERATIONS = 10_000
 #: How much all `copy` operations of one patch may add, in bytes: a few of them could double a document each.
 LARGEST_COPIES = 3 << 20

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["SET", "is_replaced", "merge_key"]
-
 #: The merge key of a list whose elements are strings, each of which it holds once.
 SET = ""
 

@@ -15,8 +15,6 @@ from kframework.apiserver.patch.strategic_merge import strategic_merge
 from kframework.cluster import refusals
 from kframework.errors import ClusterError
 
-__all__ = ["JSON_PATCH", "MERGE_PATCH", "STRATEGIC_MERGE_PATCH", "apply_patch", "merge_patch"]
-
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"

@@ -13,8 +13,6 @@ from typing import NamedTuple
 from kframework.apiserver.patch.merge_keys import SET, is_replaced, merge_key
 from kframework.cluster import refusals
 
-__all__ = ["strategic_merge"]
-
 _ORDER = "$setElementOrder/"
 _REMOVAL = "$deleteFromPrimitiveList/"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kframework.clock import seconds_of
 
-__all__ = ["human_duration", "since"]
-
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 

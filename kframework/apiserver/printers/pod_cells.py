@@ -7,8 +7,6 @@ from collections.abc import Collection
 from kframework.apiserver.printers.ages import since
 from kframework.apiserver.wire.plain_data import age, entries, flag, mapping, name, number, text, value
 
-__all__ = ["pod_cells"]
-
 _Document = dict[str, object]
 
 

@@ -14,8 +14,6 @@ from kframework.apiserver.wire.documents import Data, Document
 from kframework.apiserver.wire.plain_data import entries, mapping, text
 from kframework.objects import Node, Pod
 
-__all__ = ["reported"]
-
 _RUNNING = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
 _ENDS: dict[str, Data] = {
     "Succeeded": {"exitCode": 0, "reason": "Completed"},

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from kframework.apiserver.wire.plain_data import age, entries, flag, mapping, name, text, value
 
-__all__ = [
-    "csi_driver_cells",
-    "csi_node_cells",
-    "csi_storage_capacity_cells",
-    "persistent_volume_cells",
-    "persistent_volume_claim_cells",
-    "storage_class_cells",
-    "volume_attachment_cells",
-]
-
 _Document = dict[str, object]
 _Cells = tuple[str | int | bool, ...]
 

@@ -25,8 +25,6 @@ from kframework.objects import Kind, LabelSelector
 from kframework.objects.meta import ApiObject
 from kframework.objects.selectors import label_selector
 
-__all__ = ["table"]
-
 _Document = dict[str, object]
 _Cell = str | int | bool
 _Cells = tuple[_Cell, ...]

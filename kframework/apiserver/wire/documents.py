@@ -17,8 +17,6 @@ from msgspec import structs
 from kframework.objects.codec import encode
 from kframework.objects.meta import ApiObject
 
-__all__ = ["Complete", "Data", "Document", "Draft", "as_it_is", "followed"]
-
 #: A JSON object as plain data. It is shared: whoever wants it changed makes another.
 Data = dict[str, object]
 

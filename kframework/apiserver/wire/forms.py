@@ -13,8 +13,6 @@ from kframework.apiserver.wire.documents import Document
 from kframework.clock import Clock
 from kframework.errors import ClusterError
 
-__all__ = ["Form", "Plain", "Table", "negotiated"]
-
 
 class Form(Protocol):
     """Writes objects of one kind in the form that the client asked for."""

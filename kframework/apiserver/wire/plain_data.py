@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kframework.apiserver.printers.ages import since
 
-__all__ = ["age", "entries", "flag", "mapping", "name", "number", "text", "value"]
-
 
 def value(document: object, path: str) -> object:
     """Find what stands at a path such as `spec.nodeName`; None if nothing does."""

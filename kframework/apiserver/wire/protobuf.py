@@ -13,8 +13,6 @@ from kframework.clock import rfc3339, rfc3339_micro
 from kframework.cluster import refusals
 from kframework.errors import ClusterError
 
-__all__ = ["PROTOBUF", "from_protobuf"]
-
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 _MAGIC = b"k8s\x00"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["MESSAGES"]
-
 #: Message -> field number -> name and type. A star marks a field that is repeated, a question mark one that counts even
 #: where its value is zero or empty; `map` is one from string to string.
 MESSAGES: dict[str, dict[int, tuple[str, str]]] = {

@@ -12,8 +12,6 @@ from kframework.core.runtime.points import narrow
 from kframework.framework.plugin import Scores
 from kframework.framework.status import Code, Status
 
-__all__ = ["Survey"]
-
 _NOWHERE = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 

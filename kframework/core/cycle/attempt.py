@@ -30,8 +30,6 @@ from kframework.state.waiting import ReservedPod
 if TYPE_CHECKING:
     from kframework.core.pod_engine import PodEngine
 
-__all__ = ["Attempt"]
-
 # Looked up once: an enumeration takes longer to find a member than a lap to be taken.
 _SCHEDULED = Result.SCHEDULED
 _SUCCESS = Status(Code.SUCCESS)

@@ -15,8 +15,6 @@ import msgspec
 
 from kframework.framework.status import Code
 
-__all__ = ["Binding", "Decision", "Observer", "PluginTiming", "PointTiming", "Result", "fit_error"]
-
 #: An extension point, how many nanoseconds it took, and how it ended.
 PointTiming = tuple[str, int, Code]
 

@@ -13,8 +13,6 @@ from kframework.errors import PluginError
 from kframework.framework.plugin import Preempt
 from kframework.framework.status import Code, Status
 
-__all__ = ["ExtendedAttempt"]
-
 _NONE_LEFT = "preemption: no candidate node for preemption"
 
 

@@ -21,8 +21,6 @@ from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod
 
-__all__ = ["ExtendedSearch"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from kframework.config import Extender as ExtenderSettings
+from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.extender_wire import (
     ask_about_binding,
     ask_about_nodes,
@@ -28,8 +28,6 @@ from kframework.framework.status import Code, Status
 from kframework.objects import PodSpec
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
-
-__all__ = ["EXTENDER", "Extender", "ExtenderError", "Filtered", "Line"]
 
 T = TypeVar("T")
 

@@ -19,17 +19,6 @@ from kframework.objects.pod import Resources
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
 
-__all__ = [
-    "FilterResult",
-    "ask_about_binding",
-    "ask_about_nodes",
-    "ask_about_victims",
-    "read_bound",
-    "read_filtered",
-    "read_scores",
-    "read_victims",
-]
-
 T = TypeVar("T", bound=msgspec.Struct)
 
 _encode = msgspec.json.Encoder().encode

@@ -12,8 +12,6 @@ from kframework.framework.status import Code, Skip, Status
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 
-__all__ = ["Extenders"]
-
 _log = logging.getLogger(__name__)
 
 #: What one node's total may gain or lose; kube-scheduler's sums would wrap around beyond.

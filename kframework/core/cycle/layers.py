@@ -35,8 +35,6 @@ from kframework.state.log import NEVER, Log
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 
-__all__ = ["FEW", "Layer", "Layers", "Plan", "ask_filter_rows", "ask_score_rows"]
-
 #: Up to this many rows the scalar form is asked, above it the columnar one. With the default profile ten changed rows
 #: cost 0.40 ms one by one and 0.32 as columns, so the turning point lies at about eight.
 FEW = 8

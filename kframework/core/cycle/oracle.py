@@ -28,8 +28,6 @@ from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 
-__all__ = ["Afresh", "VerificationError", "verify"]
-
 
 class VerificationError(KFrameworkError):
     """Raised when a remembered answer is not the one that asking afresh gives."""

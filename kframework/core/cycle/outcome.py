@@ -7,8 +7,6 @@ import msgspec
 from kframework.framework.plugin import Diagnosis
 from kframework.framework.status import Status
 
-__all__ = ["Failed", "Found", "Unfit"]
-
 
 class Found(msgspec.Struct, frozen=True):
     """The chosen node.

@@ -13,19 +13,6 @@ import numpy as np
 
 from kframework.framework.status import Status
 
-__all__ = [
-    "ATTEMPT",
-    "LOWER",
-    "PASS",
-    "PLUGIN",
-    "UNREACHED",
-    "UPPER",
-    "StatusTable",
-    "bits_of",
-    "order_of",
-    "source_of",
-]
-
 #: No objection.
 PASS = int(np.iinfo(np.int64).max)
 

@@ -13,8 +13,6 @@ from kframework.verbosity import V10
 if TYPE_CHECKING:
     from kframework.core.pod_engine import PodEngine
 
-__all__ = ["log_scores"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -14,8 +14,6 @@ from kframework.framework.status import Code, Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 
-__all__ = ["Scoring"]
-
 _ERROR = Code.ERROR
 
 

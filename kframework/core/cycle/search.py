@@ -52,8 +52,6 @@ from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 
-__all__ = ["Rotation", "Search", "nodes_to_find"]
-
 Places = NDArray[np.int64]
 
 _NONE = np.zeros(0, dtype=np.int64)

@@ -10,8 +10,6 @@ from kframework.objects.selectors import Matcher, SelectorError, label_selector
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import LabelClass, PodInfo
 
-__all__ = ["Budgets"]
-
 
 class _Budget:
     """A PodDisruptionBudget with its selector compiled."""

@@ -20,8 +20,6 @@ from kframework.state.log import NEVER
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PodInfo
 
-__all__ = ["Answers", "DryRunMemory"]
-
 #: What `Answers.found` says of a row: nothing yet, or that there are victims. Smaller numbers refer to a Status.
 UNKNOWN, VICTIMS = 0, 1
 

@@ -23,8 +23,6 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
 
-__all__ = ["DryRun", "Question", "Ranked", "may_preempt", "rank"]
-
 _NO_VICTIMS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",))
 
 #: Added to each priority so that the sum grows with the number of victims, however low their priorities are.

@@ -24,8 +24,6 @@ from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
 
-__all__ = ["Evaluator"]
-
 _NEVER = Status(Code.UNSCHEDULABLE, ("not eligible due to preemptionPolicy=Never.",))
 _WAITS = Status(Code.UNSCHEDULABLE, ("not eligible due to a terminating pod on the nominated node.",))
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from kframework.state.pods import PodInfo
 
-__all__ = ["Preempting"]
-
 
 class _Preemption:
     """The attempt that chose the victims, and the victim that is sent away last, once it is its turn."""

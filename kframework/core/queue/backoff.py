@@ -8,8 +8,6 @@ import msgspec
 
 from kframework.core.queue.queued_pod import QueuedPod
 
-__all__ = ["Backoff"]
-
 
 class Backoff(msgspec.Struct, frozen=True):
     """The backoff of the configuration, in seconds; a `maximum` of 0 turns it off."""

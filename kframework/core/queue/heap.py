@@ -8,8 +8,6 @@ from typing import Any
 
 from kframework.core.queue.queued_pod import QueuedPod
 
-__all__ = ["Heap"]
-
 
 class Heap:
     """Queued pods by key, smallest first; equal keys leave in the order in which they came.

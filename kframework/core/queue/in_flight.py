@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from kframework.framework.events import Occurrence
 
-__all__ = ["InFlight"]
-
 
 class InFlight:
     """Popped pods in the order of their pops, and the events since the oldest of these pops.

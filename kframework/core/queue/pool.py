@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from kframework.core.queue.queued_pod import QueuedPod
 
-__all__ = ["Holder", "Pool"]
-
 #: A profile and one of its plugins, both by name.
 Holder = tuple[str, str]
 

@@ -6,8 +6,6 @@ from collections.abc import Hashable
 
 from kframework.state.pods import PendingPod
 
-__all__ = ["QueuedPod"]
-
 
 class QueuedPod:
     """A pod that waits for its turn, and the history of its attempts; times are seconds since 1970.

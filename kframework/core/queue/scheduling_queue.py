@@ -23,8 +23,6 @@ from kframework.framework.status import Status
 from kframework.state.pods import PendingPod
 from kframework.verbosity import V5
 
-__all__ = ["FLUSH_INTERVAL", "QueueRules", "SchedulingQueue", "own_updates"]
-
 log: logging.Logger = logging.getLogger(__name__)
 
 #: How often the unschedulable pool is looked through for pods that have waited too long, in seconds.

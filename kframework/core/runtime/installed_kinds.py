@@ -10,8 +10,6 @@ from importlib.metadata import EntryPoint, entry_points
 
 from kframework.errors import ConfigError
 
-__all__ = ["GROUP", "declare_installed_kinds"]
-
 #: The entry-point group in which distributions name modules that declare kinds when they are imported.
 GROUP = "kframework.kinds"
 

@@ -21,28 +21,6 @@ from kframework.framework.status import Code, Status, Wait
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 
-__all__ = [
-    "MAX_PERMIT_WAIT",
-    "Narrowing",
-    "PermitAnswer",
-    "PostFilterAnswer",
-    "PostFilterRound",
-    "PreFilterAnswer",
-    "fault",
-    "narrow",
-    "run_add_pod",
-    "run_filter",
-    "run_permit",
-    "run_post_filter",
-    "run_pre_enqueue",
-    "run_pre_filter",
-    "run_pre_score",
-    "run_remove_pod",
-    "run_reserve",
-    "run_score",
-    "run_unreserve",
-]
-
 _R = TypeVar("_R")
 
 _log = logging.getLogger(__name__)

@@ -32,8 +32,6 @@ from kframework.framework.status import Status
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 
-__all__ = ["FilterStep", "Profile", "ScoreStep", "Signature", "Step", "as_column"]
-
 R = TypeVar("R")
 
 Filter = Callable[[CycleState, PendingPod, NodeInfo], Status | None]

@@ -9,9 +9,11 @@ from itertools import chain
 from operator import lt
 from typing import Any
 
-from kframework.config import Configuration, ExtensionPoints, expand_all, in_tree_points, typed_args
-from kframework.config import Profile as ProfileConfiguration
+from kframework.config.configuration import Configuration, typed_args
+from kframework.config.configuration import Profile as ProfileConfiguration
 from kframework.config.document import Place
+from kframework.config.expand import ExtensionPoints, expand_all
+from kframework.config.in_tree import in_tree_points
 from kframework.config.models import POINTS, camel
 from kframework.config.problems import Problem
 from kframework.core.cycle.extender import EXTENDER
@@ -27,8 +29,6 @@ from kframework.framework.plugin import Plugin
 from kframework.framework.status import Status
 from kframework.state.pods import PendingPod
 from kframework.verbosity import V5
-
-__all__ = ["Profiles", "compile_profiles", "load_plugins"]
 
 _log = logging.getLogger(__name__)
 

@@ -14,8 +14,6 @@ from kframework.errors import PluginError, nearest
 if TYPE_CHECKING:
     from kframework.framework.plugin import Plugin
 
-__all__ = ["GROUP", "POINTS", "Offer", "Registry", "hooks_of", "points_of"]
-
 #: The entry-point group in which distributions offer plugins.
 GROUP = "kframework.plugins"
 

@@ -15,8 +15,6 @@ from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, Step
 from kframework.framework.plugin import ClearNomination, Nominate, Preempt
 from kframework.framework.status import Code, Status, Wait
 
-__all__ = ["Laps", "PluginStopwatch"]
-
 #: Looking a member of an enumeration up costs more than taking a lap.
 _SUCCESS = Code.SUCCESS
 

@@ -10,8 +10,6 @@ from kframework.framework.events import EventResource, event_resource
 from kframework.framework.plugin import Plugin, Verb, Watch
 from kframework.objects import ApiObject, Node, Pod, kind_of
 
-__all__ = ["watched_kinds"]
-
 _VERBS = get_args(Verb)
 
 

@@ -19,8 +19,6 @@ from kframework.observe.explain.waiting import state_of, waiting
 from kframework.observe.history import History
 from kframework.state.pods import PendingPod, PodInfo
 
-__all__ = ["explain", "explaining", "finished"]
-
 
 def explain(engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None = None) -> Explanation:
     """Explain a pod, as `explaining` does, at once."""

@@ -16,8 +16,6 @@ from kframework.framework.status import Code, Status
 from kframework.observe.explain.explanation import Assessment, KeptRoom, NodeScore, Objection, Score
 from kframework.observe.explain.full_evaluation import Inquiry
 
-__all__ = ["assess"]
-
 #: So many nodes are named as examples of a reason, as the best ones, and as those on which room is kept.
 EXAMPLES, TOP, KEPT = 5, 5, 5
 

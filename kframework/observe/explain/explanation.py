@@ -11,20 +11,6 @@ from kframework.core.cycle.decision import Binding, Decision
 from kframework.errors import KFrameworkError
 from kframework.observe.explain.remedies.remedies import Remedy
 
-__all__ = [
-    "Assessment",
-    "Explanation",
-    "KeptRoom",
-    "NodeScore",
-    "Objection",
-    "Preemption",
-    "Score",
-    "State",
-    "Unexplainable",
-    "Waiting",
-    "Waker",
-]
-
 
 class Unexplainable(KFrameworkError):
     """Raised when there is nothing to explain: no such pod, or one that this scheduler has nothing to do with."""

@@ -8,8 +8,6 @@ from kframework.core.pod_engine import PodEngine
 from kframework.objects import Pod
 from kframework.state.pods import PodInfo
 
-__all__ = ["known_pod", "not_known"]
-
 #: After so many pods whoever looks for one lets others have their turn.
 _LOOKED_AT = 5_000
 

@@ -41,8 +41,6 @@ from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 
-__all__ = ["Inquiry", "ScoreColumn", "inquire"]
-
 #: So many rows a plugin is asked about in one piece: without a columnar form, and with one.
 _FEW, _MANY = 16, 2_000
 

@@ -13,8 +13,6 @@ from kframework.framework.status import Code, Status
 from kframework.observe.explain.explanation import Preemption
 from kframework.observe.explain.full_evaluation import Inquiry
 
-__all__ = ["preempting"]
-
 #: The plugin whose way out this tells of; what other PostFilter plugins do is theirs to tell.
 PREEMPTION = "DefaultPreemption"
 

@@ -9,8 +9,6 @@ import msgspec
 from kframework.objects import NodeSelector, ObjectMeta, Pod, PodSpec, PodStatus, Volume
 from kframework.state.pods import Interned, PendingPod, PodInfo
 
-__all__ = ["as_pending"]
-
 
 def as_pending(pod: PodInfo, whole: Pod | None, interned: Interned) -> PendingPod:
     """Return a pod as it was before it had a node; `whole` is its object, if anybody has it."""

@@ -19,8 +19,6 @@ from kframework.state.pods import PendingPod
 if TYPE_CHECKING:
     from aiohttp import web
 
-__all__ = ["explain_routes"]
-
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 
 

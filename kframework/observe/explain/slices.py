@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import TypeVar
 
-__all__ = ["SLICE", "finished", "finished_giving_way", "in_slices"]
-
 T = TypeVar("T")
 
 #: After so much work the scheduler gets its turn, in seconds; one piece of work more may be under way then.

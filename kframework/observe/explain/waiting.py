@@ -12,8 +12,6 @@ from kframework.framework.events import ActionType, ClusterEvent
 from kframework.observe.explain.explanation import State, Waiting, Waker
 from kframework.state.waiting import ReservedPod
 
-__all__ = ["state_of", "waiting"]
-
 
 def state_of(engine: PodEngine, uid: str) -> State:
     """Say where a pod of this scheduler is on its way to a node."""

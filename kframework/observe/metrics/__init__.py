@@ -3,30 +3,12 @@
 from __future__ import annotations
 
 from kframework.core.pod_engine import PodEngine
-from kframework.observe.metrics.attempts import TIMED_SHARE, Attempts
+from kframework.observe.metrics.attempts import Attempts
 from kframework.observe.metrics.events import EventTimes
-from kframework.observe.metrics.families import Family
 from kframework.observe.metrics.health import HealthResults
-from kframework.observe.metrics.pod_resources import pod_resources
 from kframework.observe.metrics.readings import build_info, engine_readings
 from kframework.observe.metrics.requests import RequestCounts
-from kframework.observe.metrics.series import Readings, Series, written
-
-__all__ = [
-    "TIMED_SHARE",
-    "Attempts",
-    "EventTimes",
-    "Family",
-    "HealthResults",
-    "Metrics",
-    "Readings",
-    "RequestCounts",
-    "Series",
-    "build_info",
-    "engine_readings",
-    "pod_resources",
-    "written",
-]
+from kframework.observe.metrics.series import Series
 
 
 class Metrics:

@@ -11,8 +11,6 @@ from kframework.framework.status import Code
 from kframework.observe.metrics import families
 from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, Totals
 
-__all__ = ["EXTENSION_POINTS", "TIMED_SHARE", "Attempts"]
-
 #: In so many of the attempts plugins are timed one by one, and once a second at least. kube-scheduler times a tenth,
 #: which at 55 us for an attempt would cost more than all else that is counted of a pod.
 TIMED_SHARE: Final = 0.01

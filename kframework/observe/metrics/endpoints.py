@@ -12,13 +12,14 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from kframework.observe.metrics import HealthResults, Readings, Series, families, pod_resources, written
+from kframework.observe.metrics import families
+from kframework.observe.metrics.health import HealthResults
+from kframework.observe.metrics.pod_resources import pod_resources
+from kframework.observe.metrics.series import Readings, Series, written
 from kframework.scheduler.scheduler import E, Scheduler
 
 if TYPE_CHECKING:
     from aiohttp import web
-
-__all__ = ["metrics_routes"]
 
 _HEADERS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8", "X-Content-Type-Options": "nosniff"}
 

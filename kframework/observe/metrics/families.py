@@ -10,8 +10,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["FAMILIES", "Family", "exponential"]
-
 Type = Literal["counter", "gauge", "histogram"]
 Stability = Literal["STABLE", "BETA", "ALPHA"]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from kframework.observe.metrics import families
 from kframework.observe.metrics.series import Counts, Readings, Series
 
-__all__ = ["HealthResults"]
-
 
 class HealthResults:
     """Counts the results of health checks, and keeps the last of each."""

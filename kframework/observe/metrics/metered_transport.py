@@ -8,9 +8,7 @@ from time import perf_counter_ns
 
 from kframework.cluster.transport import Request, Response, Stream, Transport
 from kframework.errors import ClusterError
-from kframework.observe.metrics import RequestCounts
-
-__all__ = ["MeteredTransport"]
+from kframework.observe.metrics.requests import RequestCounts
 
 
 class MeteredTransport:

@@ -12,8 +12,6 @@ from kframework.observe.metrics.families import Family
 from kframework.observe.metrics.series import Series, label_pairs
 from kframework.state.pods import PodInfo
 
-__all__ = ["pod_resources"]
-
 _UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
 
 

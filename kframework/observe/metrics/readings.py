@@ -10,8 +10,6 @@ from kframework.core.pod_engine import PodEngine
 from kframework.observe.metrics import families
 from kframework.observe.metrics.series import Readings, Series
 
-__all__ = ["build_info", "engine_readings"]
-
 #: The release of Kubernetes whose scheduler is followed.
 _FOLLOWED = ("1", "36", "v1.36.2")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from kframework.observe.metrics import families
 from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series
 
-__all__ = ["RequestCounts"]
-
 #: In place of a status code where there was no answer.
 _NO_ANSWER = "<error>"
 

@@ -15,19 +15,6 @@ from numpy.typing import NDArray
 
 from kframework.observe.metrics.families import Family
 
-__all__ = [
-    "NANOSECONDS",
-    "Counts",
-    "Distribution",
-    "Histograms",
-    "Readings",
-    "Series",
-    "Totals",
-    "go_float",
-    "label_pairs",
-    "written",
-]
-
 K = TypeVar("K", bound=Hashable)
 L = TypeVar("L", bound=tuple[str, ...])
 

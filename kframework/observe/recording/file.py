@@ -20,8 +20,6 @@ from threading import Event, Thread
 
 from kframework.observe.recording.scribe import Entry, Opening, Scribe
 
-__all__ = ["LIMIT", "PARTS", "RecordingFile"]
-
 _log = logging.getLogger(__name__)
 
 #: How many bytes all parts of a recording take at most unless told otherwise, and how many parts there are.

@@ -14,8 +14,6 @@ import msgspec
 from kframework.objects import ApiObject
 from kframework.objects.codec import encode
 
-__all__ = ["LAST_APPLIED", "Privacy"]
-
 #: What `kubectl apply` leaves on an object: the whole manifest, with whatever stands in the containers' environment.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 

@@ -28,8 +28,6 @@ from kframework.state.inbox import (
     Touched,
 )
 
-__all__ = ["Recorded"]
-
 T = TypeVar("T")
 
 _ABOUT_OBJECTS: dict[str, type[Changed | Gone]] = {"Changed": Changed, "Gone": Gone}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from kframework.config import Configuration
+from kframework.config.configuration import Configuration
 from kframework.core.cycle.attempt import Attempt
 from kframework.core.cycle.decision import Decision, Observer, Result
 from kframework.core.cycle.outcome import Found
@@ -30,8 +30,6 @@ from kframework.errors import ConfigError
 from kframework.framework.plugin import Preempt
 from kframework.framework.status import Code, Status
 from kframework.observe.recording.replay import Replay
-
-__all__ = ["Disagreement", "Reconsidered", "Reconsidering", "reconsider"]
 
 
 class Disagreement(msgspec.Struct, frozen=True):

@@ -15,7 +15,8 @@ from pathlib import Path
 import msgspec
 
 from kframework.clock import Clock
-from kframework.config import Configuration, parse
+from kframework.config.configuration import Configuration
+from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.core.cycle.extenders import Extenders
 from kframework.core.cycle.outcome import Failed, Found, Unfit
@@ -29,8 +30,6 @@ from kframework.core.runtime.registry import Registry
 from kframework.framework.status import Status
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.writer import Allowed, Continued, Judged, Line
-
-__all__ = ["Difference", "Following", "Replay", "Replayed", "replay"]
 
 #: What of a decision is measured, not decided, or not known to a part that begins in the middle.
 _MEASURED = frozenset({"started", "timings", "plugins", "woken_by"})

@@ -15,8 +15,6 @@ from kframework.objects import ApiObject, Node, Pod
 from kframework.observe.recording.privacy import Privacy
 from kframework.state.inbox import BindingEnded, Changed, Gone
 
-__all__ = ["Entry", "Opening", "Scribe"]
-
 #: When something happened, and what: a record, which goes by the name of its class, or nothing but a name.
 Entry = tuple[float, msgspec.Struct | str]
 

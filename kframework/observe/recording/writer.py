@@ -27,7 +27,8 @@ import msgspec
 
 from kframework import __version__
 from kframework.clock import Clock
-from kframework.config import Configuration, effective_yaml
+from kframework.config.configuration import Configuration
+from kframework.config.show import effective_yaml
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.cycle.extenders import Extenders
 from kframework.core.effects import Effects, Reservation
@@ -38,19 +39,6 @@ from kframework.framework.status import Status
 from kframework.observe.recording.file import LIMIT, RecordingFile
 from kframework.observe.recording.scribe import Opening
 from kframework.state.inbox import Activated, Message, Nominated, Synced
-
-__all__ = [
-    "FORMAT",
-    "VERSION",
-    "Allowed",
-    "Continued",
-    "Header",
-    "Judged",
-    "Line",
-    "RecordedEngine",
-    "Recorder",
-    "StandingClock",
-]
 
 FORMAT = "kframework.dev/recording"
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter
 
-__all__ = ["otlp_exporter", "otlp_line", "resource"]
-
 
 def resource() -> Resource:
     """Say whose spans these are; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES know better."""

@@ -32,15 +32,13 @@ from opentelemetry.trace import (
 
 from kframework import __version__
 from kframework.clock import Seeds
-from kframework.config import Tracing as TracingOptions
+from kframework.config.options import Tracing as TracingOptions
 from kframework.core.cycle.decision import Binding, Decision, PluginTiming, PointTiming, Result
 from kframework.framework.status import Code
 from kframework.observe.tracing.export import otlp_exporter, otlp_line, resource
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
-
-__all__ = ["EVERY_ATTEMPT", "Tracing"]
 
 #: The sampling rate, per million, at which every attempt is traced.
 EVERY_ATTEMPT: Final = 1_000_000

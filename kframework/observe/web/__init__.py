@@ -5,7 +5,3 @@ that runs (`routes`) and embedded in a report.
 """
 
 from __future__ import annotations
-
-from kframework.observe.web.routes import web_routes
-
-__all__ = ["web_routes"]

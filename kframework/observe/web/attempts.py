@@ -10,8 +10,6 @@ from msgspec import structs
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.observe.history import History
 
-__all__ = ["Attempts", "Durations", "Timeline", "attempts", "duration", "durations", "timeline"]
-
 #: So many attempts are shown at once, and so many are counted over time, in so many stretches of time.
 SHOWN, COUNTED, STRETCHES = 200, 1_000, 60
 

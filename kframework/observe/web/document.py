@@ -10,8 +10,6 @@ from importlib.resources import files
 from string import Template
 from typing import NamedTuple
 
-__all__ = ["Document", "live_page", "report_page"]
-
 #: The parts of the script, in the order in which they stand in it.
 _SCRIPTS = (
     "elements",

@@ -10,8 +10,6 @@ import numpy as np
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PodInfo
 
-__all__ = ["Fill", "NodePod", "NodePods", "Nodes", "node_pods", "nodes"]
-
 #: So many resources are shown, and so many of the pods of a node.
 RESOURCES, PODS = 12, 250
 

@@ -14,8 +14,6 @@ from kframework.observe.history import History
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
 
-__all__ = ["Found", "HeldBack", "Queues", "WaitingPod", "find_pods", "queues"]
-
 #: Pods that have a place on a node, until they are bound: where they are between the queues and the node.
 BINDING = "binding"
 

@@ -11,8 +11,6 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.observe.history import History
 
-__all__ = ["PluginPart", "ProfilePart", "Time", "profile_parts"]
-
 #: So many attempts are looked at.
 COUNTED = 1_000
 

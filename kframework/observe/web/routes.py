@@ -22,8 +22,6 @@ from kframework.scheduler.scheduler import Scheduler
 if TYPE_CHECKING:
     from aiohttp import web
 
-__all__ = ["web_routes"]
-
 _Query = Mapping[str, str]
 
 _NUMBER = re.compile("[0-9]{1,18}")

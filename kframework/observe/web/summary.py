@@ -10,8 +10,6 @@ from kframework.core.pod_engine import PodEngine
 from kframework.observe.history import History
 from kframework.observe.web.attempts import COUNTED, Durations, Timeline, durations, timeline
 
-__all__ = ["Summary", "summary"]
-
 
 class Summary(msgspec.Struct, frozen=True):
     """What stands above all else on the page.

@@ -11,8 +11,6 @@ from kframework.state.counters import Counters, HeldTerm, Role, Selection, terms
 from kframework.state.namespaces import Namespaces
 from kframework.state.pods import LabelClass, PodInfo, PodTemplate
 
-__all__ = ["NO_LABELS", "Affinities", "Encounters", "Wishes"]
-
 #: The labels of whatever has none.
 NO_LABELS: Mapping[str, str] = {}
 

@@ -38,8 +38,6 @@ from kframework.state.namespaces import Namespaces
 from kframework.state.pods import LabelClass
 from kframework.state.topology import Tally, Topology
 
-__all__ = ["AFFINITY", "ANTI_AFFINITY", "EXISTING", "InterPodAffinity"]
-
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"

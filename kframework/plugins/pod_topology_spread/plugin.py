@@ -51,8 +51,6 @@ from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, Sprea
 from kframework.state.domain_counts import DomainCounts, FrozenCounts
 from kframework.state.node_sets import NodeSets
 
-__all__ = ["REASON", "UNLABELLED", "PodTopologySpread"]
-
 REASON = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = f"{REASON} (missing required label)"
 

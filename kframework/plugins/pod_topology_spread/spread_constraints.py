@@ -21,15 +21,6 @@ from kframework.state.counters import Selection
 from kframework.state.objects import ObjectStore, Stores
 from kframework.state.pods import LabelClass, PendingPod, PodInfo
 
-__all__ = [
-    "DO_NOT_SCHEDULE",
-    "SCHEDULE_ANYWAY",
-    "DefaultConstraints",
-    "SpreadConstraint",
-    "own_constraints",
-    "topology_keys",
-]
-
 #: What is done about a pod that would skew the spread.
 DO_NOT_SCHEDULE = "DoNotSchedule"
 SCHEDULE_ANYWAY = "ScheduleAnyway"

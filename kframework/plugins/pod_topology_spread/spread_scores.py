@@ -17,8 +17,6 @@ from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.state.topology import Topology
 
-__all__ = ["HOSTNAME", "SpreadScores"]
-
 #: The label of which each value is one node.
 HOSTNAME = "kubernetes.io/hostname"
 

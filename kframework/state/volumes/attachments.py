@@ -28,8 +28,6 @@ from kframework.state.pods import PodInfo
 from kframework.state.row_counts import RowCounts
 from kframework.state.volumes.volume_ids import Source, UsedVolumes, VolumeId, VolumeIds, limited_volumes
 
-__all__ = ["Attachments"]
-
 #: Who uses volumes of a row: its pods, and under the node's name the VolumeAttachments.
 User = PodInfo | str
 _NOBODY: Mapping[User, UsedVolumes] = {}

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from kframework.state.row_counts import RowCounts
 
-__all__ = ["ClaimUsers"]
-
 
 class ClaimUsers:
     """How many pods use a claim on which rows; only claims that some pod on a node uses are known.

@@ -23,16 +23,6 @@ from kframework.state.selection import Mask, Rows
 from kframework.state.volumes.reach import Reach
 from kframework.state.volumes.volumes import Candidates, Migrations, Storage
 
-__all__ = [
-    "BIND_CONFLICT",
-    "NODE_CONFLICT",
-    "NOT_ENOUGH_SPACE",
-    "VOLUME_MISSING",
-    "PodClaims",
-    "PodVolumes",
-    "VolumeReach",
-]
-
 #: What may stand against a node, as bits; said in this order.
 NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING = 1, 2, 4, 8
 

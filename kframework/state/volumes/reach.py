@@ -19,8 +19,6 @@ from kframework.state import selection
 from kframework.state.nodes import NodeTable
 from kframework.state.selection import Mask, Rows
 
-__all__ = ["ANYWHERE", "Reach"]
-
 
 class Reach:
     """The nodes whose labels match one of these terms; what a term says of other fields is ignored.

@@ -29,8 +29,6 @@ from kframework.objects.csi_migration import (
 from kframework.state.objects import Stores
 from kframework.state.pods import PodInfo
 
-__all__ = ["Problem", "Source", "UsedVolumes", "VolumeId", "VolumeIds", "claim_names", "limited_volumes"]
-
 #: Kind, namespace and name of an object that was looked up, whether it exists or not.
 Source = tuple[type, str, str]
 

@@ -24,8 +24,6 @@ from kframework.state.nodes import NodeInfo
 from kframework.state.volumes.pod_volumes import PodVolumes, VolumeReach
 from kframework.state.volumes.volumes import Storage
 
-__all__ = ["BindingError", "VolumeReservation", "claim_patch", "volume_patch"]
-
 
 class BindingError(KFrameworkError):
     """Raised when volumes will not be bound as they were reserved; in kube-scheduler's words."""

@@ -20,16 +20,6 @@ from kframework.objects.quantity import value
 from kframework.state.objects import ObjectStore, Stores
 from kframework.state.volumes.reach import Reach
 
-__all__ = [
-    "Candidates",
-    "ClassVolumes",
-    "Migrations",
-    "Storage",
-    "StorageCapacities",
-    "VolumesByClass",
-    "largest_volume",
-]
-
 Key = TypeVar("Key")
 
 #: A volume, with what it is sorted by: its capacity, then its name.

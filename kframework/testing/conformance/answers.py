@@ -24,8 +24,6 @@ from kframework.state.pods import PendingPod
 from kframework.testing.conformance.facts import Fact, beside
 from kframework.testing.conformance.recorded import PASSES, Recorded, Scored, Verdict
 
-__all__ = ["Answers", "compare_pre_enqueue"]
-
 Verdicts = Mapping[str, Verdict]
 
 

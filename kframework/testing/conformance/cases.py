@@ -13,8 +13,6 @@ import msgspec
 from kframework.errors import InputError
 from kframework.objects.codec import misfit, spelled, without_nulls
 
-__all__ = ["Case", "read"]
-
 T = TypeVar("T")
 
 _GZIP = b"\x1f\x8b"

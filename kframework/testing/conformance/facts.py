@@ -8,8 +8,6 @@ import msgspec
 
 from kframework.objects.codec import FieldPath
 
-__all__ = ["Fact", "Uncompared", "beside", "not_built"]
-
 
 class Fact(msgspec.Struct, frozen=True):
     """One field of a case: where it stands, what kube-scheduler answered and what the engine did; None = nothing."""

@@ -13,8 +13,6 @@ from kframework.testing.conformance.facts import Fact, Uncompared, beside, not_b
 from kframework.testing.conformance.recorded import Candidate, PostFilter, Verdict
 from kframework.testing.conformance.whole_cycle import WholeCycle
 
-__all__ = ["compare"]
-
 _CLAIMS, _PREEMPTION = "DynamicResources", "DefaultPreemption"
 
 

@@ -9,8 +9,6 @@ from kframework.objects import ApiStruct
 from kframework.objects.quantity import Quantity, QuantityError
 from kframework.testing.conformance.facts import Fact, beside
 
-__all__ = ["Given", "compare"]
-
 
 class Given(ApiStruct, frozen=True, kw_only=True):
     """One quantity (`op` is `quantity`) or two (`quantityOp`), as text."""

@@ -9,8 +9,6 @@ import msgspec
 from kframework.framework.status import Status
 from kframework.objects import ApiStruct
 
-__all__ = ["PASSES", "Candidate", "PostFilter", "Recorded", "Scored", "Verdict"]
-
 
 class Verdict(ApiStruct, frozen=True, kw_only=True):
     """A status, with its reasons sorted, and the nodes that a PreFilter leaves; `plugin` only where it tells who."""

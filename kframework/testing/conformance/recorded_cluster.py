@@ -9,7 +9,8 @@ from typing import cast
 import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.config import Configuration, parse
+from kframework.config.configuration import Configuration
+from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.effects import Nowhere
 from kframework.core.plugin_handle import PluginHandle
@@ -37,8 +38,6 @@ from kframework.objects import (
 )
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed
-
-__all__ = ["PROFILE", "RecordedCluster"]
 
 #: The only profile of a case.
 PROFILE = "default-scheduler"

@@ -14,8 +14,6 @@ from kframework.testing.conformance.cases import Case
 from kframework.testing.conformance.facts import Fact, Uncompared
 from kframework.testing.conformance.recorded import Recorded
 
-__all__ = ["Comparison", "replay"]
-
 _log = logging.getLogger(__name__)
 
 Found = Iterator[Fact | Uncompared]

@@ -9,8 +9,6 @@ from kframework.objects.requests import is_scalar
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing.conformance.facts import Fact, beside
 
-__all__ = ["Given", "compare"]
-
 
 class Given(ApiStruct, frozen=True, kw_only=True):
     """A pod, and the resources that the two scoring plugins are configured with."""

@@ -24,8 +24,6 @@ from kframework.objects.selectors import SelectorError, exact, label_selector, p
 from kframework.objects.taints import first_untolerated, tolerates
 from kframework.testing.conformance.facts import Fact, beside
 
-__all__ = ["Given", "compare"]
-
 Answer = dict[str, object]
 Operation = Literal[
     "labelSelector",

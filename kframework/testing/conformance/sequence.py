@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kframework.config import in_tree_points, known_in_tree
+from kframework.config.in_tree import in_tree_points, known_in_tree
 from kframework.core.runtime.registry import Registry
 from kframework.framework.status import Status
 from kframework.objects import ApiStruct, Pod
@@ -14,8 +14,6 @@ from kframework.state.pods import PendingPod
 from kframework.testing.conformance.facts import Fact, Uncompared, beside, not_built
 from kframework.testing.conformance.recorded_cluster import RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
-
-__all__ = ["Given", "Recorded", "compare"]
 
 #: Plugins of the default set that no recorded case gives anything to say: none uses claims or declared features.
 _SILENT = {"DynamicResources", "NodeDeclaredFeatures"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Set
 
-from kframework.config import known_in_tree
+from kframework.config.in_tree import known_in_tree
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 from kframework.framework.status import Status
@@ -17,8 +17,6 @@ from kframework.testing.conformance.facts import Fact, Uncompared, beside, not_b
 from kframework.testing.conformance.recorded import Recorded
 from kframework.testing.conformance.recorded_cluster import PROFILE, RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
-
-__all__ = ["Given", "compare"]
 
 
 class Given(RecordedCluster, frozen=True, kw_only=True):

@@ -11,8 +11,6 @@ from kframework.objects.codec import spelled
 from kframework.testing.conformance.facts import Fact, Uncompared
 from kframework.testing.conformance.replay import Comparison
 
-__all__ = ["Suite", "Summary", "SummedUp", "item"]
-
 #: Where a field stands, what is recorded and what the engine says, as plain data.
 Item = dict[str, object]
 

@@ -21,8 +21,6 @@ from kframework.testing.conformance.facts import Fact
 from kframework.testing.conformance.recorded import Verdict
 from kframework.testing.conformance.recorded_cluster import PROFILE
 
-__all__ = ["WholeCycle"]
-
 
 class WholeCycle:
     """The search for a node, with remembered answers, and the same asked afresh where the search did not look."""

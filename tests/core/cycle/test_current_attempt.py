@@ -6,7 +6,7 @@ import asyncio
 from typing import ClassVar
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
-from kframework.config import parse
+from kframework.config.load import parse
 from kframework.core.cycle.current_attempt import CURRENT
 from kframework.core.runtime.registry import Registry
 from kframework.scheduler.simulate import simulate

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 
-from kframework.core.queue import SchedulingQueue
 from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.pool import Holder
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.core.queue.scheduling_queue import own_updates
+from kframework.core.queue.scheduling_queue import SchedulingQueue, own_updates
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, Occurrence
 from kframework.framework.status import Code, Status
 from kframework.state.pods import Interned, PendingPod

@@ -8,7 +8,7 @@ import pytest
 
 from kframework import ActionType, ConfigError, Handle, Plugin, PluginArgs, unschedulable
 from kframework.clock import SystemClock
-from kframework.config import parse
+from kframework.config.load import parse
 from kframework.core.effects import Nowhere
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine

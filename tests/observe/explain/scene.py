@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.config import Configuration, default_configuration, parse
+from kframework.config.configuration import Configuration
+from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.extenders import Extenders
 from kframework.core.effects import Eviction, Nowhere, Reservation
@@ -12,8 +13,9 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject, Pod
-from kframework.observe.explain import Explanation, explain, known_pod
-from kframework.observe.explain.explanation import Assessment
+from kframework.observe.explain.account import explain
+from kframework.observe.explain.explanation import Assessment, Explanation
+from kframework.observe.explain.finding import known_pod
 from kframework.observe.explain.slices import finished
 from kframework.observe.history import History
 from kframework.state.inbox import Changed, Synced

@@ -7,9 +7,9 @@ import pytest
 
 from kframework import PendingPod, Status, unschedulable
 from kframework.objects import PodCondition
-from kframework.observe.explain import Explanation, slices
+from kframework.observe.explain import slices
 from kframework.observe.explain.account import explain, explaining
-from kframework.observe.explain.explanation import State
+from kframework.observe.explain.explanation import Explanation, State
 from kframework.observe.history import History
 from kframework.state.inbox import Changed, Gone
 from kframework.testing import make_node, make_pod

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.observe.explain import Explanation
 from kframework.observe.explain.explanation import (
     Assessment,
+    Explanation,
     KeptRoom,
     NodeScore,
     Objection,

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kframework.objects import Pod
-from kframework.observe.explain import known_pod, not_known
+from kframework.observe.explain.finding import known_pod, not_known
 from kframework.observe.explain.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.observe.explain.scene import Scene

@@ -14,13 +14,16 @@ import pytest
 
 from kframework.clock import SystemClock
 from kframework.cluster.memory import MemoryCluster
-from kframework.config import default_configuration
+from kframework.config.load import default_configuration
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import load_plugins
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod
-from kframework.observe.explain import Explanation, explain_routes, explaining, routes, slices
+from kframework.observe.explain import routes, slices
+from kframework.observe.explain.account import explaining
+from kframework.observe.explain.explanation import Explanation
+from kframework.observe.explain.routes import explain_routes
 from kframework.observe.history import History
 from kframework.process.endpoints import Listener, serve
 from kframework.scheduler.scheduler import Scheduler

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kframework.observe.metrics import Series, written
+from kframework.observe.metrics.series import Series, written
 
 __all__ = ["count_of", "samples", "sum_of", "text", "values"]
 

@@ -13,9 +13,11 @@ from prometheus_client import REGISTRY, Counter
 
 from kframework.clock import SystemClock
 from kframework.cluster.memory import MemoryCluster
-from kframework.config import Configuration, default_configuration, parse
+from kframework.config.configuration import Configuration
+from kframework.config.load import default_configuration, parse
 from kframework.objects import ApiObject
-from kframework.observe.metrics import TIMED_SHARE, Metrics
+from kframework.observe.metrics import Metrics
+from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.process.endpoints import PING, Listener, health_routes, serve
 from kframework.scheduler.scheduler import Scheduler

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.observe.metrics import HealthResults
+from kframework.observe.metrics.health import HealthResults
 from tests.observe.metrics.reading import samples, text
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from kframework.cluster.transport import Request, Response, Stream
 from kframework.errors import ClusterError
-from kframework.observe.metrics import RequestCounts
 from kframework.observe.metrics.metered_transport import MeteredTransport
+from kframework.observe.metrics.requests import RequestCounts
 from tests.observe.metrics.reading import count_of, sum_of, values
 
 PODS = Request(method="GET", path="/api/v1/pods")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.objects import ApiObject
-from kframework.observe.metrics import pod_resources
+from kframework.observe.metrics.pod_resources import pod_resources
 from kframework.testing import make_container, make_node, make_pod
 from tests.observe.metrics.reading import samples, text
 from tests.observe.metrics.rig import ran

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import kframework
 from kframework.framework.events import ActionType, EventResource, Occurrence
-from kframework.observe.metrics import build_info, engine_readings
+from kframework.observe.metrics.readings import build_info, engine_readings
 from kframework.testing import make_node, make_pod
 from tests.observe.metrics.reading import samples, text
 from tests.observe.metrics.rig import Rig, ran

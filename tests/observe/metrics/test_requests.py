@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.observe.metrics import RequestCounts
+from kframework.observe.metrics.requests import RequestCounts
 from tests.observe.metrics.reading import samples, text
 
 API = "10.0.0.1:6443"

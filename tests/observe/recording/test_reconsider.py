@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kframework import ConfigError, CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
-from kframework.config import Configuration, default_configuration, parse
+from kframework.config.configuration import Configuration
+from kframework.config.load import default_configuration, parse
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject
 from kframework.observe.recording import file as recording_file

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kframework import Plugin, hookimpl, unschedulable
-from kframework.config import parse
+from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.cycle.extenders import Extenders
 from kframework.core.effects import Nowhere

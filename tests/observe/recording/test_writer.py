@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from kframework import ConfigError, CycleState, PendingPod, Plugin, Wait, hookimpl
-from kframework.config import default_configuration, parse
+from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.extender import Extender
 from kframework.core.cycle.extenders import Extenders
 from kframework.core.effects import Nowhere

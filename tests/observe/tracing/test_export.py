@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, TracesData
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
-from kframework.config import Tracing as TracingOptions
+from kframework.config.options import Tracing as TracingOptions
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.errors import ConfigError
 from kframework.framework.status import Code

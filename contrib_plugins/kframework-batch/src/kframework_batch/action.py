@@ -10,8 +10,6 @@ from kframework_batch.plugin import BatchArguments
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["Action"]
-
 
 class Action:
     """An action of sessions; one instance is made for each mention in the configuration, and kept until that changes.

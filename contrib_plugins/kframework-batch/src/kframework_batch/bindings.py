@@ -20,8 +20,6 @@ from kframework_batch.core import CoreQuestions
 from kframework_batch.placement import Choice
 from kframework_batch.task import TaskInfo
 
-__all__ = ["Bindings"]
-
 
 class Bindings:
     """The binding cycles that are under way, by the pod's uid, and the Decisions that stand before them."""

@@ -13,8 +13,6 @@ from kframework_batch.task import ALLOCATED, PREEMPTABLE, TaskStatus
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["BrokenGangs"]
-
 
 class BrokenGangs:
     """The jobs of which a task was not bound although the others were; `timeout` is in seconds."""

@@ -17,8 +17,6 @@ from kframework_batch.objects import Queue
 from kframework_batch.queue import DEFAULT_QUEUE, QueueInfo
 from kframework_batch.task import COMPLETED, TaskInfo, TaskStatus, status_of
 
-__all__ = ["JobCache"]
-
 
 class JobCache:
     """Jobs, tasks and queues as the cluster says they are, and as this scheduler assumes.

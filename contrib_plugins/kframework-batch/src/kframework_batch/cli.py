@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from kframework_batch.program import Program
     from kframework_batch.settings import Settings
 
-__all__ = ["app"]
-
 _log = logging.getLogger(__name__)
 
 app: typer.Typer = group("Schedule jobs, gangs and queues in sessions, as Volcano does.")

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
-__all__ = ["Combination", "Descending"]
-
 R = TypeVar("R")
 
 _Flat: TypeAlias = tuple[Call[R], ...]

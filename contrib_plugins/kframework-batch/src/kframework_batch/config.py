@@ -28,8 +28,6 @@ from kframework.engine import (
 )
 from kframework_batch.tiers import FLAGS, HIERARCHY, NOT_BUILT
 
-__all__ = ["BatchConfiguration", "PluginEntry", "default_configuration", "load", "parse"]
-
 #: The key under which a ConfigMap holds the configuration.
 CONFIG_MAP_KEY = "volcano-scheduler.conf"
 

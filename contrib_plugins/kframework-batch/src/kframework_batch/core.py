@@ -36,8 +36,6 @@ from kframework_batch.plugins.predicates import Predicates
 from kframework_batch.program import Program
 from kframework_batch.task import TaskInfo
 
-__all__ = ["CoreQuestions", "MostAllocated", "core_configuration", "core_registry"]
-
 _EVENLY = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
 
 #: The arguments of the core's plugins where Volcano's differ from kube-scheduler's defaults.

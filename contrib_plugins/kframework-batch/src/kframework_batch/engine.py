@@ -51,8 +51,6 @@ from kframework_batch.queue_status import queue_statuses
 from kframework_batch.session import Session
 from kframework_batch.task import TaskInfo, TaskStatus
 
-__all__ = ["BatchEngine", "SessionObserver"]
-
 _log = logging.getLogger(__name__)
 
 #: Volcano's own defaults.

@@ -15,8 +15,6 @@ from kframework import ClusterError
 from kframework.engine import Outside, rfc3339_micro
 from kframework.objects import ApiObject, Event, ObjectMeta, ObjectReference, Pod, kind_of
 
-__all__ = ["Errands"]
-
 _log = logging.getLogger(__name__)
 
 #: Each pause before an errand is tried again is twice the one before, in seconds; after the last one it has failed.

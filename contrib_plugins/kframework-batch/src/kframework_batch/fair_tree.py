@@ -14,8 +14,6 @@ from kframework_batch.job import JobInfo
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource
 
-__all__ = ["FairKey", "FairTree"]
-
 HIERARCHY = "volcano.sh/hierarchy"
 WEIGHTS = "volcano.sh/hierarchy-weights"
 

@@ -12,8 +12,6 @@ from kframework_batch.objects import KubePodGroup, PodGroup, PodGroupSpec, SigsP
 from kframework_batch.resource import Resource
 from kframework_batch.task import MAY_BE_PREEMPTED, flag
 
-__all__ = ["Priorities", "describe", "phase_of", "said", "undescribe"]
-
 #: The queue of a pod group that has no field for it; an annotation, or a label.
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 

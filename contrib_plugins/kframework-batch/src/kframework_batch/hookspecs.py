@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
-__all__ = [
-    "SPECIFICATIONS",
-    "Fairness",
-    "Gang",
-    "Key",
-    "Lifecycle",
-    "NodeOrdering",
-    "Orders",
-    "Predicate",
-    "Rows",
-    "Victims",
-]
-
 hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework_batch")
 
 #: What orders things: compared with `<` and `==` to keys of the same hook only.

@@ -9,8 +9,6 @@ from kframework_batch.membership import GroupObject, GroupStatus
 from kframework_batch.resource import Resource
 from kframework_batch.task import ALLOCATED, COMPLETED, TaskInfo, TaskStatus
 
-__all__ = ["INQUEUE", "READY", "JobInfo", "Phase", "Place"]
-
 #: The phases of a pod group: `Pending` (or none yet), `Inqueue`, `Running`, `Unknown`, `Completed`.
 Phase = str
 INQUEUE = "Inqueue"

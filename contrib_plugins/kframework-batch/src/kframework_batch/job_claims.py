@@ -6,8 +6,6 @@ from kframework_batch.job import INQUEUE, JobInfo
 from kframework_batch.resource import Resource
 from kframework_batch.task import ALLOCATED, TaskStatus
 
-__all__ = ["elastic", "entering", "minimum", "still_claimed"]
-
 #: Volcano's job controller writes a whole quota into `minResources`; these are no resources of nodes.
 _QUOTAS = ("requests.", "limits.", "count/")
 

@@ -14,8 +14,6 @@ from kframework_batch.membership import GroupObject, GroupRef, ref_of
 from kframework_batch.objects import KubePodGroup, PodGroup, Queue, QueueSpec, SigsPodGroup
 from kframework_batch.queue import QueueInfo
 
-__all__ = ["JobTable"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -14,8 +14,6 @@ from kframework_batch.objects import (
     SigsPodGroupStatus,
 )
 
-__all__ = ["GROUP_KINDS", "GroupObject", "GroupRef", "GroupStatus", "group_of", "ref_of"]
-
 #: How a pod joins a pod group of Volcano: an annotation with its name.
 GROUP_NAME = "scheduling.k8s.io/group-name"
 #: How a pod joins a pod group of kubernetes-sigs: a label with its name.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kframework import NodeInfo
     from kframework_batch.session import Session
 
-__all__ = ["NodeQuestions"]
-
 R = TypeVar("R")
 
 

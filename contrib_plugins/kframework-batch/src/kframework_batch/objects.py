@@ -6,37 +6,6 @@ import msgspec
 
 from kframework.objects import ApiObject, ApiStruct, LabelSelector, ObjectMeta, PodSpec, ResourceList, kind
 
-__all__ = [
-    "Guarantee",
-    "Job",
-    "JobPolicy",
-    "JobSpec",
-    "JobState",
-    "JobStatus",
-    "KubeGang",
-    "KubePodGroup",
-    "KubePodGroupSpec",
-    "KubePodGroupStatus",
-    "KubeSchedulingConstraints",
-    "KubeSchedulingPolicy",
-    "KubeTopologyConstraint",
-    "NetworkTopology",
-    "ObjectCondition",
-    "PodGroup",
-    "PodGroupCondition",
-    "PodGroupSpec",
-    "PodGroupStatus",
-    "PodTemplateSpec",
-    "Queue",
-    "QueueSpec",
-    "QueueStatus",
-    "SigsPodGroup",
-    "SigsPodGroupSpec",
-    "SigsPodGroupStatus",
-    "SubGroupPolicy",
-    "TaskSpec",
-]
-
 
 class Guarantee(ApiStruct, frozen=True, kw_only=True):
     """What is kept for a queue."""

@@ -25,18 +25,6 @@ from kframework_batch.objects import (
 )
 from kframework_batch.task import ALLOCATED, COMPLETED, SCHEDULED, TaskInfo, TaskStatus
 
-__all__ = [
-    "Verdict",
-    "close_job",
-    "group_status",
-    "kube_group_status",
-    "next_phase",
-    "patch_of",
-    "sigs_group_status",
-    "verdict",
-    "why_pending",
-]
-
 Condition = TypeVar("Condition", PodGroupCondition, ObjectCondition)
 
 #: The tasks that a gang can count on, or may still come to.

@@ -28,8 +28,6 @@ from kframework_batch.tiers import Call
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["Choice", "Outlooks", "Placement"]
-
 _NOT_HERE = float("-inf")
 
 #: The log does not reach back so far; it is asked all the same, since it forgets only what nobody has asked for.

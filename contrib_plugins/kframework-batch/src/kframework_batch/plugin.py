@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
-__all__ = ["BatchArguments", "BatchPlugin", "Vote", "hookimpl"]
-
 #: Marks a method as the implementation of a hook of sessions.
 hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker("kframework_batch")
 

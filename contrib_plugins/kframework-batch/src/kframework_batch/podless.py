@@ -8,8 +8,6 @@ from kframework.engine import Cluster, MemoryCluster
 from kframework.objects import ApiObject, Pod
 from kframework_batch.objects import Job, PodGroup
 
-__all__ = ["podless"]
-
 
 def podless(cluster: Cluster) -> Iterator[str]:
     """Say of each job in a simulation that was refused, or whose group was not let in, why; a line each."""

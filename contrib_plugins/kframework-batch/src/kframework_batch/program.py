@@ -14,8 +14,6 @@ from kframework_batch.plugin import BatchArguments
 from kframework_batch.registry import ACTIONS, PLUGINS, BatchRegistry, Named, Offers
 from kframework_batch.tiers import HIERARCHY, NOT_BUILT, EnabledPlugin, Tiers
 
-__all__ = ["Program", "compile_program"]
-
 N = TypeVar("N", bound=Named)
 
 #: What Volcano has and this distribution has not.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from kframework_batch.objects import Queue, QueueStatus
 from kframework_batch.resource import Resource
 
-__all__ = ["DEFAULT_QUEUE", "ROOT_QUEUE", "QueueInfo"]
-
 #: The queue of jobs that name none.
 DEFAULT_QUEUE = "default"
 #: The queue above all others, where queues form a tree.

@@ -15,8 +15,6 @@ from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource, share
 from kframework_batch.task import TaskStatus
 
-__all__ = ["QueueAccount", "unguaranteed"]
-
 
 class QueueAccount:
     """What a queue has, and what is due to it.

@@ -12,8 +12,6 @@ from kframework_batch.objects import QueueStatus
 from kframework_batch.queue import ROOT_QUEUE, QueueInfo
 from kframework_batch.resource import Resource
 
-__all__ = ["queue_status", "queue_statuses"]
-
 
 def queue_statuses(queues: Mapping[str, QueueInfo], jobs: Iterable[JobInfo]) -> dict[str, QueueStatus]:
     """Return the statuses of queues that say something new, by name.

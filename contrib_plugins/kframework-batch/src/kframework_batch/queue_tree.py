@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from kframework_batch.queue import ROOT_QUEUE, QueueInfo
 
-__all__ = ["QueueTree"]
-
 
 class QueueTree:
     """The place of each queue below the root, which is there even if no object says so.

@@ -12,8 +12,6 @@ from kframework.engine import Offer
 from kframework_batch.action import Action
 from kframework_batch.plugin import BatchArguments, BatchPlugin
 
-__all__ = ["ACTIONS", "PLUGINS", "BatchRegistry", "Named", "Offers"]
-
 #: The entry-point groups in which distributions offer actions and plugins.
 ACTIONS = "kframework.batch.actions"
 PLUGINS = "kframework.batch.plugins"

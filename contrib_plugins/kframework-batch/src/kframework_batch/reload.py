@@ -12,8 +12,6 @@ from kframework_batch.config import parse
 from kframework_batch.program import Program, compile_program
 from kframework_batch.registry import BatchRegistry
 
-__all__ = ["ConfigurationFile"]
-
 #: How long to wait between two looks at the file, and at most for its text, in seconds.
 PERIOD = 1.0
 PATIENCE = 10.0

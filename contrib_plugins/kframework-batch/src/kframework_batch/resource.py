@@ -11,8 +11,6 @@ from typing import Self
 from kframework.engine import milli, value
 from kframework.objects import ResourceList
 
-__all__ = ["Resource", "dominant_share", "share"]
-
 
 class Resource(dict[str, int]):
     """Amounts by the name of the resource; one that is missing is zero.

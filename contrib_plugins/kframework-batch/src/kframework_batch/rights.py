@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from kframework.engine import LeaderElection, MemoryCluster, Scheduler, SystemClock, manifests
 from kframework_batch.settings import MakeController, Settings
 
-__all__ = ["rights"]
-
 
 def rights(
     settings: Settings, controllers: Iterable[MakeController], election: LeaderElection, *, name: str, namespace: str

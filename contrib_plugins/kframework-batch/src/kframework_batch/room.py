@@ -23,8 +23,6 @@ from kframework.engine import Column
 from kframework_batch.resource import Resource
 from kframework_batch.task import TaskInfo
 
-__all__ = ["NodeRoom"]
-
 _KINDS = ("terminating", "evicted", "pipelined")
 _PODS = "pods"
 

@@ -31,8 +31,6 @@ from kframework_batch.settings import MakeController, Settings
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
 
-__all__ = ["BatchOnlookers", "batch_process", "beside", "following"]
-
 _log = logging.getLogger(__name__)
 
 

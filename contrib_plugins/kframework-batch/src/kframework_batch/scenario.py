@@ -33,8 +33,6 @@ from kframework_batch.registry import BatchRegistry
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import simulate_batch
 
-__all__ = ["Record", "Scenario", "Script", "Stay", "make_job"]
-
 
 def make_job(
     name: str,

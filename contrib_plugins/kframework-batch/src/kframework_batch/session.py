@@ -28,8 +28,6 @@ from kframework_batch.room import NodeRoom
 from kframework_batch.statement import JobStatement
 from kframework_batch.task import TaskInfo, TaskStatus
 
-__all__ = ["Consequences", "Session"]
-
 
 class Consequences(Protocol):
     """What a session has done outside, by its engine; every call returns at once."""

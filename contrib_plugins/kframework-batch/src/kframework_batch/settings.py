@@ -17,8 +17,6 @@ from kframework_batch.engine import PERIOD, SCHEDULER, BatchEngine, SessionObser
 from kframework_batch.program import Program
 from kframework_batch.queue import DEFAULT_QUEUE
 
-__all__ = ["MakeController", "Settings"]
-
 #: Makes a controller for a cluster.
 MakeController = Callable[[Cluster, Clock], Controller]
 

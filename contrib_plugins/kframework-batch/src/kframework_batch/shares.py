@@ -12,8 +12,6 @@ from kframework_batch.resource import Resource, dominant_share
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["Shares", "share_chart"]
-
 _TITLE = "What queues hold of the cluster"
 _STYLE = 'role="img" font-family="sans-serif" font-size="14" fill="#24292f"'
 _LEFT, _TOP, _WIDTH, _HEIGHT, _LEGEND = 60, 50, 620, 260, 180

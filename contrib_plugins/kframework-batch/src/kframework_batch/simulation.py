@@ -9,8 +9,6 @@ from kframework.objects import ApiObject
 from kframework_batch.engine import BatchEngine, SessionObserver
 from kframework_batch.settings import Settings
 
-__all__ = ["simulate_batch"]
-
 
 def simulate_batch(
     objects: Iterable[ApiObject],

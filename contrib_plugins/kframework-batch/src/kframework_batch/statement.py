@@ -13,8 +13,6 @@ from kframework_batch.task import TaskInfo, TaskStatus
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["JobStatement"]
-
 
 class JobStatement:
     """Operations of one job, kept by `commit` and `keep`, or undone by `discard`.

@@ -13,8 +13,6 @@ from kframework_batch.resource import Resource
 if TYPE_CHECKING:
     from kframework_batch.job import JobInfo
 
-__all__ = ["ALLOCATED", "COMPLETED", "PREEMPTABLE", "SCHEDULED", "TaskInfo", "TaskStatus", "flag", "status_of"]
-
 #: The role of a task in its job: the name of the task in the Job's spec; an annotation, or a label.
 ROLE = "volcano.sh/task-spec"
 #: The number of a task among those of its role.

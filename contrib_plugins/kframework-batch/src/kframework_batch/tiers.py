@@ -14,8 +14,6 @@ from kframework import PluginError
 from kframework_batch.hookspecs import SPECIFICATIONS
 from kframework_batch.plugin import BatchPlugin
 
-__all__ = ["FLAGS", "HIERARCHY", "NOT_BUILT", "Call", "EnabledPlugin", "Tiers"]
-
 R_co = TypeVar("R_co", covariant=True)
 
 #: The hooks that each enable flag of the configuration turns on and off. The spelling is Volcano's, and uneven. Hooks

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Claim", "fill"]
-
 
 class Claim(NamedTuple):
     """What one of them gets at least and at most, and how much room there is for it in between."""

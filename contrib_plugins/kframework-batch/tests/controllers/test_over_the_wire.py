@@ -6,7 +6,10 @@ import asyncio
 from random import Random
 
 import pytest
-from kframework_batch.controllers import Controller, JobController, PodGroupController, QueueController
+from kframework_batch.controllers.controller import Controller
+from kframework_batch.controllers.jobs import JobController
+from kframework_batch.controllers.pod_groups import PodGroupController
+from kframework_batch.controllers.queues import QueueController
 from kframework_batch.objects import Job, JobPolicy, JobSpec, PodGroup, PodTemplateSpec, Queue, TaskSpec
 from msgspec.structs import replace
 

@@ -9,7 +9,10 @@ from typing import NamedTuple, TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.controllers import Controller, JobController, PodGroupController, QueueController
+from kframework_batch.controllers.controller import Controller
+from kframework_batch.controllers.jobs import JobController
+from kframework_batch.controllers.pod_groups import PodGroupController
+from kframework_batch.controllers.queues import QueueController
 from kframework_batch.objects import (
     Job,
     JobPolicy,

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from statistics import fmean
 
-__all__ = ["bar_chart"]
-
 _TITLE = "GPU demand that can still be placed when 90 % of the GPUs are taken"
 _STYLE = 'role="img" font-family="sans-serif" font-size="14" fill="#24292f"'
 _LEFT, _TOP, _WIDTH, _ROW, _BAR = 150, 50, 440, 44, 26

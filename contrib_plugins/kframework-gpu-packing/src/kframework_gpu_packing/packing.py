@@ -23,8 +23,6 @@ from kframework import (
     hookimpl,
 )
 
-__all__ = ["GpuPacking", "GpuPackingArgs", "TypicalPods"]
-
 #: The number of GPUs that the pod asks for.
 _WANTED = StateKey[int]("GpuPacking.wanted")
 

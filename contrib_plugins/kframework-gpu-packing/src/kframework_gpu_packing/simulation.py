@@ -23,8 +23,6 @@ from kframework_gpu_packing.chart import bar_chart
 from kframework_gpu_packing.packing import GpuPacking
 from kframework_gpu_packing.workload import SIZES, Course, make_nodes
 
-__all__ = ["PROFILES", "Ran", "main", "placeable", "run", "table"]
-
 #: One pod comes in so many seconds: enough for a pod that ends to be gone.
 STEP = 60.0
 #: This share of the pods only fills the cluster and shuffles it.

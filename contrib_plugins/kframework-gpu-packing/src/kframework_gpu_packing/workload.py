@@ -10,8 +10,6 @@ from typing import Protocol
 from kframework.objects import ApiObject, Node, Pod
 from kframework.testing import make_node, make_pod
 
-__all__ = ["GPU", "PER_NODE", "SIZES", "Course", "make_nodes"]
-
 GPU = "nvidia.com/gpu"
 #: How frequent pods of so many GPUs are: each size makes up a quarter of the demand.
 SIZES: Mapping[int, int] = {1: 8, 2: 4, 4: 2, 8: 1}

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from kframework import NodeInfo, NodeTable, Rows, Scores
 
-__all__ = ["RowNumbers"]
-
 #: A row whose number must be worked out.
 _UNKNOWN = -1
 #: The position of a reader of a change log that has read nothing yet.

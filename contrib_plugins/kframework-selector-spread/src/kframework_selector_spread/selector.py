@@ -16,8 +16,6 @@ from kframework.objects import (
     StatefulSet,
 )
 
-__all__ = ["Requirement", "Selector", "Selectors", "matches"]
-
 
 class Requirement(NamedTuple):
     """A condition on one label."""

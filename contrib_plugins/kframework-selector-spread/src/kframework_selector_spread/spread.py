@@ -33,8 +33,6 @@ from kframework.objects import ReplicaSet, ReplicationController, Service, State
 from kframework_selector_spread.rows import RowNumbers
 from kframework_selector_spread.selector import Selector, Selectors, matches
 
-__all__ = ["SelectorSpread"]
-
 #: What the zones count for where there are any; the rest is left to the nodes.
 _ZONE_WEIGHT = 2.0 / 3.0
 #: So many selectors keep their counts, 8 bytes a node each.

@@ -13,24 +13,6 @@ import msgspec
 from kframework.objects import Node, Pod, Taint
 from kframework.objects.quantity import Quantity, nano
 
-__all__ = [
-    "CORDON",
-    "Change",
-    "DeletePod",
-    "FreeResource",
-    "NodeChange",
-    "PodChange",
-    "RemoveLabel",
-    "RemoveTaint",
-    "SetLabel",
-    "Uncordon",
-    "amount_of",
-    "in_words",
-    "is_cordon",
-    "listed",
-    "written",
-]
-
 T = TypeVar("T", bound=msgspec.Struct)
 
 #: The taint that Kubernetes puts on a cordoned node, and takes away when it is uncordoned.

@@ -39,20 +39,6 @@ from kframework.state.node_sets import NodeSets
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 
-__all__ = [
-    "Shortage",
-    "Skew",
-    "Spread",
-    "enemies",
-    "port_holders",
-    "shortages",
-    "skews",
-    "spreads",
-    "taken_ports",
-    "unmet",
-    "untolerated",
-]
-
 #: Of the pods that are too many in a domain so many are listed: it may be a zone with thousands of them.
 _SOME = 256
 

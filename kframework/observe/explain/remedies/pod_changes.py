@@ -28,19 +28,6 @@ from kframework.objects.requests import fit_requests
 from kframework.objects.selectors import SelectorError, label_selector
 from kframework.observe.explain.remedies.changes import PodChange, amount_of, written
 
-__all__ = [
-    "DropHostPort",
-    "DropNodeRequirement",
-    "DropNodeSelector",
-    "DropPodTerm",
-    "DropSpread",
-    "DropVolume",
-    "LowerRequest",
-    "RaiseMaxSkew",
-    "RemoveGate",
-    "Tolerate",
-]
-
 T = TypeVar("T", bound=msgspec.Struct)
 _Terms = TypeVar("_Terms", PodAffinity, PodAntiAffinity)
 

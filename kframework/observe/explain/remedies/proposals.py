@@ -49,8 +49,6 @@ from kframework.observe.explain.remedies.pod_changes import (
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PodInfo
 
-__all__ = ["MOST", "Proposal", "of_cluster", "of_pod"]
-
 #: Changes that are made together.
 Proposal = tuple[Change, ...]
 

@@ -24,8 +24,6 @@ from kframework.plugins.inter_pod_affinity.affinity import Affinities
 from kframework.state import selection
 from kframework.state.namespaces import Namespaces
 
-__all__ = ["HOPELESS", "Estimate", "Prospects"]
-
 #: The number of changes where no change of the cluster is known to help.
 HOPELESS = 1 << 20
 

@@ -46,8 +46,6 @@ from kframework.observe.explain.slices import in_slices
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
 
-__all__ = ["AnyChange", "Remedy", "remedies"]
-
 #: Every kind of change, the kind that is shown first, first.
 AnyChange = (
     RemoveGate

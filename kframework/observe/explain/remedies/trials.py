@@ -19,8 +19,6 @@ from kframework.observe.explain.remedies.changes import Change, DeletePod, NodeC
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod
 
-__all__ = ["Trials", "objections_to", "rejection_of"]
-
 _key = msgspec.json.encode
 
 #: So many nodes are asked about one by one in one piece of work.

@@ -21,7 +21,7 @@ from kframework import (
     unschedulable,
 )
 from kframework.clock import SystemClock
-from kframework.config import parse
+from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.cycle.outcome import Unfit
 from kframework.core.cycle.search import Search

@@ -4,7 +4,7 @@ from typing import Any
 
 from kframework import ClearNomination, CycleState, PendingPod, Plugin, Preempt, Wait, Watch, hookimpl
 from kframework.clock import SystemClock
-from kframework.config import parse
+from kframework.config.load import parse
 from kframework.core.effects import Eviction, Nowhere
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine

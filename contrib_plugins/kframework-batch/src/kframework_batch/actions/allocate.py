@@ -21,8 +21,6 @@ from kframework_batch.task import TaskInfo, TaskStatus
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["Allocate"]
-
 
 class Allocate(Action):
     """Gives the first job of the first queue what it needs to be ready, and turns to the first queue again.

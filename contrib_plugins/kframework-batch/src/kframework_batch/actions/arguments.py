@@ -6,8 +6,6 @@ from pydantic import Field
 
 from kframework_batch.plugin import BatchArguments
 
-__all__ = ["SearchArguments"]
-
 
 class SearchArguments(BatchArguments):
     """`predicateErrorCacheEnable` is accepted, since remembered answers need no switch."""

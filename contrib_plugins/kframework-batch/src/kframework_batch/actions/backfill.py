@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
-__all__ = ["Backfill"]
-
 
 class Backfill(Action):
     """Places the best effort tasks of all queues, job by job; a job's are bound if it is ready then.

@@ -11,8 +11,6 @@ from kframework_batch.task import TaskInfo, TaskStatus
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["candidates", "pending_tasks", "starving"]
-
 
 def candidates(session: Session) -> Iterator[JobInfo]:
     """Yield the jobs whose tasks may have room: those that were let in, and are valid."""

@@ -18,8 +18,6 @@ from kframework_batch.task import PREEMPTABLE, TaskInfo
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["Clearance", "Clearing", "MayGo", "may_push_out"]
-
 #: Tries to clear a node for a task; yields after each node looked at, returns whether there was a way.
 ClearANode = Callable[[JobStatement, TaskInfo], Generator[None, None, bool]]
 

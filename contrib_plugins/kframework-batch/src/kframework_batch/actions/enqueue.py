@@ -12,8 +12,6 @@ from kframework_batch.job import INQUEUE, JobInfo
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["Enqueue"]
-
 
 class Enqueue(Action):
     """Goes through the pending jobs, the first of the first queue at a time.

@@ -23,8 +23,6 @@ from kframework_batch.task import PREEMPTABLE, TaskInfo
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["Preempt", "PreemptArguments", "cost"]
-
 #: Less than this no priority can be, with the sign the other way round.
 _LOWEST = 2**31
 

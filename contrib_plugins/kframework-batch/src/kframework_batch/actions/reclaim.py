@@ -19,8 +19,6 @@ from kframework_batch.task import TaskInfo, TaskStatus
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["Reclaim"]
-
 
 class Reclaim(Action):
     """Helps the first starving job of the first queue at the expense of other queues; then the queues are ordered anew.

@@ -10,8 +10,6 @@ from kframework_batch.task import PREEMPTABLE, TaskInfo
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["Residents"]
-
 
 class Residents:
     """The tasks on nodes that do not forbid to be pushed out; pods without a known job are not among them."""

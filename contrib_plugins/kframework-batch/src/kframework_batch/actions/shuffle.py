@@ -11,8 +11,6 @@ from kframework_batch.task import TaskStatus
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["Shuffle"]
-
 
 class Shuffle(Action):
     """Evicts whom the plugins name with `victim_tasks`; none of the stock plugins does."""

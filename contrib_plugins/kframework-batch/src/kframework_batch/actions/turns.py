@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 from kframework_batch.hookspecs import Key
 
-__all__ = ["Turns"]
-
 T = TypeVar("T")
 
 

@@ -14,8 +14,6 @@ from kframework_batch.task import TaskInfo
 if TYPE_CHECKING:
     from kframework_batch.session import Session
 
-__all__ = ["fewest", "in_victim_order"]
-
 
 def in_victim_order(session: Session, tasks: Iterable[TaskInfo], preemptor_queue: QueueInfo) -> list[TaskInfo]:
     """Sort tasks such that the first is the first to go.

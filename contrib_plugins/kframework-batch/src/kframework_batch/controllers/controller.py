@@ -19,8 +19,6 @@ from kframework.engine import Changed, Cluster, Gone, Message, Synced
 from kframework.objects import ApiObject, kind_of
 from kframework_batch.controllers.mirror import Mirror
 
-__all__ = ["Controller"]
-
 _log = logging.getLogger(__name__)
 
 #: What failed is tried again after the first of these, then after twice as long each time, up to the last; seconds.

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from kframework_batch.task import MAY_BE_PREEMPTED
 
-__all__ = ["annotations_handed_down", "labels_handed_down"]
-
 _COOLDOWN = "volcano.sh/cooldown-time"
 _ZONE = "volcano.sh/revocable-zone"
 _BUDGETS = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")

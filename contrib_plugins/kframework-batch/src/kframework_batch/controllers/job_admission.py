@@ -12,8 +12,6 @@ from kframework_batch.controllers.minimums import min_resources
 from kframework_batch.objects import Job, JobPolicy, TaskSpec
 from kframework_batch.queue import DEFAULT_QUEUE
 
-__all__ = ["admitted", "events_of", "objection", "pod_name"]
-
 #: How often a job is restarted, unless it says otherwise.
 _MAX_RETRY = 3
 

@@ -11,8 +11,6 @@ from kframework.objects import ApiObject, Pod
 from kframework_batch.controllers.job_admission import pod_name
 from kframework_batch.objects import Job, JobStatus, TaskSpec
 
-__all__ = ["ENDED", "ENDING", "RESTARTED_BY", "VERSION", "Members", "Tally", "is_outdated"]
-
 #: The annotation with the version of the job that an object was made for; a job gets another one when it is killed.
 VERSION = "volcano.sh/job-version"
 #: The annotation with the restart by which a pod goes, as the job counts them; Volcano only says that it goes.

@@ -15,8 +15,6 @@ from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import Job, PodGroup, PodGroupSpec, TaskSpec
 from kframework_batch.task import INDEX, ROLE
 
-__all__ = ["made_group", "made_pod"]
-
 _JOB_NAME = "volcano.sh/job-name"
 _JOB_NAMESPACE = "volcano.sh/job-namespace"
 _QUEUE_NAME = "volcano.sh/queue-name"

@@ -8,8 +8,6 @@ from kframework_batch.controllers.job_members import ENDED, ENDING, Tally
 from kframework_batch.controllers.job_policies import Action
 from kframework_batch.objects import Job, JobSpec, JobState, JobStatus
 
-__all__ = ["ALIVE", "INVALID", "after_action", "brought_up_to_date", "refused"]
-
 #: Phases in which a job has pods made and its policies followed; the first is that of a new job.
 ALIVE: tuple[str, ...] = ("", "Pending", "Running")
 #: The reason of a job's state when it cannot be understood.

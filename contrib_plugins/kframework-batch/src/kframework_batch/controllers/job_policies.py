@@ -14,8 +14,6 @@ from kframework_batch.controllers.job_admission import events_of
 from kframework_batch.controllers.job_members import Members, Tally
 from kframework_batch.objects import Job, JobPolicy, JobStatus, PodGroup
 
-__all__ = ["Action", "due", "not_built"]
-
 _BUILT = frozenset({"PodFailed", "PodEvicted", "TaskCompleted", "Unknown"})
 _OF_JOBS = frozenset({"RestartJob", "AbortJob", "TerminateJob", "CompleteJob"})
 _OF_TASKS = frozenset({"RestartTask", "RestartPod"})

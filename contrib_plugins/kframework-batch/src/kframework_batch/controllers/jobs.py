@@ -23,8 +23,6 @@ from kframework_batch.controllers.merge_patch import merge_patch
 from kframework_batch.objects import Job, JobStatus, PodGroup
 from kframework_batch.queue import DEFAULT_QUEUE
 
-__all__ = ["JobController"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -9,8 +9,6 @@ import msgspec
 
 from kframework.objects import ApiStruct
 
-__all__ = ["merge_patch"]
-
 
 def merge_patch(old: ApiStruct, new: ApiStruct) -> dict[str, object]:
     """Return the patch that makes the new of the old, {} if they are equal."""

@@ -8,8 +8,6 @@ from kframework.engine import Quantity, on_node_requests
 from kframework.objects import Pod, PodSpec, ResourceList
 from kframework_batch.resource import Resource
 
-__all__ = ["min_resources"]
-
 
 def min_resources(pods: Iterable[tuple[PodSpec, int]]) -> ResourceList:
     """Sum what so many pods of each spec ask for; QuantityError for a request that is no quantity.

@@ -7,8 +7,6 @@ from typing import TypeVar, cast
 
 from kframework.objects import ApiObject
 
-__all__ = ["Mirror"]
-
 T = TypeVar("T", bound=ApiObject)
 
 #: The kind of an object, its namespace and its name.

@@ -26,8 +26,6 @@ from kframework_batch.membership import GROUP_NAME, group_of
 from kframework_batch.objects import PodGroup, PodGroupSpec
 from kframework_batch.queue import DEFAULT_QUEUE
 
-__all__ = ["MIN_MEMBER", "PREFIX", "PodGroupController"]
-
 #: With this begins the name of a group that is made here; the uid of the owner, or of the pod, follows.
 PREFIX = "podgroup-"
 #: How many pods of an owner must run together; on the owner, or on the pod.

@@ -16,8 +16,6 @@ from kframework_batch.controllers.controller import Controller
 from kframework_batch.objects import PodGroup, Queue, QueueSpec
 from kframework_batch.queue import DEFAULT_QUEUE, ROOT_QUEUE
 
-__all__ = ["CLOSED_BY_PARENT", "QueueController", "next_state"]
-
 #: The annotation of a queue that closed with its parent, and will open with it.
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
-__all__ = ["Binpack", "BinpackArguments"]
-
 _MAX_SCORE = 100
 _RESOURCES = "binpack.resources"
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
-__all__ = ["Capacity", "CapacityArguments", "QueueKey"]
-
 _log = logging.getLogger(__name__)
 
 #: Whether a queue and those above it have their due, from the top; its priority; their shares, from the top.

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
-__all__ = ["Conformance"]
-
 _CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 _NAMESPACE = "kube-system"
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
-__all__ = ["Drf"]
-
 #: Shares that differ by less are the same.
 _CLOSE = 1e-6
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
-__all__ = ["Gang"]
-
 _VALID = (*READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
 
 

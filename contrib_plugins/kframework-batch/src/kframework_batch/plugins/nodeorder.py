@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
-__all__ = ["NodeOrder", "NodeOrderArguments"]
-
 #: The core's plugin behind each weight.
 _WEIGHTS = {
     "tainttoleration": "TaintToleration",

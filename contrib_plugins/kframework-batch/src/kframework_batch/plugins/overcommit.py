@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from kframework_batch.job import JobInfo
     from kframework_batch.session import Session
 
-__all__ = ["Overcommit", "OvercommitArguments"]
-
 _FACTOR = 1.2
 
 

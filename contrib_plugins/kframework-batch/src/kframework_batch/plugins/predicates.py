@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
-__all__ = ["Predicates", "PredicatesArguments"]
-
 #: The core's plugin behind each switch, in kube-scheduler's order.
 _SWITCHES = {
     "taint_toleration": "TaintToleration",

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
-__all__ = ["Priority"]
-
 
 class Priority(BatchPlugin):
     """Orders jobs by the PriorityClass of their group, and tasks of a job by the priority of their pod.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kframework_batch.session import Session
     from kframework_batch.task import TaskInfo
 
-__all__ = ["Proportion"]
-
 
 class Proportion(BatchPlugin):
     """Works out what each queue is due, lets it have that, and take it back from others that hold more.

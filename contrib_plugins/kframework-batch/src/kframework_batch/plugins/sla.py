@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kframework_batch.job import JobInfo
     from kframework_batch.session import Session
 
-__all__ = ["Sla", "SlaArguments"]
-
 #: The annotations of a pod group that say how long it may wait; the first that is there counts.
 _ANNOTATIONS = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
 
