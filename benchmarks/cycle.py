@@ -16,7 +16,7 @@ from kframework import Plugin, hookimpl, unschedulable
 from kframework.clock import SystemClock
 from kframework.config.load import parse
 from kframework.core.cycle.decision import Decision
-from kframework.core.effects import Nowhere, Reservation
+from kframework.core.effects import NullEffects, Reservation
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
@@ -80,7 +80,7 @@ class Stranger(Neighbourly):
     reads = None
 
 
-class _Noting(Nowhere):
+class _Noting(NullEffects):
     """Keeps decisions and reservations; no binding happens by itself."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from kframework.clock import SystemClock
 from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.extenders import Extenders
-from kframework.core.effects import Nowhere
+from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
@@ -61,7 +61,7 @@ PENDING: dict[str, Pod] = {
 }
 
 
-class Observed(Nowhere):
+class Observed(NullEffects):
     """An outside that only remembers decisions."""
 
     def __init__(self) -> None:

@@ -95,7 +95,7 @@ def _per_event() -> float:
     timed, _ = engine()
     EventTimes().attach(timed, lambda spent, code, profile: None)
     node = _node(0)
-    return microseconds(lambda: timed.handlers.changed(node)) - microseconds(lambda: plain.handlers.changed(node))
+    return microseconds(lambda: timed.handlers.upserted(node)) - microseconds(lambda: plain.handlers.upserted(node))
 
 
 class _AtOnce:
@@ -158,7 +158,7 @@ def main() -> None:
             attempts.bound(record)
     made, _ = engine()
     for number in range(RESIDENT):
-        made.handlers.changed(make_pod(f"pod-{number}", node_name=f"node-{number % 5000}"))
+        made.handlers.upserted(make_pod(f"pod-{number}", node_name=f"node-{number % 5000}"))
     gc.collect()
     gc.freeze()
     print()

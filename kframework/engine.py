@@ -1,7 +1,7 @@
 """The names that second engines import: what an engine that is not the pod engine stands on.
 
 An engine implements `Engine` and is given to `Scheduler`, `simulate` or `Process` by what makes it (`MakeEngine`). It
-keeps the live tables (`ClusterState`), decides, and has its `Outside` bind: a `Reservation` goes out, `BindingEnded`
+keeps the live tables (`ClusterState`), decides, and has its `EngineHost` bind: a `Reservation` goes out, `BindingEnded`
 comes back as a message. `contrib_plugins/kframework-batch` is one, in full.
 
 Plugin authors need `kframework` and `kframework.testing` alone. What stands here is public too, but moves with the
@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from kframework.clock import VIRTUAL_EPOCH, Seeds, SystemClock, outside, rfc3339, rfc3339_micro, seconds_of
 from kframework.cluster import Cluster
+from kframework.cluster.kind_store import Change
 from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.shelf import Change
 from kframework.cluster.transitions import has_ended
 from kframework.config.configuration import Configuration, RawArgs
 from kframework.config.decode import decode
@@ -26,13 +26,13 @@ from kframework.config.load import parse as parse_configuration
 from kframework.config.models import LeaderElection
 from kframework.config.overrides import overridden
 from kframework.config.problems import Problem, collecting, raise_all, required, shown
-from kframework.core.cycle.all_nodes import Survey
+from kframework.core.cycle.all_nodes import AllNodesSearch
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result, fit_error
 from kframework.core.cycle.extenders import Extenders
 from kframework.core.cycle.layers import Layers, Plan
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Rotation, Search
-from kframework.core.effects import Effects, Eviction, Outside, Reservation
+from kframework.core.effects import Effects, EngineHost, Eviction, Reservation
 from kframework.core.plugin_handle import HandledEngine, PluginHandle
 from kframework.core.runtime.points import run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
@@ -68,6 +68,7 @@ __all__ = [
     "RUN_SECONDS",
     "TIMED_SHARE",
     "VIRTUAL_EPOCH",
+    "AllNodesSearch",
     "Api",
     "Audience",
     "Binding",
@@ -87,6 +88,7 @@ __all__ = [
     "Duration",
     "Effects",
     "Engine",
+    "EngineHost",
     "Eviction",
     "Extenders",
     "Gone",
@@ -106,7 +108,6 @@ __all__ = [
     "NodeResourcesFit",
     "Observer",
     "Offer",
-    "Outside",
     "Place",
     "Plan",
     "PluginHandle",
@@ -131,7 +132,6 @@ __all__ = [
     "Server",
     "Signature",
     "Simulation",
-    "Survey",
     "Synced",
     "SystemClock",
     "Touched",

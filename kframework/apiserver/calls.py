@@ -11,7 +11,7 @@ from kframework.apiserver.served import Resource
 from kframework.apiserver.statuses import Subject
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.protobuf import PROTOBUF, from_protobuf
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.cluster.transport import Request
 from kframework.errors import ClusterError
 from kframework.objects.codec import without_nulls
@@ -126,9 +126,9 @@ def _json(body: bytes) -> Data:
     try:
         data = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise refusals.bad_request(f"the body of the request is no JSON: {error}") from error
+        raise api_errors.bad_request(f"the body of the request is no JSON: {error}") from error
     if not isinstance(data, dict):
-        raise refusals.bad_request("the body of the request is no JSON object")
+        raise api_errors.bad_request("the body of the request is no JSON object")
     return cast("Data", without_nulls(data)) if b"null" in body else data
 
 
@@ -137,4 +137,4 @@ def read_body(request: Request, struct: type[S]) -> S:
     try:
         return msgspec.convert(object_in(request), struct)
     except msgspec.ValidationError as error:
-        raise refusals.bad_request(f"the body of the request cannot be read: {error}") from error
+        raise api_errors.bad_request(f"the body of the request cannot be read: {error}") from error

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kframework.apiserver.custom import CustomResourceDefinition, defined
 from kframework.apiserver.served import Resource, built_in
+from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.shelf import Change
 from kframework.objects import KINDS, all_kinds
 from kframework.objects.kinds import foreign_kind
 

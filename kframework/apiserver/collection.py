@@ -17,9 +17,9 @@ from itertools import takewhile
 import msgspec
 
 from kframework.apiserver.wire.documents import Complete, Document, Draft, as_it_is
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
+from kframework.cluster.kind_store import HISTORY, Change
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.shelf import HISTORY, Change
 from kframework.objects import Kind
 from kframework.objects.meta import ApiObject
 
@@ -87,7 +87,7 @@ class Collection:
     def _undone(self, version: int) -> dict[Key, Document | None]:
         """Return what was, at a version, in the place of all that has been written since."""
         if version < self._forgotten:
-            raise refusals.expired(version, self._forgotten)
+            raise api_errors.expired(version, self._forgotten)
         undone: dict[Key, Document | None] = {}
         for written in reversed(self._history):
             if written.version <= version:
@@ -103,7 +103,7 @@ class Collection:
         A version still to come is one of another server, and as good as forgotten.
         """
         if not self._forgotten <= version <= self.version:
-            raise refusals.expired(version, self._forgotten)
+            raise api_errors.expired(version, self._forgotten)
         news = list(takewhile(lambda written: written.version > version, reversed(self._history)))
         news.reverse()
         return news

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kframework.apiserver.wire.plain_data import flag, text, value
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.objects import Kind
 from kframework.objects.meta import ApiObject
 from kframework.objects.selectors import SelectorError, parse_field_selector
@@ -22,12 +22,12 @@ def field_selector(text: str, kind: Kind[ApiObject]) -> Callable[[dict[str, obje
     try:
         selector = parse_field_selector(text)
     except SelectorError as error:
-        raise refusals.bad_request(str(error)) from error
+        raise api_errors.bad_request(str(error)) from error
     own = _FIELDS.get((kind.api_version, kind.name), {})
     fields = {"metadata.name": _at("metadata.name"), "metadata.namespace": _at("metadata.namespace"), **own}
     for requirement in selector.requirements:
         if requirement.key not in fields:
-            raise refusals.bad_request(_unknown(requirement.key, own))
+            raise api_errors.bad_request(_unknown(requirement.key, own))
     reads = {requirement.key: fields[requirement.key] for requirement in selector.requirements}
     return lambda document: selector.matches({field: read(document) for field, read in reads.items()})
 

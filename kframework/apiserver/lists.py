@@ -12,7 +12,7 @@ import msgspec
 from kframework.apiserver.collection import Collection, Key
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.wire.documents import Document
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.errors import ClusterError
 
 
@@ -40,7 +40,7 @@ def listed(collection: Collection, selection: Selection, query: Mapping[str, str
     if query.get("continue"):
         token = _read(query["continue"])
         if token.version > collection.version:
-            raise refusals.expired(token.version, collection.version)  # of another server
+            raise api_errors.expired(token.version, collection.version)  # of another server
         version, after = token.version, (token.namespace, token.name)
     else:
         version, after = _version(collection, query), ("", "")
@@ -74,7 +74,7 @@ def number(query: Mapping[str, str], name: str) -> int:
     """Read a number from a query, 0 if it is not there; ClusterError 400 if it is none."""
     text = query.get(name) or "0"
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise refusals.bad_request(
+        raise api_errors.bad_request(
             f"{name}: Invalid value: {msgspec.json.encode(text).decode():.100}: it must be a number"
         )
     return int(text)
@@ -95,6 +95,6 @@ def _read(text: str) -> _Token:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
     except (binascii.Error, msgspec.DecodeError, ValueError) as error:
-        raise refusals.bad_request(
+        raise api_errors.bad_request(
             "continue key is not valid: it is none that a list of this server ended with"
         ) from error

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from kframework.apiserver.field_selectors import field_selector
 from kframework.apiserver.served import Resource, as_is
 from kframework.apiserver.wire.documents import Document
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.objects.selectors import SelectorError, parse_field_selector, parse_label_selector
 
 
@@ -30,7 +30,7 @@ class Selection:
             self.name = _name(fields)
 
     def selects(self, document: Document | None) -> bool:
-        """Tell whether the object is meant; None, where there is no object, never is."""
+        """Return whether the object is meant; None, where there is no object, never is."""
         if document is None:
             return False
         metadata = document.subject.metadata
@@ -45,7 +45,7 @@ def _label_selector(text: str) -> Callable[[Mapping[str, str]], bool]:
     try:
         return parse_label_selector(text).matches
     except SelectorError as error:
-        raise refusals.bad_request(f"unable to parse requirement: {error}") from error
+        raise api_errors.bad_request(f"unable to parse requirement: {error}") from error
 
 
 def _field_selector(text: str, resource: Resource) -> Callable[[Document], bool]:

@@ -21,7 +21,7 @@ from kframework.apiserver.watches import Watch
 from kframework.apiserver.wire.documents import Complete, as_it_is
 from kframework.apiserver.wire.forms import Form, negotiated
 from kframework.clock import Clock
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import JSON, Request, Response, Stream
 from kframework.errors import ClusterError
@@ -53,7 +53,7 @@ class ApiServer:
         """Answer a request as a whole; one that asks for a watch is refused."""
         answer = self.begin(request)
         if isinstance(answer, Watch):
-            return failure(refusals.bad_request("a watch has no end: follow it"), NOBODY)
+            return failure(api_errors.bad_request("a watch has no end: follow it"), NOBODY)
         return answer
 
     @asynccontextmanager
@@ -75,7 +75,7 @@ class ApiServer:
             return None
         resource = self._store.catalogue.find(path.api_version, path.plural)
         if resource is None or not _exists(path, resource):
-            raise refusals.unknown_kind()
+            raise api_errors.unknown_kind()
         return Call(path, resource, dict(request.query), request)
 
     def _watch(self, call: Call) -> Watch:
@@ -139,12 +139,12 @@ class ApiServer:
             case ["openapi", "v3", *place]:
                 described = openapi.version_3("/".join(place), served)
         if described is None:
-            raise refusals.unknown_kind()
+            raise api_errors.unknown_kind()
         return described
 
 
 def _exists(path: Path, resource: Resource) -> bool:
-    """Tell whether there can be something at a path."""
+    """Return whether there can be something at a path."""
     kind = resource.kind
     if path.namespace and not kind.namespaced:
         return False

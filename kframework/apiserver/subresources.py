@@ -7,7 +7,7 @@ from msgspec import structs
 
 from kframework.apiserver.calls import Call, DeleteOptions, read_body
 from kframework.apiserver.statuses import Subject, answered, status_of, success
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.cluster.transport import Response
@@ -44,7 +44,7 @@ def bind(cluster: MemoryCluster, call: Call) -> Response:
     metadata, target = binding.metadata, binding.target
     if metadata.name not in ("", name):
         why = f"the name of the object ({metadata.name:.253}) does not match the name on the URL ({name})"
-        raise refusals.bad_request(why)
+        raise api_errors.bad_request(why)
     if target.kind not in ("", "Node"):
         raise _invalid(
             name, "target.kind", f'Unsupported value: "{target.kind:.100}": supported values: "Node", "<empty>"'

@@ -11,7 +11,7 @@ from kframework.apiserver.store import Store
 from kframework.apiserver.wire.documents import Data, Document, Draft
 from kframework.apiserver.wire.forms import Form
 from kframework.apiserver.writes import amended, check_uid, created, of_main, of_status
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.cluster.transport import JSON, Response
 from kframework.errors import ClusterError
 from kframework.objects import Pod, kind_of
@@ -87,7 +87,7 @@ class Verbs:
         old, options = self._found(), DeleteOptions.of(self._call)
         subject, wanted = old.subject, options.preconditions
         if wanted.uid not in ("", subject.metadata.uid):
-            raise refusals.recreated(type(subject), subject.metadata.name, wanted.uid, subject.metadata.uid)
+            raise api_errors.recreated(type(subject), subject.metadata.name, wanted.uid, subject.metadata.uid)
         if wanted.resource_version not in ("", subject.metadata.resource_version):
             raise _other_version(subject, wanted.resource_version)
         if self._call.is_dry_run or "All" in options.dry_run:
@@ -118,7 +118,7 @@ class Verbs:
     def _found(self) -> Document:
         found = self._collection.find(self._call.key)
         if found is None:
-            raise refusals.not_found(self._resource.kind.struct, self._call.path.name)
+            raise api_errors.not_found(self._resource.kind.struct, self._call.path.name)
         return found
 
     def _answer(self, body: bytes, status: int = 200) -> Response:
@@ -131,4 +131,4 @@ def _other_version(subject: ApiObject, wanted: str) -> ClusterError:
         f"the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). "
         "The object might have been modified"
     )
-    return refusals.conflict(kind_of(subject).name, name, why)
+    return api_errors.conflict(kind_of(subject).name, name, why)

@@ -99,7 +99,7 @@ class _Alarm:
         self._set()
 
     def rang(self) -> bool:
-        """Tell whether it rang since it was last asked."""
+        """Return whether it rang since it was last asked."""
         rang, self._rang = self._rang, False
         return rang
 
@@ -122,7 +122,7 @@ class _Alarm:
 
 
 def _tells_initial(query: Mapping[str, str]) -> bool:
-    """Tell whether the watch begins with all that is there."""
+    """Return whether the watch begins with all that is there."""
     if "sendInitialEvents" not in query:
         return query.get("resourceVersion", "") in ("", "0")
     if query.get("resourceVersionMatch") != "NotOlderThan":

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from kframework.apiserver.custom import CustomResourceDefinition, accepted
 from kframework.apiserver.served import Resource
 from kframework.apiserver.wire.documents import Data, Document, Draft, followed
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.cluster.admission import as_request, check_version, named
 from kframework.cluster.memory import MemoryCluster
 from kframework.errors import InputError
@@ -38,7 +38,7 @@ def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Da
         cluster.read(Namespace, namespace)
     admitted = named(cluster.admit(as_request(subject)))
     if isinstance(admitted, Pod) and not admitted.spec.containers:
-        raise refusals.invalid(Pod, admitted.metadata.name, "spec.containers", "Required value")
+        raise api_errors.invalid(Pod, admitted.metadata.name, "spec.containers", "Required value")
     data = followed(data, subject, admitted)
     if isinstance(admitted, CustomResourceDefinition):
         data = accepted(data, cluster.timestamp())
@@ -56,7 +56,7 @@ def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Dat
     subject = _read(resource, data)
     if subject.metadata.name != name:
         why = f"the name of the object ({subject.metadata.name:.253}) does not match the name on the URL ({name})"
-        raise refusals.bad_request(why)
+        raise api_errors.bad_request(why)
     check_version(subject)
     new = cluster.amend(subject)
     return Draft(new, followed(data, subject, new))
@@ -67,7 +67,7 @@ def check_uid(old: Document, patched: Data) -> None:
     metadata, subject = patched.get("metadata"), old.subject
     uid = metadata.get("uid") if isinstance(metadata, Mapping) else None
     if uid not in (None, "", subject.metadata.uid):
-        raise refusals.other_than_patched(type(subject), subject.metadata.name, str(uid))
+        raise api_errors.other_than_patched(type(subject), subject.metadata.name, str(uid))
 
 
 def of_main(old: Data, new: Data) -> Data:
@@ -101,16 +101,16 @@ def _stored(resource: Resource, said: Data, namespace: str) -> Data:
     for field, expected in (("apiVersion", kind.api_version), ("kind", kind.name)):
         given = said.get(field, expected)
         if given != expected:
-            raise refusals.bad_request(
+            raise api_errors.bad_request(
                 f"the {field} in the data ({given!s:.100}) does not match the expected {field} ({expected})"
             )
     data = {"apiVersion": kind.api_version, "kind": kind.name} | said
     metadata = said.get("metadata", {})
     if not isinstance(metadata, Mapping):
-        raise refusals.bad_request("metadata: expected an object")
+        raise api_errors.bad_request("metadata: expected an object")
     if namespace and metadata.get("namespace", namespace) != namespace:
         why = "the namespace of the provided object does not match the namespace sent on the request"
-        raise refusals.bad_request(why)
+        raise api_errors.bad_request(why)
     kept = {field: value for field, value in metadata.items() if field not in NOT_KEPT and value not in ({}, [])}
     data["metadata"] = kept | {"namespace": namespace} if namespace else kept
     data = resource.read(data)
@@ -123,4 +123,4 @@ def _read(resource: Resource, data: Data) -> ApiObject:
     except InputError as error:
         kind = resource.kind
         why = f'{kind.name} in version "{kind.api_version}" cannot be handled as a {kind.name}: {error}'
-        raise refusals.bad_request(why) from error
+        raise api_errors.bad_request(why) from error

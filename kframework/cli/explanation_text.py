@@ -118,18 +118,18 @@ def _placement(explanation: Explanation, wide: bool) -> Iterator[str]:
         yield "There are no nodes."
     elif not now.feasible:
         yield f"WHY NOT: {_nodes(now.nodes, 'none')} would do{again}. ALONE: nothing else stands against the pod there."
-        yield from _objections(now, wide)
+        yield from _rejections(now, wide)
     else:
         rest = f", {now.nodes - now.feasible} would not" if now.feasible < now.nodes else ""
         yield f"WHERE: {now.feasible} of {_nodes(now.nodes)} would do{again}{rest}."
         yield from _best(now, explanation.node, wide)
-        if wide and now.objections:
-            yield from _objections(now, wide)
+        if wide and now.rejections:
+            yield from _rejections(now, wide)
     yield from _kept_room(now, wide)
 
 
-def _objections(now: Assessment, wide: bool) -> Iterator[str]:
-    shown = now.objections if wide else now.objections[:_REASONS]
+def _rejections(now: Assessment, wide: bool) -> Iterator[str]:
+    shown = now.rejections if wide else now.rejections[:_REASONS]
     examples = None if wide else _EXAMPLES
     rows = [
         (
@@ -142,7 +142,7 @@ def _objections(now: Assessment, wide: bool) -> Iterator[str]:
         for each in shown
     ]
     yield from _indented(table(("NODES", "ALONE", "PLUGIN", "REASON", "FOR EXAMPLE"), rows, None, {}))
-    more = len(now.objections) - len(shown) + now.reasons_left_out
+    more = len(now.rejections) - len(shown) + now.reasons_left_out
     if more:
         yield f"  ... and {more} more reasons{'' if wide else '; -o wide shows more'}"
 

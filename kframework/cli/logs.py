@@ -152,7 +152,7 @@ class _Stderr(logging.Handler):
         self._faults.clear()
 
     def _seen(self, record: logging.LogRecord) -> bool:
-        """Tell whether the record repeats a plugin's fault."""
+        """Return whether the record repeats a plugin's fault."""
         fault = _fault(record)
         if fault is None:
             return False

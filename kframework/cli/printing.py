@@ -88,7 +88,7 @@ def _width() -> int:
 
 
 def _in_colour() -> bool:
-    """Tell whether stdout shows colours: a terminal unless NO_COLOR or TERM=dumb, anything with FORCE_COLOR."""
+    """Return whether stdout shows colours: a terminal unless NO_COLOR or TERM=dumb, anything with FORCE_COLOR."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):

@@ -15,7 +15,7 @@ from typing import TypeVar, cast
 from msgspec import NODEFAULT
 from msgspec.structs import fields, replace
 
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.cluster.transitions import with_condition
 from kframework.objects import (
     KINDS,
@@ -85,7 +85,7 @@ def as_request(subject: T) -> T:
     ClusterError 500 if it names a version. A node comes with its status because a kubelet creates it.
     """
     if subject.metadata.resource_version:
-        raise refusals.versioned()
+        raise api_errors.versioned()
     metadata = replace(
         subject.metadata,
         uid="",
@@ -118,7 +118,7 @@ def named(subject: T) -> T:
         f'Invalid value: "{name:.253}": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric '
         "characters, '-' or '.', and must start and end with an alphanumeric character"
     )
-    raise refusals.invalid(type(subject), name, "metadata.name", why)
+    raise api_errors.invalid(type(subject), name, "metadata.name", why)
 
 
 def generated_name(prefix: str, number: int) -> str:
@@ -185,7 +185,7 @@ def check_version(subject: ApiObject) -> None:
     """Raise ClusterError 422 if a client must say which version it updates, and does not."""
     kind, metadata = type(subject), subject.metadata
     if not metadata.resource_version and (kind in _NEED_VERSION or kind not in _BUILT_IN):
-        raise refusals.unversioned(kind, metadata.name)
+        raise api_errors.unversioned(kind, metadata.name)
 
 
 def check_identity(old: T, new: T) -> None:
@@ -194,15 +194,15 @@ def check_identity(old: T, new: T) -> None:
     for field, here, there in (("name", was.name, said.name), ("namespace", was.namespace, said.namespace)):
         if there not in (here, ""):
             why = f"the {field} of the object ({there:.253}) does not match the {field} on the URL ({here})"
-            raise refusals.bad_request(why)
+            raise api_errors.bad_request(why)
     if said.uid not in (was.uid, ""):
-        raise refusals.other_than_patched(type(old), was.name, said.uid)
+        raise api_errors.other_than_patched(type(old), was.name, said.uid)
 
 
 def check_status(kind: type[ApiObject]) -> None:
     """Raise ClusterError 404 for a kind that has no status."""
     if not _has_status(kind):
-        raise refusals.unknown_kind()
+        raise api_errors.unknown_kind()
 
 
 def of_main(old: T, new: T) -> T:
@@ -218,17 +218,17 @@ def _check(subject: ApiObject) -> None:
     complaint = first_complaint(subject)
     if complaint is not None:
         path, why = complaint
-        raise refusals.invalid(type(subject), subject.metadata.name, spelled(path), why)
+        raise api_errors.invalid(type(subject), subject.metadata.name, spelled(path), why)
 
 
 def _check_spec(old: Pod, new: Pod) -> None:
     name = old.metadata.name
     if new.spec.node_name != old.spec.node_name:
-        raise refusals.invalid(Pod, name, "spec.nodeName", "Forbidden: only a binding may set it")
+        raise api_errors.invalid(Pod, name, "spec.nodeName", "Forbidden: only a binding may set it")
     for gate in new.spec.scheduling_gates:
         if gate not in old.spec.scheduling_gates:
             why = f'Forbidden: only deletion is allowed, but found new scheduling gate "{gate.name}"'
-            raise refusals.invalid(Pod, name, "spec.schedulingGates", why)
+            raise api_errors.invalid(Pod, name, "spec.schedulingGates", why)
 
 
 def _metadata(subject: ApiObject, version: int, now: str) -> ObjectMeta:
@@ -350,7 +350,7 @@ def _priority_class(pod: Pod, classes: Iterable[PriorityClass]) -> PriorityClass
     for known in (*classes, *_SYSTEM_CLASSES):
         if known.metadata.name == name:
             return known
-    raise refusals.forbidden(Pod, pod.metadata.name, f"no PriorityClass with name {name} was found")
+    raise api_errors.forbidden(Pod, pod.metadata.name, f"no PriorityClass with name {name} was found")
 
 
 # --- selectors that follow the pod's own labels -----------------------------------------------------------------------

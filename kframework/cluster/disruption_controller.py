@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.shelf import Change
 from kframework.cluster.transitions import has_ended, is_ready
 from kframework.objects import (
     Pod,

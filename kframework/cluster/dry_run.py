@@ -12,7 +12,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
-from kframework.cluster import Cluster, refusals, transitions
+from kframework.cluster import Cluster, api_errors, transitions
 from kframework.objects import ApiObject, Event, Pod, PodCondition
 from kframework.state.inbox import Changed, Gone, Message
 
@@ -89,7 +89,7 @@ class DryRunCluster:
         """Show the pod as bound; ClusterError as the API would refuse it."""
         pod = self._bound.get(uid) or self._waiting.get(uid)
         if pod is None:
-            raise refusals.not_found(Pod, name)
+            raise api_errors.not_found(Pod, name)
         self._bound[uid] = transitions.bound(pod, node_name, None, rfc3339(self._clock.now()))
         self._offer(Changed(self._bound[uid]))
 
@@ -97,7 +97,7 @@ class DryRunCluster:
         """Show a pod as gone at once; ClusterError 404, or 409 if it is not the one of this uid."""
         found = await self._cluster.get(kind, name, namespace)
         if uid not in ("", found.metadata.uid):
-            raise refusals.recreated(kind, name, uid, found.metadata.uid)
+            raise api_errors.recreated(kind, name, uid, found.metadata.uid)
         if isinstance(found, Pod) and found.metadata.uid not in self._deleted:
             self._deleted.add(found.metadata.uid)
             self._waiting.pop(found.metadata.uid, None)
@@ -136,5 +136,5 @@ class DryRunCluster:
         """Answer with the object as it is; ClusterError 404, or 409 if it is not the one of this uid."""
         found = await self._cluster.get(kind, name, namespace)
         if uid not in ("", found.metadata.uid):
-            raise refusals.other_uid(kind, name, uid, found.metadata.uid)
+            raise api_errors.other_uid(kind, name, uid, found.metadata.uid)
         return found

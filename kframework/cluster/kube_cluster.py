@@ -16,13 +16,13 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.cluster.listing import pages
 from kframework.cluster.reflector import Reflector
 from kframework.cluster.rest import ANSWER_TIMEOUT, ask, path_of
 from kframework.cluster.transitions import says_the_same
 from kframework.cluster.transport import JSON, Request, Transport
-from kframework.cluster.wire import Misfit, Page, read_object
+from kframework.cluster.wire import Page, Undecodable, read_object
 from kframework.errors import ClusterError
 from kframework.objects import Event, EventSeries, Kind, Pod, PodCondition, kind_of
 from kframework.objects.codec import encode
@@ -140,14 +140,14 @@ class KubeCluster:
         except ClusterError as error:
             if error.status == 422 and _UID_REFUSED in str(error):
                 # What is a conflict to any other request counts as invalid in a patch.
-                raise refusals.conflict(refusals.resource(kind.struct), name, str(error)) from error
+                raise api_errors.conflict(api_errors.resource(kind.struct), name, str(error)) from error
             raise
 
     async def _changed(self, namespace: str, name: str, uid: str, condition: PodCondition) -> PodCondition | None:
         """Return the condition with the time of its status, None if the pod has it already."""
         pod = await self.get(Pod, name, namespace)
         if pod.metadata.uid != uid:
-            raise refusals.other_uid(Pod, name, uid, pod.metadata.uid)
+            raise api_errors.other_uid(Pod, name, uid, pod.metadata.uid)
         old = next((each for each in pod.status.conditions if each.type == condition.type), None)
         if old is not None and says_the_same(old, condition):
             return None
@@ -259,8 +259,8 @@ def _understood(body: bytes, kind: Kind[T]) -> T:
     return _fitting(read_object(body, kind), kind)
 
 
-def _fitting(item: T | Misfit, kind: Kind[T]) -> T:
-    if isinstance(item, Misfit):
+def _fitting(item: T | Undecodable, kind: Kind[T]) -> T:
+    if isinstance(item, Undecodable):
         name = "/".join(filter(None, (item.metadata.namespace, item.metadata.name)))
         raise ClusterError(f"{kind.name} {name} cannot be understood: {item.why}", status=200)
     return item

@@ -153,7 +153,7 @@ class KubeTransport:
         return session
 
     async def _logged_in_since(self, login: int) -> bool:
-        """Tell whether we have other credentials than at this login, after one more if need be."""
+        """Return whether we have other credentials than at this login, after one more if need be."""
         if login == self._login:
             await asyncio.shield(self._renew())
         return login != self._login

@@ -15,8 +15,8 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from kframework.clock import Clock, seconds_of
+from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.shelf import Change
 from kframework.cluster.transitions import has_ended, with_condition
 from kframework.objects import ApiObject, Pod, PodCondition, PodStatus
 

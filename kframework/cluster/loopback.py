@@ -13,12 +13,12 @@ MISDIRECTED = "this port is for this machine alone: ask it as localhost"
 
 
 def is_meant_for_us(bind_address: str, host: str) -> bool:
-    """Tell whether a request with this Host header may be answered by who listens at this address."""
+    """Return whether a request with this Host header may be answered by who listens at this address."""
     return not is_loopback(bind_address) or is_loopback(_name(host))
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a name or an address, without a port, is this machine for itself."""
+    """Return whether a name or an address, without a port, is this machine for itself."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

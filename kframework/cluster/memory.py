@@ -17,8 +17,8 @@ import msgspec
 from msgspec import structs
 
 from kframework.clock import Clock, rfc3339
-from kframework.cluster import admission, refusals, transitions
-from kframework.cluster.shelf import Change, Receive, Shelf
+from kframework.cluster import admission, api_errors, transitions
+from kframework.cluster.kind_store import Change, KindStore, Receive
 from kframework.errors import ClusterError, InputError
 from kframework.objects import (
     KINDS,
@@ -65,7 +65,7 @@ class MemoryCluster:
     def __init__(self, clock: Clock, objects: Iterable[ApiObject] = ()) -> None:
         self._clock = clock
         self._version = 0
-        self._shelves: dict[type[ApiObject], Shelf[ApiObject]] = {}
+        self._kind_stores: dict[type[ApiObject], KindStore[ApiObject]] = {}
         #: Asked (method, kind, namespace, name) before every call of a client; the first that answers has its way.
         self.faults: list[Callable[[str, type[ApiObject], str, str], Fault | None]] = []
         self.load(objects)
@@ -90,21 +90,21 @@ class MemoryCluster:
 
     def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         """Return an object, or None; no namespace means `default`."""
-        shelf = self._shelf(kind)
-        return shelf.objects.get(shelf.place(namespace, name))
+        kind_store = self._kind_store(kind)
+        return kind_store.objects.get(kind_store.place(namespace, name))
 
     def read(self, kind: type[T], name: str, namespace: str = "", *, uid: str = "") -> T:
         """Return an object; ClusterError 404 if there is none, 409 if it is not the one of this uid."""
         found = self.find(kind, name, namespace)
         if found is None:
-            raise refusals.not_found(kind, name)
+            raise api_errors.not_found(kind, name)
         if uid not in ("", found.metadata.uid):
-            raise refusals.other_uid(kind, name, uid, found.metadata.uid)
+            raise api_errors.other_uid(kind, name, uid, found.metadata.uid)
         return found
 
     def objects(self, kind: type[T], namespace: str = "") -> list[T]:
         """Return the objects of a kind in the order of their creation, in a namespace or in all."""
-        found = self._shelf(kind).objects.values()
+        found = self._kind_store(kind).objects.values()
         return [each for each in found if namespace in ("", each.metadata.namespace)]
 
     def add(self, subject: T) -> T:
@@ -116,16 +116,16 @@ class MemoryCluster:
 
     def admit(self, subject: T) -> T:
         """Return what `add` would store; raises as it does."""
-        kind, shelf = type(subject), self._shelf(type(subject))
+        kind, kind_store = type(subject), self._kind_store(type(subject))
         if not subject.metadata.name:
             if not subject.metadata.generate_name:
-                raise refusals.unnamed(kind)
-            subject = structs.replace(subject, metadata=self._named(shelf, subject.metadata))
+                raise api_errors.unnamed(kind)
+            subject = structs.replace(subject, metadata=self._named(kind_store, subject.metadata))
         classes = self.objects(PriorityClass)
         subject = admission.admitted(subject, self._version + 1, self.timestamp(), classes)
-        key = shelf.key(subject.metadata)
-        if key in shelf.objects:
-            raise refusals.already_exists(kind, key[1])
+        key = kind_store.key(subject.metadata)
+        if key in kind_store.objects:
+            raise api_errors.already_exists(kind, key[1])
         return subject
 
     def replace(self, subject: T) -> T:
@@ -146,12 +146,12 @@ class MemoryCluster:
 
     def write(self, subject: T) -> T:
         """Store what was admitted or amended, or is there already, under a new version."""
-        return self._write(self._shelf(type(subject)), subject)
+        return self._write(self._kind_store(type(subject)), subject)
 
     def put(self, subject: T) -> T:
         """Store an object, whether there was one of this name or not."""
-        shelf = self._shelf(type(subject))
-        if shelf.key(subject.metadata) not in shelf.objects:
+        kind_store = self._kind_store(type(subject))
+        if kind_store.key(subject.metadata) not in kind_store.objects:
             return self.add(subject)
         metadata = structs.replace(subject.metadata, uid="", resource_version="")
         return self.replace(structs.replace(subject, metadata=metadata))
@@ -164,24 +164,24 @@ class MemoryCluster:
         A pod on a node gets `grace` seconds, None meaning what its spec says; it goes when a kubelet deletes it with 0.
         With a namespace goes all that is in it.
         """
-        shelf = self._shelf(kind)
+        kind_store = self._kind_store(kind)
         old = self.read(kind, name, namespace)
         if uid not in ("", old.metadata.uid):
-            raise refusals.recreated(kind, name, uid, old.metadata.uid)
+            raise api_errors.recreated(kind, name, uid, old.metadata.uid)
         if kind is Namespace:
             self._empty(name)
         rest = transitions.deleting(old, grace, self._clock.now()) if isinstance(old, Pod) else None
         if rest is None:
             self._version += 1
-            shelf.write(shelf.place(namespace, name), None, self._version)
+            kind_store.write(kind_store.place(namespace, name), None, self._version)
         elif rest is not old:
-            self._write(shelf, rest)
+            self._write(kind_store, rest)
 
     def _empty(self, namespace: str) -> None:
         """Delete all that is in a namespace, pods without grace; ClusterError 403 for one that must stay."""
         if namespace in _IMMORTAL_NAMESPACES:
-            raise refusals.forbidden(Namespace, namespace, "this namespace may not be deleted")
-        for kind in [kind for kind, shelf in self._shelves.items() if shelf.kind.namespaced]:
+            raise api_errors.forbidden(Namespace, namespace, "this namespace may not be deleted")
+        for kind in [kind for kind, kind_store in self._kind_stores.items() if kind_store.kind.namespaced]:
             for each in self.objects(kind, namespace):
                 self.remove(kind, each.metadata.name, namespace, grace=0)
 
@@ -189,27 +189,27 @@ class MemoryCluster:
         """Bind a pod to a node; ClusterError 404, or 409 if it is another, bound, gated or being deleted."""
         pod = self.read(Pod, name, namespace, uid=uid)
         node = self.find(Node, node_name)
-        return self._write(self._shelf(Pod), transitions.bound(pod, node_name, node, self.timestamp()))
+        return self._write(self._kind_store(Pod), transitions.bound(pod, node_name, node, self.timestamp()))
 
     def set_status(self, pod: Pod, status: PodStatus) -> Pod:
         """Give a pod another status; `pod` is as it is stored, and what changes nothing is no write."""
-        return pod if status == pod.status else self._write(self._shelf(Pod), structs.replace(pod, status=status))
+        return pod if status == pod.status else self._write(self._kind_store(Pod), structs.replace(pod, status=status))
 
     def subscribe(self, kinds: Collection[type[ApiObject]], receive: Receive) -> Callable[[], None]:
         """Call back with every change during its write, until the returned function is called."""
-        shelves = [self._shelf(kind) for kind in kinds]
-        for shelf in shelves:
-            shelf.subscribe(receive)
+        kind_stores = [self._kind_store(kind) for kind in kinds]
+        for kind_store in kind_stores:
+            kind_store.subscribe(receive)
 
         def stop() -> None:
-            for shelf in shelves:
-                shelf.unsubscribe(receive)
+            for kind_store in kind_stores:
+                kind_store.unsubscribe(receive)
 
         return stop
 
     def changes(self, kind: type[ApiObject], since: int) -> list[Change]:
         """Return what happened to a kind after a resource version; ClusterError 410 if that is too long ago."""
-        return self._shelf(kind).changes(since)
+        return self._kind_store(kind).changes(since)
 
     # --- Cluster: what a client sees ----------------------------------------------------------------------------------
 
@@ -294,7 +294,7 @@ class MemoryCluster:
         """Replace the object and return it as stored; its resource version, if set, is a precondition."""
 
         def update() -> T:
-            namespace, name = self._shelf(type(obj)).key(obj.metadata)
+            namespace, name = self._kind_store(type(obj)).key(obj.metadata)
             old = self.read(type(obj), name, namespace)
             admission.check_version(obj)
             return self.replace(admission.of_main(old, obj))
@@ -342,50 +342,50 @@ class MemoryCluster:
         raise fault.error
 
     def _create(self, obj: T) -> T:
-        namespace, _ = self._shelf(type(obj)).key(obj.metadata)
+        namespace, _ = self._kind_store(type(obj)).key(obj.metadata)
         if namespace:
             self.read(Namespace, namespace)
         return self.write(admission.named(self.admit(admission.as_request(obj))))
 
     # --- storing ------------------------------------------------------------------------------------------------------
 
-    def _shelf(self, kind: type[T]) -> Shelf[T]:
-        shelf = self._shelves.get(kind)
-        if shelf is None:
-            shelf = self._shelves[kind] = _new_shelf(kind)
-        return cast("Shelf[T]", shelf)
+    def _kind_store(self, kind: type[T]) -> KindStore[T]:
+        kind_store = self._kind_stores.get(kind)
+        if kind_store is None:
+            kind_store = self._kind_stores[kind] = _new_kind_store(kind)
+        return cast("KindStore[T]", kind_store)
 
     def _amended(self, subject: T) -> tuple[T, T]:
         """Return an object as it is stored, and as it would be."""
         kind = type(subject)
-        namespace, name = self._shelf(kind).key(subject.metadata)
+        namespace, name = self._kind_store(kind).key(subject.metadata)
         old = self.read(kind, name, namespace, uid=subject.metadata.uid)
         if subject.metadata.resource_version not in ("", old.metadata.resource_version):
-            raise refusals.modified(kind, name)
+            raise api_errors.modified(kind, name)
         return old, admission.updated(old, subject)
 
-    def _write(self, shelf: Shelf[T], subject: T) -> T:
+    def _write(self, kind_store: KindStore[T], subject: T) -> T:
         self._version += 1
         metadata = structs.replace(subject.metadata, resource_version=str(self._version))
         stored = structs.replace(subject, metadata=metadata)
-        shelf.write((metadata.namespace, metadata.name), stored, self._version)
+        kind_store.write((metadata.namespace, metadata.name), stored, self._version)
         return stored
 
-    def _named(self, shelf: Shelf[T], metadata: ObjectMeta) -> ObjectMeta:
+    def _named(self, kind_store: KindStore[T], metadata: ObjectMeta) -> ObjectMeta:
         names = (admission.generated_name(metadata.generate_name, number) for number in count(self._version + 1))
         candidates = (structs.replace(metadata, name=name) for name in names)
-        return next(candidate for candidate in candidates if shelf.key(candidate) not in shelf.objects)
+        return next(candidate for candidate in candidates if kind_store.key(candidate) not in kind_store.objects)
 
     def _make_namespace(self, name: str) -> None:
         if self.find(Namespace, name) is None:
             self.add(Namespace(metadata=ObjectMeta(name=name)))
 
 
-def _new_shelf(kind: type[ApiObject]) -> Shelf[ApiObject]:
+def _new_kind_store(kind: type[ApiObject]) -> KindStore[ApiObject]:
     try:
-        return Shelf(kind_of(kind))
+        return KindStore(kind_of(kind))
     except KeyError:
-        raise refusals.unknown_kind() from None
+        raise api_errors.unknown_kind() from None
 
 
 @lru_cache(maxsize=16)  # many writes fall into one second, and writing it down costs as much as the write
@@ -402,7 +402,7 @@ def _is_there(subject: ApiObject | None) -> TypeGuard[ApiObject]:
 
 
 def _is_unended(subject: ApiObject | None) -> TypeGuard[ApiObject]:
-    """Tell whether there is an object, to one for whom pods that have ended are gone."""
+    """Return whether there is an object, to one for whom pods that have ended are gone."""
     return subject is not None and not (isinstance(subject, Pod) and transitions.has_ended(subject))
 
 
@@ -418,7 +418,7 @@ def _patched(subject: T, patch: Mapping[str, object]) -> T:
     try:
         return convert(_merged(msgspec.to_builtins(subject), patch), kind_of(type(subject)))
     except InputError as error:
-        raise refusals.bad_request(str(error)) from error
+        raise api_errors.bad_request(str(error)) from error
 
 
 def _merged(target: object, patch: object) -> object:

@@ -18,7 +18,7 @@ from kframework.clock import Clock
 from kframework.cluster.listing import pages
 from kframework.cluster.rest import path_of, refusal
 from kframework.cluster.transport import Request, Transport
-from kframework.cluster.wire import Misfit, read_event
+from kframework.cluster.wire import Undecodable, read_event
 from kframework.errors import ClusterError
 from kframework.objects import Kind, ObjectMeta, Pod
 from kframework.objects.meta import ApiObject
@@ -105,7 +105,7 @@ class Reflector(Generic[T]):
         #: The version up to which everything has been told; "" before the first listing and when it must be repeated.
         self._version = ""
         self._known: dict[tuple[str, str], _Known] = {}
-        self._misfits: set[tuple[str, str]] = set()
+        self._undecodable: set[tuple[str, str]] = set()
         self._backoff = Backoff(random)
         self._heard = False
         self._failures = 0
@@ -161,7 +161,7 @@ class Reflector(Generic[T]):
             for item in page.items:
                 seen.add((item.metadata.namespace, item.metadata.name))
                 self._take(item)
-        self._misfits &= seen
+        self._undecodable &= seen
         for key in [key for key in self._known if key not in seen]:
             self._drop(key)
         self._version = version
@@ -191,7 +191,7 @@ class Reflector(Generic[T]):
                 self._happened(*read_event(line, self.kind))
                 self._heard = True
 
-    def _happened(self, event: str, subject: T | Misfit) -> None:
+    def _happened(self, event: str, subject: T | Undecodable) -> None:
         """Take in one line of a watch; what is not newer than all before has been told already."""
         metadata = subject.metadata
         if not _is_newer(metadata.resource_version, self._version):
@@ -204,7 +204,7 @@ class Reflector(Generic[T]):
 
     # --- what is known ------------------------------------------------------------------------------------------------
 
-    def _take(self, subject: T | Misfit) -> None:
+    def _take(self, subject: T | Undecodable) -> None:
         """Tell of an object unless this version of it is known."""
         metadata = subject.metadata
         key = (metadata.namespace, metadata.name)
@@ -212,7 +212,7 @@ class Reflector(Generic[T]):
         if known is not None and known.uid != metadata.uid:
             self._drop(key)
             known = None
-        if isinstance(subject, Misfit):
+        if isinstance(subject, Undecodable):
             self._pass_over(key, subject.why)
             return
         last = None if isinstance(subject, Pod) else subject
@@ -226,13 +226,13 @@ class Reflector(Generic[T]):
             known.version, known.last = metadata.resource_version, last
         self._offer(Changed(subject))
 
-    def _drop(self, key: tuple[str, str], last: T | Misfit | None = None) -> None:
+    def _drop(self, key: tuple[str, str], last: T | Undecodable | None = None) -> None:
         """Tell that an object is gone, as the watch showed it last if it did."""
-        self._misfits.discard(key)
+        self._undecodable.discard(key)
         known = self._known.pop(key, None)
         if known is None:
             return
-        if last is not None and not isinstance(last, Misfit) and last.metadata.uid == known.uid:
+        if last is not None and not isinstance(last, Undecodable) and last.metadata.uid == known.uid:
             self._offer(Gone(last))
             return
         namespace, name = key
@@ -242,8 +242,8 @@ class Reflector(Generic[T]):
 
     def _pass_over(self, key: tuple[str, str], why: str) -> None:
         """Say once of an object that it is not understood; what was known of it stands."""
-        if key not in self._misfits:
-            self._misfits.add(key)
+        if key not in self._undecodable:
+            self._undecodable.add(key)
             name = "/".join(filter(None, key)) or "without a name"
             _log.error("%s %s cannot be understood and is passed over: %s", self.kind.name, name, why)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from kframework.clock import rfc3339, seconds_of
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.errors import ClusterError
 from kframework.objects import Node, Pod, PodCondition
 
@@ -13,12 +13,12 @@ _TOPOLOGY_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zon
 
 
 def has_ended(pod: Pod) -> bool:
-    """Tell whether a pod has run to its end."""
+    """Return whether a pod has run to its end."""
     return pod.status.phase in ("Succeeded", "Failed")
 
 
 def is_ready(pod: Pod) -> bool:
-    """Tell whether a pod is ready; one that runs and says nothing of that is."""
+    """Return whether a pod is ready; one that runs and says nothing of that is."""
     said = (condition.status for condition in pod.status.conditions if condition.type == "Ready")
     return next(said, "True" if pod.status.phase == "Running" else "") == "True"
 
@@ -44,7 +44,7 @@ def bound(pod: Pod, node_name: str, node: Node | None, now: str) -> Pod:
 
 
 def _not_bindable(name: str, why: str) -> ClusterError:
-    return refusals.conflict("pods/binding", name, why)
+    return api_errors.conflict("pods/binding", name, why)
 
 
 def deleting(pod: Pod, grace: int | None, now: float) -> Pod | None:
@@ -75,7 +75,7 @@ def deleting(pod: Pod, grace: int | None, now: float) -> Pod | None:
 
 
 def says_the_same(old: PodCondition, new: PodCondition) -> bool:
-    """Tell whether a condition would be nothing new, to kube-scheduler: when, and of which generation, do not count."""
+    """Return whether a condition would be nothing new, to kube-scheduler; when and of which generation do not count."""
     return (old.status, old.reason, old.message, old.last_probe_time) == (
         new.status,
         new.reason,

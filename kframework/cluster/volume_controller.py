@@ -11,8 +11,8 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
+from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.shelf import Change
 from kframework.objects import (
     ApiObject,
     CSINode,

@@ -1,6 +1,6 @@
 """What an API server sends around objects: pages of lists and the lines of a watch, decoded once, into their structs.
 
-An object that does not fit its struct is a Misfit: it costs itself, not its page or its watch.
+An object that does not fit its struct is a Undecodable: it costs itself, not its page or its watch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T", bound=ApiObject)
 Item = TypeVar("Item")
 
 
-class Misfit(msgspec.Struct, frozen=True):
+class Undecodable(msgspec.Struct, frozen=True):
     """An object that cannot be decoded; the metadata is what could be read of it."""
 
     metadata: ObjectMeta
@@ -30,7 +30,7 @@ class Misfit(msgspec.Struct, frozen=True):
 class Page(msgspec.Struct, Generic[T], frozen=True):
     """A page of a list: its objects, the version of the whole list, and the token of the next page, "" on the last."""
 
-    items: list[T | Misfit]
+    items: list[T | Undecodable]
     version: str
     following: str
 
@@ -52,7 +52,7 @@ class _WatchEvent(msgspec.Struct, Generic[Item]):
 
 def read_page(body: bytes, kind: Kind[T]) -> Page[T]:
     """Decode a page of a list; ClusterError if it is none."""
-    items: list[T | Misfit]
+    items: list[T | Undecodable]
     try:
         page = _pages(kind.struct).decode(body)
         items = [*(page.items or ())]
@@ -66,7 +66,7 @@ def read_page(body: bytes, kind: Kind[T]) -> Page[T]:
     return Page(items, metadata.resource_version, metadata.continue_)
 
 
-def read_event(line: bytes, kind: Kind[T]) -> tuple[str, T | Misfit]:
+def read_event(line: bytes, kind: Kind[T]) -> tuple[str, T | Undecodable]:
     """Decode a line of a watch: what happened, to which object; raises ClusterError, the one of an ERROR event too.
 
     Of the object of a bookmark, only the resource version means something.
@@ -85,12 +85,12 @@ def read_event(line: bytes, kind: Kind[T]) -> tuple[str, T | Misfit]:
     return raw.type, read_object(raw.object, kind)
 
 
-def read_object(data: bytes | msgspec.Raw, kind: Kind[T]) -> T | Misfit:
+def read_object(data: bytes | msgspec.Raw, kind: Kind[T]) -> T | Undecodable:
     """Decode an object."""
     try:
         return decode(bytes(data), kind)
     except InputError as error:
-        return Misfit(_metadata(data), f"{error.path}: {error.message}" if error.path else error.message)
+        return Undecodable(_metadata(data), f"{error.path}: {error.message}" if error.path else error.message)
 
 
 def _metadata(data: bytes | msgspec.Raw) -> ObjectMeta:

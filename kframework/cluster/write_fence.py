@@ -1,7 +1,7 @@
 """Whether this process may still write to the cluster: not once it was stopped, nor once its lease is over.
 
-A write passes the gate twice: where it begins, so that whoever asks for it learns early, and right before it leaves the
-process. In between it may wait long for its turn, or with the whole process, and another scheduler leads meanwhile.
+A write passes the fence twice: where it begins, so that whoever asks for it learns early, and right before it leaves
+the process. In between it may wait long for its turn, or with the whole process, and another scheduler leads meanwhile.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from contextlib import AbstractAsyncContextManager
 from kframework.cluster.transport import Request, Response, Stream, Transport
 from kframework.errors import ClusterError
 
-#: The reason of the ClusterError that whoever writes gets when the gate is closed.
+#: The reason of the ClusterError that whoever writes gets when the fence is closed.
 STOPPED = "Stopped"
 
 
-class Gate:
+class WriteFence:
     """Open until it is closed for good; any thread may use it."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Gate:
         self._closed = True
 
     def only_while(self, holds: Callable[[], bool]) -> None:
-        """Let nothing be written when this does not hold, though nobody has closed the gate yet."""
+        """Let nothing be written when this does not hold, though nobody has closed the fence yet."""
         self._holds = holds
 
     def check(self) -> None:
@@ -38,23 +38,23 @@ class Gate:
             raise ClusterError(message, status=403, reason=STOPPED)
 
     def __repr__(self) -> str:
-        return f"<Gate {'closed' if self._closed or not self._holds() else 'open'}>"
+        return f"<WriteFence {'closed' if self._closed or not self._holds() else 'open'}>"
 
 
-class GatedTransport:
-    """A transport that carries what writes only while its gate is open.
+class FencedTransport:
+    """A transport that carries what writes only while its fence is open.
 
     It stands behind all that lets a request wait, or sends it again.
     """
 
-    def __init__(self, transport: Transport, gate: Gate) -> None:
+    def __init__(self, transport: Transport, fence: WriteFence) -> None:
         self._transport = transport
-        self._gate = gate
+        self._fence = fence
 
     async def send(self, request: Request) -> Response:
-        """Send a request; ClusterError 403 if it writes and the gate is closed."""
+        """Send a request; ClusterError 403 if it writes and the fence is closed."""
         if request.method != "GET":
-            self._gate.check()
+            self._fence.check()
         return await self._transport.send(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:

@@ -125,7 +125,7 @@ class _Expansion:
         return errors
 
     def _is_expanded(self, name: str, point: str) -> bool:
-        """Tell whether a plugin comes to a point by `multi_point` alone."""
+        """Return whether a plugin comes to a point by `multi_point` alone."""
         return self._implements(name, point) and name not in self._disabled(point) and name not in self._specific(point)
 
     def _order(self, point: str) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ class Effects(Protocol):
         ...
 
 
-class Outside(Effects, Protocol):
+class EngineHost(Effects, Protocol):
     """All that an engine and the handles of plugins reach beyond the engine."""
 
     @property
@@ -113,7 +113,7 @@ class Outside(Effects, Protocol):
         ...
 
 
-class Nowhere:
+class NullEffects:
     """The outside of an engine that has none: nothing that it asks for is done."""
 
     @property

@@ -29,7 +29,7 @@ class EventHandlers:
         self.profiles = profiles
         self.pending: dict[str, PendingPod] = {}
 
-    def changed(self, obj: ApiObject) -> None:
+    def upserted(self, obj: ApiObject) -> None:
         """Take in an object that is new or changed."""
         if isinstance(obj, Pod):
             if obj.spec.node_name:
@@ -41,18 +41,18 @@ class EventHandlers:
         else:
             self._other(obj)
 
-    def gone(self, obj: ApiObject) -> None:
+    def deleted(self, obj: ApiObject) -> None:
         """Take in that an object exists no more."""
         if isinstance(obj, Pod):
             self._pod_gone(obj)
         elif isinstance(obj, Node):
             _say("Delete event for node", obj)
-            self.happened(Occurrence(EventResource.NODE, ActionType.DELETE, obj, None))
+            self.on_event(Occurrence(EventResource.NODE, ActionType.DELETE, obj, None))
             self.cluster.remove_node(obj.metadata.name)
         else:
             self._other_gone(obj)
 
-    def happened(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
+    def on_event(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
         """Tell the queue of an event."""
         self.queue.move(event, only)
 
@@ -79,13 +79,13 @@ class EventHandlers:
             # Bound by us or by somebody else: it waits no longer.
             self.queue.delete(uid)
             self.cluster.nominator.remove(uid)
-            self.happened(Occurrence(EventResource.ASSIGNED_POD, ActionType.ADD, None, new))
+            self.on_event(Occurrence(EventResource.ASSIGNED_POD, ActionType.ADD, None, new))
             if waited is not None and waited.nominated_node_name not in ("", new.node_name):
                 self._let_go(waited)
             return
         assert old is not None
         for action in pod_updates(old, new):
-            self.happened(Occurrence(EventResource.ASSIGNED_POD, action, old, new))
+            self.on_event(Occurrence(EventResource.ASSIGNED_POD, action, old, new))
 
     # -- pods that wait --------------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class EventHandlers:
     def _updated(self, old: PendingPod, new: PendingPod) -> None:
         if new.uid in self.queue.in_flight:
             for event in own_updates(old, new):
-                self.queue.in_flight.happened(event)
+                self.queue.in_flight.add(event)
         else:
             self.queue.update(new)
         before, after = old.nominated_node_name, new.nominated_node_name
@@ -159,7 +159,7 @@ class EventHandlers:
         self._freed(nominated, lambda other: other.priority <= nominated.priority and other.uid != asleep)
 
     def _freed(self, pod: PodInfo, only: Callable[[PendingPod], bool] | None = None) -> None:
-        self.happened(Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, pod, None), only)
+        self.on_event(Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, pod, None), only)
 
     # -- nodes and all else ----------------------------------------------------------------------------------------
 
@@ -167,19 +167,19 @@ class EventHandlers:
         old = self.cluster.put_node(node)
         if old is None:
             _say("Add event for node", node)
-            self.happened(Occurrence(EventResource.NODE, ActionType.ADD, None, node))
+            self.on_event(Occurrence(EventResource.NODE, ActionType.ADD, None, node))
             return
         for action in node_updates(old, node):
-            self.happened(Occurrence(EventResource.NODE, action, old, node))
+            self.on_event(Occurrence(EventResource.NODE, action, old, node))
 
     def _other(self, obj: ApiObject) -> None:
         old = self.cluster.objects(type(obj)).put(obj.metadata, obj)
         action = ActionType.ADD if old is None else ActionType.UPDATE
-        self.happened(Occurrence(event_resource(kind_of(obj)), action, old, obj))
+        self.on_event(Occurrence(event_resource(kind_of(obj)), action, old, obj))
 
     def _other_gone(self, obj: ApiObject) -> None:
         self.cluster.objects(type(obj)).remove(obj.metadata)
-        self.happened(Occurrence(event_resource(kind_of(obj)), ActionType.DELETE, obj, None))
+        self.on_event(Occurrence(event_resource(kind_of(obj)), ActionType.DELETE, obj, None))
 
 
 def _nominated(pod: PendingPod, node_name: str) -> PendingPod:

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from kframework.clock import Clock, Seeds
 from kframework.core.cycle.search import Search
-from kframework.core.effects import Effects, Outside
+from kframework.core.effects import Effects, EngineHost
 from kframework.core.runtime.points import run_filter
 from kframework.core.runtime.profile import Profile
 from kframework.framework.cycle_state import CycleState
@@ -76,7 +76,7 @@ class HandledEngine(Protocol):
 class PluginHandle:
     """Implements `kframework.framework.handle.Handle` on an engine."""
 
-    def __init__(self, engine: HandledEngine, outside: Outside, profile: str, plugin: str) -> None:
+    def __init__(self, engine: HandledEngine, outside: EngineHost, profile: str, plugin: str) -> None:
         self._engine = engine
         self._outside = outside
         self._profile = profile

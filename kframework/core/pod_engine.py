@@ -22,10 +22,10 @@ from kframework.core.cycle.extended_search import ExtendedSearch
 from kframework.core.cycle.extenders import Extenders
 from kframework.core.cycle.layers import Layers, Plan
 from kframework.core.cycle.oracle import verify
-from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.score_log import log_scores
 from kframework.core.cycle.search import Rotation, Search
-from kframework.core.effects import Effects, Eviction, Nowhere, Reservation
+from kframework.core.effects import Effects, Eviction, NullEffects, Reservation
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.preemption.preempting import Preempting
@@ -35,7 +35,7 @@ from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.profiles import Profiles
-from kframework.core.runtime.timing import Laps, PluginStopwatch
+from kframework.core.runtime.timing import PhaseTimer, PluginTimer
 from kframework.framework.events import ActionType, EventResource, Occurrence
 from kframework.framework.plugin import Watch
 from kframework.framework.status import Code, Status
@@ -145,9 +145,7 @@ class PodEngine:
         self.queue: SchedulingQueue = SchedulingQueue(
             profiles, self.clock.now, self._backoff, max_unschedulable=self._max_unschedulable
         )
-        self.stopwatches: dict[str, PluginStopwatch] = {
-            name: PluginStopwatch(profile) for name, profile in profiles.items()
-        }
+        self.plugin_timers: dict[str, PluginTimer] = {name: PluginTimer(profile) for name, profile in profiles.items()}
         self.handlers: EventHandlers = EventHandlers(self.cluster, self.queue, profiles)
         self._layers = {
             name: Layers(profile, self.cluster.nodes, self._layer_memory // len(profiles))
@@ -164,7 +162,7 @@ class PodEngine:
         return tuple(pod.key for pod in self.pending.values() if not self.queue.dormant(pod.uid))
 
     def _is_foreign(self, pod: PodInfo) -> bool:
-        """Tell whether a pod is another scheduler's."""
+        """Return whether a pod is another scheduler's."""
         return (pod.spec.scheduler_name or "default-scheduler") not in self.profiles
 
     # -- running ---------------------------------------------------------------------------------------------------
@@ -212,9 +210,9 @@ class PodEngine:
     def _apply(self, message: Message) -> None:
         match message:
             case Changed(obj):
-                self.handlers.changed(obj)
+                self.handlers.upserted(obj)
             case Gone(obj):
-                self.handlers.gone(obj)
+                self.handlers.deleted(obj)
             case Synced():
                 self.synced = True
             case BindingStarted(uid):
@@ -300,17 +298,17 @@ class PodEngine:
     def aside(self) -> Iterator[None]:
         """Let somebody who only looks on ask the plugins: what they want done meanwhile is not done."""
         before = self.effects, self._deferred, self._looked_on
-        self.effects, self._deferred, self._looked_on = Nowhere(), [], True
+        self.effects, self._deferred, self._looked_on = NullEffects(), [], True
         try:
             with ExitStack() as pauses:
-                for stopwatch in self.stopwatches.values():
-                    pauses.enter_context(stopwatch.paused())
+                for plugin_timer in self.plugin_timers.values():
+                    pauses.enter_context(plugin_timer.paused())
                 yield
         finally:
             self.effects, self._deferred, self._looked_on = before
 
     def times(self, draw: float, now: float) -> bool:
-        """Tell whether the plugins of an attempt are to be timed.
+        """Return whether the plugins of an attempt are to be timed.
 
         Where little happens that is every attempt, as it costs nothing then; otherwise the share that was asked for.
         """
@@ -325,16 +323,16 @@ class PodEngine:
             _log.error("a plugin of profile %r left a statement open; it is undone", profile.name)
             statement.rollback()
 
-    def search(self, profile: Profile, queued: QueuedPod, laps: Laps | None = None) -> Search:
+    def search(self, profile: Profile, queued: QueuedPod, timer: PhaseTimer | None = None) -> Search:
         """Open the search for a node; PluginError if the pod cannot be signed."""
         plan = self._plan(profile, queued)
-        self.current = Search(self.cluster, plan, queued.pod, self.rotation, self._ties, laps)
+        self.current = Search(self.cluster, plan, queued.pod, self.rotation, self._ties, timer)
         return self.current
 
-    def extended_search(self, profile: Profile, queued: QueuedPod, laps: Laps | None = None) -> ExtendedSearch:
+    def extended_search(self, profile: Profile, queued: QueuedPod, timer: PhaseTimer | None = None) -> ExtendedSearch:
         """Open the search for a node in which extenders have a say; PluginError if the pod cannot be signed."""
         plan = self._plan(profile, queued)
-        search = ExtendedSearch(self.cluster, plan, queued.pod, self.rotation, self._ties, self.extenders, laps)
+        search = ExtendedSearch(self.cluster, plan, queued.pod, self.rotation, self._ties, self.extenders, timer)
         self.current = search
         return search
 
@@ -343,17 +341,19 @@ class PodEngine:
             queued.signature = profile.sign(queued.pod)
         return self._layers[profile.name].plan(queued.signature, queued.pod)
 
-    def find(self, search: Search) -> Found | Unfit | Failed:
+    def find(self, search: Search) -> ScheduleResult | FitError | ScheduleError:
         """Run a search; where that is asked for, check it against the answers asked afresh and log the scores."""
-        start = self.rotation.start
+        start = self.rotation.next_start_index
         return self._looked_over(search, search.run(), start)
 
-    async def find_extended(self, search: ExtendedSearch) -> Found | Unfit | Failed:
+    async def find_extended(self, search: ExtendedSearch) -> ScheduleResult | FitError | ScheduleError:
         """Run a search in which extenders have a say, compared as others are in what the plugins say."""
-        start = self.rotation.start
+        start = self.rotation.next_start_index
         return self._looked_over(search, await search.run_extended(), start)
 
-    def _looked_over(self, search: Search, outcome: Found | Unfit | Failed, start: int) -> Found | Unfit | Failed:
+    def _looked_over(
+        self, search: Search, outcome: ScheduleResult | FitError | ScheduleError, start: int
+    ) -> ScheduleResult | FitError | ScheduleError:
         if self._verifying:
             verify(search, outcome, start)
         if _log.isEnabledFor(V10):
@@ -453,9 +453,9 @@ class PodEngine:
             self.failed(queued, status, "")
         elif status.rejected:
             self.failed(queued, status, "")
-            self.handlers.happened(freed, lambda other: other.uid != pod.uid)
+            self.handlers.on_event(freed, lambda other: other.uid != pod.uid)
         else:
-            self.handlers.happened(freed)
+            self.handlers.on_event(freed)
             self.failed(queued, status, "")
 
     def __repr__(self) -> str:

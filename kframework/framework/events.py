@@ -98,7 +98,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     hint: Hint | None = None
 
     def matches(self, event: Occurrence) -> bool:
-        """Tell whether this registration covers what happened (kube-scheduler's matching rule, quirks included)."""
+        """Return whether this registration covers what happened (kube-scheduler's matching rule, quirks included)."""
         wanted, happened = self.resource, event.resource
         if wanted == EventResource.ANY and self.action == ActionType.ALL:
             return True
@@ -129,7 +129,7 @@ class Occurrence(msgspec.Struct, frozen=True):
 
     @property
     def wildcard(self) -> bool:
-        """Tell whether the event concerns every waiting pod, whatever rejected it."""
+        """Return whether the event concerns every waiting pod, whatever rejected it."""
         return self.resource == EventResource.ANY and self.action == ActionType.ALL
 
 
@@ -181,7 +181,7 @@ class PodFacts(Protocol):
 
 
 def node_updates(old: Node, new: Node) -> Iterator[ActionType]:
-    """List what changed from one Node object to the next, in kube-scheduler's order; a heartbeat yields nothing."""
+    """List what changed from one Node reject the next, in kube-scheduler's order; a heartbeat yields nothing."""
     if old.spec.unschedulable and not new.spec.unschedulable:
         yield ActionType.UPDATE_NODE_TAINT
     if old.status.allocatable != new.status.allocatable:

@@ -117,7 +117,7 @@ class Preemption(Protocol):
     """
 
     def under_way(self, pod: PendingPod) -> bool:
-        """Tell whether victims of this pod are still being sent away, so that it is too early to try it again.
+        """Return whether victims of this pod are still being sent away, so that it is too early to try it again.
 
         For `pre_enqueue`, whose plugin registers the deletion of pods so that those it holds back are looked at again.
         """
@@ -145,7 +145,7 @@ class Preemption(Protocol):
     ) -> DryRuns:
         """Dry-run the nodes that preemption may help on, from a random place in their order, until enough would do.
 
-        It may help where the objection is Unschedulable. Enough is `percentage` of these nodes but at least `absolute`
+        It may help where the rejection is Unschedulable. Enough is `percentage` of these nodes but at least `absolute`
         of them, and one that breaks no budget.
         """
         ...

@@ -138,7 +138,7 @@ class FilterPlugin(Protocol):
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         """Say whether the pod can run on this node.
 
-        The first objection in configured order is the node's reason.
+        The first rejection in configured order is the node's reason.
 
         Unschedulable: preemption on this node may help. UnschedulableAndUnresolvable: it cannot.
         """

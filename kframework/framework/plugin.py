@@ -122,39 +122,39 @@ class Plugin:
 
 
 class Diagnosis:
-    """Why no node was feasible: an objection per node, put into words when it is asked for.
+    """Why no node was feasible: a rejection per node, put into words when it is asked for.
 
-    `objections` holds one integer for each row, equal where nodes say the same, and `status_of` knows its meaning.
+    `rejections` holds one integer for each row, equal where nodes say the same, and `status_of` knows its meaning.
     `rejectors` are the plugins that rejected the pod somewhere, `pre_filter_message` is set when a `pre_filter`
     rejected it as a whole.
     """
 
-    __slots__ = ("_objections", "_status_of", "nodes", "pre_filter_message", "rejectors")
+    __slots__ = ("_rejections", "_status_of", "nodes", "pre_filter_message", "rejectors")
 
     def __init__(
         self,
         nodes: NodeTable,
-        objections: Scores,
+        rejections: Scores,
         status_of: Callable[[int], Status],
         rejectors: Sequence[str],
         pre_filter_message: str = "",
     ) -> None:
         self.nodes: NodeTable = nodes
-        self._objections = objections
+        self._rejections = rejections
         self._status_of = status_of
         self.rejectors: Sequence[str] = rejectors
         self.pre_filter_message: str = pre_filter_message
 
     def __getitem__(self, row: int) -> Status:
-        """Return the first objection to the node of this row, in configured order."""
-        return self._status_of(int(self._objections[row]))
+        """Return the first rejection to the node of this row, in configured order."""
+        return self._status_of(int(self._rejections[row]))
 
     def rows(self, code: Code) -> NDArray[np.int64]:
-        """Return the rows whose objection has this code, in the order of the nodes."""
+        """Return the rows whose rejection has this code, in the order of the nodes."""
         order = self.nodes.order
-        objections = self._objections[order]
-        alike = [each for each in np.unique(objections).tolist() if self._status_of(each).code == code]
-        return order[np.isin(objections, alike)]
+        rejections = self._rejections[order]
+        alike = [each for each in np.unique(rejections).tolist() if self._status_of(each).code == code]
+        return order[np.isin(rejections, alike)]
 
 
 class Candidate(msgspec.Struct, frozen=True):

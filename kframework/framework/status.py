@@ -34,7 +34,7 @@ class Code(IntEnum):
 
     @property
     def rejected(self) -> bool:
-        """Tell whether the code is a rejection, as opposed to a fault or a consent."""
+        """Return whether the code is a rejection, as rejected_rows to a fault or a consent."""
         return self in _REJECTED
 
 
@@ -57,10 +57,10 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def rejected(self) -> bool:
-        """Tell whether this is a rejection: Unschedulable, UnschedulableAndUnresolvable or Pending."""
+        """Return whether this is a rejection: Unschedulable, UnschedulableAndUnresolvable or Pending."""
         return self.code in _REJECTED
 
-    def by(self, plugin: str) -> Status:
+    def with_plugin(self, plugin: str) -> Status:
         """Return this status with the plugin's name on it."""
         return self if self.plugin == plugin else Status(self.code, self.reasons, plugin)
 

@@ -54,12 +54,12 @@ def _class(metadata: ObjectMeta, named: str | None) -> str:
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Tell whether a claim has its volume, and the controller is done with it."""
+    """Return whether a claim has its volume, and the controller is done with it."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
 def is_claimed_by(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Tell whether a volume is kept for this claim, or bound to it."""
+    """Return whether a volume is kept for this claim, or bound to it."""
     by, metadata = volume.spec.claim_ref, claim.metadata
     if by is None or (by.namespace, by.name) != (metadata.namespace, metadata.name):
         return False
@@ -67,12 +67,12 @@ def is_claimed_by(volume: PersistentVolume, claim: PersistentVolumeClaim) -> boo
 
 
 def is_free(volume: PersistentVolume) -> bool:
-    """Tell whether a volume waits for a claim: it is available and kept for none."""
+    """Return whether a volume waits for a claim: it is available and kept for none."""
     return volume.spec.claim_ref is None and volume.status.phase == "Available"
 
 
 def is_controlled_by(metadata: ObjectMeta, uid: str) -> bool:
-    """Tell whether the object of this uid is the managing owner."""
+    """Return whether the object of this uid is the managing owner."""
     controller = next((owner for owner in metadata.owner_references if owner.controller), None)
     return controller is not None and controller.uid == uid
 
@@ -118,7 +118,7 @@ class Wanted:
         self._selector = _selector(claim)
 
     def suits(self, volume: PersistentVolume) -> bool:
-        """Tell whether a volume that is kept for the claim can serve it: size, mode and attributes."""
+        """Return whether a volume that is kept for the claim can serve it: size, mode and attributes."""
         spec = volume.spec
         return (
             volume.metadata.deletion_timestamp is None
@@ -128,11 +128,11 @@ class Wanted:
         )
 
     def may_be_bound(self, volume: PersistentVolume) -> bool:
-        """Tell whether a volume suits the claim and can be accessed as it asks, which the controller wants of any."""
+        """Return whether a volume suits the claim and can be accessed as it asks, which the controller wants of any."""
         return self.suits(volume) and self._access_modes.issubset(volume.spec.access_modes)
 
     def may_take(self, volume: PersistentVolume) -> bool:
-        """Tell whether the claim can have a volume that is kept for nobody: it is available and matches in all."""
+        """Return whether the claim can have a volume that is kept for nobody: it is available and matches in all."""
         labels: Mapping[str, str] = volume.metadata.labels
         return is_free(volume) and self.may_be_bound(volume) and (self._selector is None or self._selector(labels))
 

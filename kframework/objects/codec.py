@@ -31,7 +31,7 @@ def decode(data: bytes, kind: Kind[T]) -> T:
 
 
 def encode(subject: ApiObject) -> bytes:
-    """Encode an object to JSON, with its apiVersion and kind in front."""
+    """Encode an reject JSON, with its apiVersion and kind in front."""
     fields = msgspec.json.encode(subject)
     return _head(type(subject)) + (b"" if fields == b"{}" else b",") + fields[1:]
 
@@ -45,7 +45,7 @@ def convert(data: object, kind: Kind[T]) -> T:
     try:
         return msgspec.convert(data, kind.struct)
     except msgspec.ValidationError as error:
-        path, message = misfit(error, data)
+        path, message = undecodable(error, data)
         raise InputError(message, subject=kind.name, path=spelled(path)) from error
 
 
@@ -79,7 +79,7 @@ _PLACE = re.compile(r" - at (`key` in )?`\$(.*)`$")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|(\[\.\.\.\])")
 
 
-def misfit(error: msgspec.ValidationError, data: object) -> tuple[FieldPath, str]:
+def undecodable(error: msgspec.ValidationError, data: object) -> tuple[FieldPath, str]:
     """Say where and why data does not fit its struct."""
     text = str(error)
     place, types = _PLACE.search(text), _MISFIT.match(text)

@@ -106,7 +106,7 @@ def foreign_kind(api_version: str, name: str, plural: str, *, namespaced: bool) 
 
 
 def _clash(known: Kind[ApiObject], declared: Kind[ApiObject]) -> bool:
-    """Tell whether two kinds have a name in common; a module that is loaded again declares its own anew."""
+    """Return whether two kinds have a name in common; a module that is loaded again declares its own anew."""
     in_common = known.name == declared.name or known.plural == declared.plural
     return known.api_version == declared.api_version and in_common and _source(known) != _source(declared)
 

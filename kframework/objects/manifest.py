@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from kframework.errors import InputError
-from kframework.objects.codec import FieldPath, misfit, spelled, without_nulls
+from kframework.objects.codec import FieldPath, spelled, undecodable, without_nulls
 from kframework.objects.complaints import first_complaint
 from kframework.objects.kinds import Kind, kind_named, reference
 from kframework.objects.meta import ApiObject
@@ -208,7 +208,7 @@ def _object_without_nulls(data: Mapping[object, object], kind: Kind[ApiObject], 
     try:
         return msgspec.convert(stripped, kind.struct)
     except msgspec.ValidationError as error:
-        path, message = misfit(error, stripped)
+        path, message = undecodable(error, stripped)
         raise _error(place, _subject(data, kind), path, message) from error
 
 

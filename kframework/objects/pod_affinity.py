@@ -21,7 +21,7 @@ class AffinityTerm(NamedTuple):
     namespace_selector: Selector
 
     def matches(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-        """Tell whether the term is about pods with these labels in this namespace, which has those labels."""
+        """Return whether the term is about pods with these labels in this namespace, which has those labels."""
         of_namespace = namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
         return of_namespace and self.selector.matches(labels)
 

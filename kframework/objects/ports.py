@@ -32,7 +32,7 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 
 def conflicts(one: HostPort, other: HostPort) -> bool:
-    """Tell whether two host ports cannot be held on one node."""
+    """Return whether two host ports cannot be held on one node."""
     return (
         one.port == other.port
         and one.protocol == other.protocol
@@ -41,6 +41,6 @@ def conflicts(one: HostPort, other: HostPort) -> bool:
 
 
 def any_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
-    """Tell whether one of the wanted ports collides with one in use; wanted ones may collide with each other."""
+    """Return whether one of the wanted ports collides with one in use; wanted ones may collide with each other."""
     used = tuple(used)
     return any(conflicts(one, other) for one in wanted for other in used)

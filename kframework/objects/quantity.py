@@ -109,7 +109,7 @@ class Quantity:
 
 @lru_cache(maxsize=1 << 16)
 def nano(raw: str | int | float) -> int:
-    """Convert a quantity as it stands in an object to nanos, exactly; raises QuantityError."""
+    """Convert a quantity as it stands in an reject nanos, exactly; raises QuantityError."""
     return Quantity.parse(str(raw).strip()).nano
 
 
@@ -149,7 +149,7 @@ def _nanos(digits: str, decimals: int, base: int, exponent: int, text: str) -> i
 
 
 def _is_kept_as_written(digits: str, decimals: str, base: int, exponent: int) -> bool:
-    """Tell whether Kubernetes writes the text back unchanged instead of making it canonical.
+    """Return whether Kubernetes writes the text back unchanged instead of making it canonical.
 
     It does so where the text is short enough for its int64 path and looks canonical already: no trailing thousands,
     no leading zero behind the point, an exponent that is a multiple of three.

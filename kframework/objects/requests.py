@@ -81,14 +81,14 @@ def allocatable(node: Node) -> dict[str, int]:
 
 @lru_cache(maxsize=4096)
 def is_scalar(name: str) -> bool:
-    """Tell whether a resource beside cpu, memory, ephemeral-storage and pods counts: extended ones, hugepages, ..."""
+    """Return whether a resource beside cpu, memory, ephemeral-storage and pods counts: extended ones, hugepages, ..."""
     if name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name:
         return True
     return "/" in name and not name.startswith("requests.") and is_qualified_name(f"requests.{name}")
 
 
 def is_sidecar(container: Container) -> bool:
-    """Tell whether an init container keeps running beside the containers."""
+    """Return whether an init container keeps running beside the containers."""
     return container.restart_policy == "Always"
 
 

@@ -129,7 +129,7 @@ class Selector:
 
     @property
     def empty(self) -> bool:
-        """Tell whether the selector matches everything because it requires nothing."""
+        """Return whether the selector matches everything because it requires nothing."""
         return not self.requirements and self is not NOTHING
 
     def __str__(self) -> str:
@@ -174,7 +174,7 @@ def exact(labels: Mapping[str, str]) -> Selector:
 
 
 def is_qualified_name(name: str) -> bool:
-    """Tell whether a text may be a label key or an extended resource: `[dns.prefix/]name`."""
+    """Return whether a text may be a label key or an extended resource: `[dns.prefix/]name`."""
     prefix, slash, last = name.rpartition("/")
     if slash and not (len(prefix) <= 253 and _SUBDOMAIN.fullmatch(prefix)):
         return False
@@ -205,7 +205,7 @@ class NodeSelector:
         self.errors: tuple[SelectorError, ...] = tuple(errors)
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Tell whether a node of these labels and this name is selected."""
+        """Return whether a node of these labels and this name is selected."""
         return any(term(labels, name) for term in self._terms)
 
 

@@ -9,7 +9,7 @@ from kframework.objects.pod import Toleration
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Tell whether a toleration covers a taint.
+    """Return whether a toleration covers a taint.
 
     An empty effect or key covers any; that an empty key needs Exists is for the API to check. The operators Lt and Gt
     belong to a feature that is off and never match.

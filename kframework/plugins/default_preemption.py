@@ -49,9 +49,9 @@ class DefaultPreemption(Plugin):
         self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis
     ) -> Preempt | ClearNomination | Status:
         preemption = self.handle.preemption
-        objection = preemption.ineligible(pod, diagnosis)
-        if objection is not None:
-            return _prefixed(objection)
+        rejection = preemption.ineligible(pod, diagnosis)
+        if rejection is not None:
+            return _prefixed(rejection)
         found = preemption.candidates(
             state,
             pod,

@@ -174,7 +174,7 @@ class VolumeBinding(Plugin):
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         claims = state[_CLAIMS]
-        return claims.objections(nodes, rows) if claims is not None else np.zeros(nodes.capacity, dtype=np.int64)[rows]
+        return claims.rejections(nodes, rows) if claims is not None else np.zeros(nodes.capacity, dtype=np.int64)[rows]
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:

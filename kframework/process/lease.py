@@ -148,7 +148,7 @@ class LeaderElection:
         return True
 
     def _is_held(self, lease: Lease) -> bool:
-        """Tell whether another holds the lease: one whose record changes, whatever times it writes down."""
+        """Return whether another holds the lease: one whose record changes, whatever times it writes down."""
         now = self._clock.now()
         if lease.spec != self._seen:
             self._seen, self._seen_since = lease.spec, now

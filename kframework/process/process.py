@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from kframework.clock import Clock, Seeds
 from kframework.cluster import Cluster
-from kframework.cluster.write_fence import Gate
+from kframework.cluster.write_fence import WriteFence
 from kframework.config.configuration import Configuration
 from kframework.core.cycle.decision import Observer
 from kframework.core.runtime.registry import Registry
@@ -76,7 +76,7 @@ class Process(Generic[E]):
 
     `connect` opens the scheduler's client, `elect` that of the leader election, in a thread of its own; without one
     there is no election. `identity` is what the lease will name, `listener` where the endpoints are, if there are any;
-    they show what the `onlookers` see, whose engine it is that schedules. `gate`, which the scheduler's client may
+    they show what the `onlookers` see, whose engine it is that schedules. `fence`, which the scheduler's client may
     share, is closed when the lease is lost. `companions` run beside the scheduler while it leads. `tell` gets the few
     lines that its user should see.
     """
@@ -92,7 +92,7 @@ class Process(Generic[E]):
         listener: Listener | None = None,
         onlookers: Audience[E] | None = None,
         registry: Registry | None = None,
-        gate: Gate | None = None,
+        fence: WriteFence | None = None,
         companions: Iterable[Companion[E]] = (),
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -104,7 +104,7 @@ class Process(Generic[E]):
         self._listener = listener
         self._onlookers: Audience[E] = onlookers or Onlookers()  # type: ignore[assignment]  # E is PodEngine by default
         self._registry = registry
-        self._gate = gate or Gate()
+        self._fence = fence or WriteFence()
         self._companions = tuple(companions)
         self._tell = tell
         self._begin = asyncio.Event()
@@ -120,7 +120,7 @@ class Process(Generic[E]):
                 self.clock,
                 registry=self._registry,
                 observers=self._onlookers.observers,
-                gate=self._gate,
+                fence=self._fence,
                 engine=self._onlookers.engine,
                 timed_share=self._onlookers.timed_share,
             )
@@ -190,7 +190,7 @@ class Process(Generic[E]):
             identity=self._identity,
             component=self.configuration.profiles[0].scheduler_name,
             random=Seeds(self.configuration.options.seed).generator(f"leader election {self._identity}"),
-            on_lost=self._gate.close,
+            on_lost=self._fence.close,
         )
 
     async def _lead(self, leader: LeaderThread) -> None:
@@ -210,7 +210,7 @@ class Process(Generic[E]):
         self._tell(f"waiting for the lease {election.resource_namespace}/{election.resource_name}")
         await leader.won()
         # A process that stood still for long is told by the clock alone, before the election's thread has a turn.
-        self._gate.only_while(lambda: leader.leading)
+        self._fence.only_while(lambda: leader.leading)
         self._tell(f"leading as {leader.identity}")
         self.scheduler.take_over()
         self._accompany(tasks)

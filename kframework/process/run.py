@@ -21,7 +21,7 @@ from kframework.cluster.dry_run import DryRunCluster
 from kframework.cluster.flow_control import FlowControl
 from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.write_fence import Gate, GatedTransport
+from kframework.cluster.write_fence import FencedTransport, WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.models import PluginEntry, PluginSet
 from kframework.core.runtime.registry import Registry
@@ -42,9 +42,9 @@ _ALL = (PluginEntry(name="*"),)
 
 
 class Server(Protocol):
-    """An API server, and the ways to it; what the scheduler's client writes must pass the gate."""
+    """An API server, and the ways to it; what the scheduler's client writes must pass the fence."""
 
-    gate: Gate
+    fence: WriteFence
 
     @property
     def elect(self) -> Connect | None:
@@ -73,16 +73,16 @@ class RealServer:
         self._client = configuration.settings.client_connection
         self._clock = clock
         self._requests = requests or RequestCounts()
-        self.gate: Gate = Gate()
+        self.fence: WriteFence = WriteFence()
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
         """Open the scheduler's client, which asks no faster than `clientConnection` says."""
         async with self._transport("scheduler") as transport:
             metered = MeteredTransport(transport, self._requests, transport.address)
-            gated = GatedTransport(metered, self.gate)
+            fenced = FencedTransport(metered, self.fence)
             waited = partial(self._requests.waited, transport.address)
-            yield KubeCluster(FlowControl(gated, self._client, self._clock, waited), self._clock, random=_chance())
+            yield KubeCluster(FlowControl(fenced, self._client, self._clock, waited), self._clock, random=_chance())
 
     @asynccontextmanager
     async def elect(self) -> AsyncIterator[Cluster]:
@@ -116,7 +116,7 @@ class EmbeddedServer:
         self._clock = clock
         self._publication = publication
         self._say_where = say_where
-        self.gate: Gate = Gate()
+        self.fence: WriteFence = WriteFence()
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
@@ -154,7 +154,7 @@ def process(
         elect=server.elect if configuration.settings.leader_election.leader_elect else None,
         listener=listener,
         registry=registry,
-        gate=server.gate,
+        fence=server.fence,
         onlookers=onlookers,
         companions=companions,
         tell=tell,

@@ -18,7 +18,7 @@ from kframework.core.cycle.decision import Binding, PluginTiming, fit_error
 from kframework.core.effects import Reservation
 from kframework.core.runtime.points import fault, on_node_status
 from kframework.core.runtime.profile import Profile, Step
-from kframework.core.runtime.timing import Laps
+from kframework.core.runtime.timing import PhaseTimer
 from kframework.framework.status import Code, Status
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 
@@ -66,7 +66,7 @@ class BindingCycle:
         self._bind_first = bind_first
         self._rejector: str | None = None
         self._waited = 0.0
-        self._laps = Laps()
+        self._timer = PhaseTimer()
         self._plugins: list[PluginTiming] = []
 
     async def run(self) -> Binding:
@@ -80,7 +80,7 @@ class BindingCycle:
         self._offer(BindingEnded(reservation.pod.uid, reservation.attempt, status, self._rejector))
         if status is None:
             await self._post_bind()
-            self._laps.take("post_bind")
+            self._timer.take("post_bind")
         return Binding(
             attempt=reservation.attempt,
             pod=reservation.pod.key,
@@ -93,8 +93,8 @@ class BindingCycle:
             message="" if status is None else status.message,
             waited=self._waited,
             draw=reservation.draw,
-            started=self._laps.started,
-            steps=tuple(self._laps.taken),
+            started=self._timer.started,
+            steps=tuple(self._timer.taken),
             plugins=tuple(self._plugins),
         )
 
@@ -102,23 +102,23 @@ class BindingCycle:
         reservation = self.reservation
         work = self._pre_flight()
         if self.profile.pre_flight:
-            self._laps.take("pre_bind_pre_flight", work if isinstance(work, Status) else None)
+            self._timer.take("pre_bind_pre_flight", work if isinstance(work, Status) else None)
         if isinstance(work, Status):
             return work
         if work or reservation.reserved.verdict is None:
             await self._announce(reservation)
         status = await self._wait_on_permit()
-        self._laps.take("wait_on_permit", status)
+        self._timer.take("wait_on_permit", status)
         if status is not None:
             return status
         self._offer(BindingStarted(reservation.pod.uid, reservation.attempt))
         if work:
             status = await self._unless_preempted(self._pre_bind(work))
-            self._laps.take("pre_bind", status)
+            self._timer.take("pre_bind", status)
             if status is not None:
                 return status
         status = await self._bind()
-        self._laps.take("bind", status)
+        self._timer.take("bind", status)
         return status
 
     # -- PreBindPreFlight, Permit ----------------------------------------------------------------------------------

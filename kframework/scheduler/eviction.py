@@ -78,7 +78,7 @@ class EvictionTask:
         return not any([await each for each in written])
 
     async def _evict_all(self) -> bool:
-        """Evict the victims; the first failure spares whoever is left. Tell whether there was none."""
+        """Evict the victims; the first failure spares whoever is left. Return whether there was none."""
         eviction, failures = self.eviction, list[Exception]()
         *others, last = eviction.victims
         try:
@@ -133,7 +133,7 @@ class EvictionTask:
         return True
 
     async def _is_gone(self, victim: PodInfo) -> bool:
-        """Tell whether a conflict means that the victim's name is another pod's by now."""
+        """Return whether a conflict means that the victim's name is another pod's by now."""
         try:
             found = await self._cluster.get(Pod, victim.name, victim.namespace)
         except ClusterError as error:

@@ -12,7 +12,7 @@ import anyio
 W = TypeVar("W")
 
 
-class Lane(Generic[W]):
+class KeyedWriteQueue(Generic[W]):
     """Makes at most `limit` writes at a time, first come, first served; `on_idle` is called after the last one.
 
     A write that is put while one of its key waits takes that one's place; while one of its key is in flight, it waits
@@ -106,4 +106,4 @@ class Lane(Generic[W]):
         return not (self._waiting or self._in_flight)
 
     def __repr__(self) -> str:
-        return f"<Lane {len(self._waiting)} waiting, {len(self._in_flight)} in flight>"
+        return f"<KeyedWriteQueue {len(self._waiting)} waiting, {len(self._in_flight)} in flight>"

@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from kframework.clock import Clock, rfc3339
 from kframework.cluster import Cluster
 from kframework.cluster.transitions import says_the_same
-from kframework.cluster.write_fence import STOPPED, Gate
+from kframework.cluster.write_fence import STOPPED, WriteFence
 from kframework.errors import ClusterError
 from kframework.objects import Event, PodCondition
-from kframework.scheduler.keyed_writes import Lane
+from kframework.scheduler.keyed_writes import KeyedWriteQueue
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.verbosity import V3
 
@@ -81,7 +81,7 @@ class _Telling:
 class Outbox:
     """Writes that wait, and those who make them; it calls `on_empty` when the last one is made.
 
-    Nothing is written unless `gate` is open. `dropped` counts the events that were not written because too many waited.
+    Nothing is written unless `fence` is open. `dropped` counts the events that were not written because too many wait.
     """
 
     def __init__(
@@ -90,15 +90,15 @@ class Outbox:
         clock: Clock,
         random: Random,
         on_empty: Callable[[], None] = lambda: None,
-        gate: Gate | None = None,
+        fence: WriteFence | None = None,
     ) -> None:
-        self.gate: Gate = gate or Gate()
+        self.fence: WriteFence = fence or WriteFence()
         self._cluster = cluster
         self._clock = clock
         self._random = random
         self._on_empty = on_empty
-        self._statuses: Lane[_Status] = Lane(self._write_status, STATUSES_AT_ONCE, self._look)
-        self._events: Lane[_Telling] = Lane(self._write_event, EVENTS_AT_ONCE, self._look)
+        self._statuses: KeyedWriteQueue[_Status] = KeyedWriteQueue(self._write_status, STATUSES_AT_ONCE, self._look)
+        self._events: KeyedWriteQueue[_Telling] = KeyedWriteQueue(self._write_event, EVENTS_AT_ONCE, self._look)
         #: Events that got no answer and rest before their next try.
         self._resting = 0
         self._tasks: TaskGroup | None = None
@@ -152,11 +152,11 @@ class Outbox:
 
     def stop(self) -> None:
         """Write nothing any more, whatever is asked for or waits; any thread may call this."""
-        self.gate.close()
+        self.fence.close()
 
     def check(self) -> None:
         """Raise ClusterError once nothing may be written any more."""
-        self.gate.check()
+        self.fence.check()
 
     @property
     def empty(self) -> bool:
@@ -248,7 +248,7 @@ class Outbox:
 
 
 def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: str | None) -> bool:
-    """Tell whether the pod's status says so already."""
+    """Return whether the pod's status says so already."""
     if nominated_node_name not in (None, pod.status.nominated_node_name):
         return False
     return condition is None or any(

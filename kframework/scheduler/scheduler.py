@@ -15,13 +15,13 @@ from typing_extensions import TypeVar
 
 from kframework.clock import Clock
 from kframework.cluster import Cluster
-from kframework.cluster.write_fence import Gate
+from kframework.cluster.write_fence import WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.decision import Decision, Observer
 from kframework.core.cycle.extender import Extender
 from kframework.core.cycle.extenders import Extenders
-from kframework.core.effects import Eviction, Outside, Reservation
+from kframework.core.effects import EngineHost, Eviction, Reservation
 from kframework.core.plugin_handle import HandledEngine, PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles, compile_profiles
@@ -118,7 +118,7 @@ class Engine(HandledEngine, Protocol):
 E = TypeVar("E", bound=Engine, default=PodEngine)
 
 #: Makes the engine that a configuration asks for, without its profiles.
-MakeEngine = Callable[[Configuration, Clock, Outside, Extenders], E]
+MakeEngine = Callable[[Configuration, Clock, EngineHost, Extenders], E]
 
 
 def over_http(settings: ExtenderSettings) -> Extender:
@@ -131,7 +131,7 @@ class Scheduler(Generic[E]):
 
     `slice` is how long it works before others run, in seconds; 0 lets them run after every cycle, as virtual time
     wants. `on_idle` is called whenever there is nothing to do but to wait. `extender` makes what the scheduler knows of
-    each extender of the configuration. Nothing is written unless `gate` is open. In `timed_share` of the attempts
+    each extender of the configuration. Nothing is written unless `fence` is open. In `timed_share` of the attempts
     plugins are timed, as an observer may want.
     """
 
@@ -146,7 +146,7 @@ class Scheduler(Generic[E]):
         slice: float = SLICE,
         extender: Callable[[ExtenderSettings], Extender] = over_http,
         engine: MakeEngine[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine where none is given
-        gate: Gate | None = None,
+        fence: WriteFence | None = None,
         timed_share: float = 0.0,
     ) -> None:
         self.configuration = configuration
@@ -164,7 +164,7 @@ class Scheduler(Generic[E]):
         self._woken = asyncio.Event()
         # Whoever waits for the scheduler to settle must get to look again once everything is written.
         jitter = self.engine.seeds.generator("jitter")
-        self.outbox: Outbox = Outbox(cluster, clock, jitter, self._woken.set, gate)
+        self.outbox: Outbox = Outbox(cluster, clock, jitter, self._woken.set, fence)
         self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record)
         self.api: ClusterApi = ClusterApi(cluster, self.outbox)
         self.on_idle: Callable[[], None] = lambda: None

@@ -11,9 +11,9 @@ import anyio
 import msgspec
 
 from kframework.clock import Clock, LoopClock, run_virtual
+from kframework.cluster.kind_store import Change
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.shelf import Change
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration
@@ -288,7 +288,7 @@ class _Run(Generic[E]):
 
 
 def _is_waiting(subject: ApiObject) -> bool:
-    """Tell whether this is a pod that needs a node."""
+    """Return whether this is a pod that needs a node."""
     return isinstance(subject, Pod) and not subject.spec.node_name
 
 

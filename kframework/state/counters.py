@@ -46,7 +46,7 @@ class Selection(NamedTuple):
     terminating: bool = True
 
     def chooses(self, pods: LabelClass) -> bool:
-        """Tell whether the pods of a class are meant."""
+        """Return whether the pods of a class are meant."""
         if pods.terminating and not self.terminating:
             return False
         return (self.namespaces is None or pods.namespace in self.namespaces) and self.selector.matches(pods.labels)
@@ -63,7 +63,7 @@ class PodCount:
         self._tallies: dict[str, tuple[Topology, Tally]] = {}
 
     def chooses(self, pods: LabelClass) -> bool:
-        """Tell whether the pods of a class are counted."""
+        """Return whether the pods of a class are counted."""
         return all(selection.chooses(pods) for selection in self.selections)
 
     def add(self, row: int, more: int) -> None:
@@ -93,7 +93,7 @@ class PodCount:
         return f"<PodCount of {int(self.column.values.sum())} pods>"
 
 
-class HeldTerm:
+class ExistingTerm:
     """A term of pods on the nodes, with the number of its holders per row; per domain of its topology on demand."""
 
     __slots__ = ("__weakref__", "_tally", "role", "rows", "serial", "term", "topology", "weight")
@@ -131,7 +131,7 @@ class HeldTerm:
         return self._tally
 
     def __repr__(self) -> str:
-        return f"<HeldTerm {self.role} {self.term.selector} held on {len(self.rows)} nodes>"
+        return f"<ExistingTerm {self.role} {self.term.selector} held on {len(self.rows)} nodes>"
 
 
 class Counters:
@@ -150,8 +150,8 @@ class Counters:
         self._classes_by_label: dict[str, dict[tuple[str, str], list[LabelClass]]] = {}
         self._joined = 0
         self._sweep_at = 1024
-        self._held: WeakValueDictionary[tuple[Role, int, AffinityTerm], HeldTerm] = WeakValueDictionary()
-        self._held_by_pair: dict[Pair | None, WeakSet[HeldTerm]] = {}
+        self._held: WeakValueDictionary[tuple[Role, int, AffinityTerm], ExistingTerm] = WeakValueDictionary()
+        self._held_by_pair: dict[Pair | None, WeakSet[ExistingTerm]] = {}
         self.version: int = 0
 
     # -- pods that are selected ------------------------------------------------------------------------------------
@@ -231,31 +231,33 @@ class Counters:
 
     # -- terms that are held ---------------------------------------------------------------------------------------
 
-    def held(self, pod: PodInfo) -> tuple[HeldTerm, ...]:
+    def held(self, pod: PodInfo) -> tuple[ExistingTerm, ...]:
         """Return the terms that a pod holds, to be counted where it is."""
         return pod.template.once((self, pod.namespace), lambda _: tuple(self._hold(terms_of(pod))))
 
-    def about(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> list[HeldTerm]:
+    def about(
+        self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
+    ) -> list[ExistingTerm]:
         """List the held terms that are about a pod with these labels in this namespace, oldest first."""
         found = _found(self._held_by_pair, labels)
         matching = [held for held in found if held.term.matches(namespace, namespace_labels, labels)]
         return sorted(matching, key=lambda held: held.serial)
 
-    def _hold(self, terms: PodTerms) -> Iterator[HeldTerm]:
+    def _hold(self, terms: PodTerms) -> Iterator[ExistingTerm]:
         yield from (self._held_term("affinity", 1, term) for term in terms.affinity)
         yield from (self._held_term("anti_affinity", 1, term) for term in terms.anti_affinity)
         yield from (self._held_term("preferred", weight, term) for weight, term in terms.preferred)
 
-    def _held_term(self, role: Role, weight: int, term: AffinityTerm) -> HeldTerm:
+    def _held_term(self, role: Role, weight: int, term: AffinityTerm) -> ExistingTerm:
         held = self._held.get((role, weight, term))
         if held is None:
             self.version += 1
-            held = HeldTerm(role, weight, term, self._nodes.label(term.topology_key), self.version)
+            held = ExistingTerm(role, weight, term, self._nodes.label(term.topology_key), self.version)
             self._held[role, weight, term] = held
             self._file(held)
         return held
 
-    def _file(self, held: HeldTerm) -> None:
+    def _file(self, held: ExistingTerm) -> None:
         """Let a term be found by a label that the pods it is about carry."""
         by_pair = self._held_by_pair
         if len(by_pair) > 2 * len(self._held) + 1024:

@@ -23,7 +23,7 @@ class ImageState(NamedTuple):
         return self.rows.bit_count()
 
     def on(self, row: int) -> bool:
-        """Tell whether the node of this row has the image."""
+        """Return whether the node of this row has the image."""
         return bool(self.rows >> row & 1)
 
     def column(self, capacity: int) -> NDArray[np.int64]:

@@ -52,7 +52,7 @@ class NodeSet:
         self._domains: dict[str, _Domains] = {}
 
     def has(self, row: int) -> bool:
-        """Tell whether the node of a row is in the set."""
+        """Return whether the node of a row is in the set."""
         self._catch_up()
         return bool(self._mask[row])
 
@@ -80,7 +80,7 @@ class NodeSet:
         return tally
 
     def _is_all_of(self, topology: Topology) -> bool:
-        """Tell whether no node in any of the domains is left out."""
+        """Return whether no node in any of the domains is left out."""
         self._catch_up()
         return len(self._rows) == (topology.sizes.total if topology.key in self._keys else len(self._nodes))
 

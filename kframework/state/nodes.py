@@ -397,7 +397,7 @@ class NodeTable:
 
 
 def same_node(old: Node, new: Node) -> bool:
-    """Tell whether a Node update is a mere heartbeat: only resourceVersion, managedFields or condition times moved."""
+    """Return whether a Node update is a heartbeat: only resourceVersion, managedFields or condition times moved."""
     if old.spec != new.spec:
         return False
     before, after = old.metadata, new.metadata

@@ -10,7 +10,7 @@ import yaml
 from kframework.clock import SystemClock
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
-from kframework.core.effects import Nowhere
+from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
@@ -30,7 +30,7 @@ def profile_of(plugin: type[Plugin], args: Mapping[str, object], cluster: Cluste
 
     Its handle shows the cluster; what the plugin asks for through it is not done. Raises ConfigError.
     """
-    engine = PodEngine(cluster, SystemClock(), Nowhere(), verifying=False)
+    engine = PodEngine(cluster, SystemClock(), NullEffects(), verifying=False)
     profiles = profiles_of(plugin, args, engine)
     engine.use(profiles)
     return profiles[PROFILE]
@@ -46,7 +46,7 @@ def profiles_of(
     return compile_profiles(
         parse(_configuration(plugin, args, beside), "args"),
         Registry.of(plugin),
-        lambda profile, name: PluginHandle(engine, Nowhere(), profile, name),
+        lambda profile, name: PluginHandle(engine, NullEffects(), profile, name),
     )
 
 

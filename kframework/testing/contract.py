@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from kframework.core.cycle.layers import Layers
 from kframework.core.cycle.oracle import VerificationError, verify
-from kframework.core.cycle.outcome import Failed
+from kframework.core.cycle.outcome import ScheduleError
 from kframework.core.cycle.search import Rotation, Search
 from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, Step
 from kframework.framework.cycle_state import CycleState
@@ -77,7 +77,9 @@ def check_plugin(
     for example in range(examples):
         cluster = RandomCluster(Random(f"{seed}/{example}"), nodes=nodes, pods=pods, objects=objects)
         profile = profile_of(plugin, args or {}, cluster.state)
-        _Inquiry(profile, profile.plugins[plugin.name], cluster, reached, f"example {example} of seed {seed}").run()
+        _FullEvaluation(
+            profile, profile.plugins[plugin.name], cluster, reached, f"example {example} of seed {seed}"
+        ).run()
     return reached
 
 
@@ -85,7 +87,7 @@ def check_plugin(
 _Answers = tuple[Status | NodeNames | None, dict[int, Status | None], dict[int, int]]
 
 
-class _Inquiry:
+class _FullEvaluation:
     """The questions about one cluster."""
 
     def __init__(self, profile: Profile, plugin: Plugin, cluster: RandomCluster, reached: Reached, source: str) -> None:
@@ -186,7 +188,7 @@ class _Inquiry:
             plan = self.layers.plan(self.profile.sign(pod), pod)
             search = Search(self.cluster.state, plan, pod, Rotation(), Random(0))
             outcome = search.run()
-            if isinstance(outcome, Failed):
+            if isinstance(outcome, ScheduleError):
                 self._violation("fault", pod, outcome.status.message)
             try:
                 verify(search, outcome, 0)
@@ -276,7 +278,7 @@ class _Inquiry:
             return None
         if not isinstance(status, Status) or not status.rejected:
             self._violation(hook, pod, f"answers {status!r}, which is no rejection")
-        return status.by("")
+        return status.with_plugin("")
 
     def _skips_score(self, state: CycleState, pod: PendingPod, rows: NDArray[np.int64]) -> bool:
         if self.pre_score is None:

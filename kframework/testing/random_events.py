@@ -239,7 +239,7 @@ class RandomEvents:
         return Changed(other)
 
     def _given(self, given: Sequence[object]) -> bool:
-        """Tell whether it is the turn of what is given."""
+        """Return whether it is the turn of what is given."""
         return bool(given) and self.random.random() < _GIVEN
 
     def _labels(self) -> dict[str, str]:
@@ -251,7 +251,7 @@ class RandomEvents:
 
 
 def _may_become(old: ApiObject, new: ApiObject) -> bool:
-    """Tell whether an API server lets the one object become the other: claims stay bound, storage what it is."""
+    """Return whether an API server lets the one object become the other: claims stay bound, storage what it is."""
     if isinstance(old, PersistentVolumeClaim) and isinstance(new, PersistentVolumeClaim):
         return old.spec.volume_name in ("", new.spec.volume_name)
     if isinstance(old, PersistentVolume) and isinstance(new, PersistentVolume):

@@ -17,7 +17,7 @@ import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.decision import Decision
-from kframework.core.cycle.oracle import Afresh
+from kframework.core.cycle.oracle import Oracle
 from kframework.core.effects import Eviction, Reservation
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
@@ -163,9 +163,9 @@ class _Course:
         self.profiles.notes.clear()
         for message in messages:
             if isinstance(message, Changed):
-                self.engine.handlers.changed(message.obj)
+                self.engine.handlers.upserted(message.obj)
             else:
-                self.engine.handlers.gone(message.obj)
+                self.engine.handlers.deleted(message.obj)
         asleep = {queued.pod.uid for queued in self._asleep()}
         for queued in list(self.engine.queue):
             if queued.pod.uid in self.stuck:
@@ -194,10 +194,10 @@ class _Course:
             return None
         if queued.gating_plugin:
             return "pass PreEnqueue"
-        afresh = Afresh(self.engine.cluster, self.profiles[PROFILE], queued.pod)
-        if afresh.narrowing.status is not None:
+        afresh = Oracle(self.engine.cluster, self.profiles[PROFILE], queued.pod)
+        if afresh.pre_filter_result.status is not None:
             return None
-        row = next((row for row in afresh.rows(0) if afresh.objection(row) is None), None)
+        row = next((row for row in afresh.rows(0) if afresh.rejection(row) is None), None)
         return f"go to node {afresh.nodes[row].name}" if row is not None else None
 
     # -- the outside -----------------------------------------------------------------------------------------------

@@ -1,11 +1,11 @@
-"""What an API server says when it has no object to show."""
+"""What an API server says when it has no reject show."""
 
 from __future__ import annotations
 
 import pytest
 
 from kframework.apiserver.statuses import NOBODY, Subject, failure, status_of, success
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.errors import ClusterError
 from kframework.objects import Pod, ReplicaSet
 from tests.apiserver.serving import read
@@ -21,7 +21,7 @@ def test_all_went_well() -> None:
 
 
 def test_something_went_wrong() -> None:
-    answer = failure(refusals.not_found(Pod, "web"), Subject("", "pods", "web"))
+    answer = failure(api_errors.not_found(Pod, "web"), Subject("", "pods", "web"))
     assert (answer.status, answer.headers) == (404, {"content-type": "application/json"})
     assert read(answer.body) == HEAD | {
         "status": "Failure",
@@ -42,7 +42,7 @@ def test_what_may_go_better_later() -> None:
     ("error", "details"),
     [
         (
-            refusals.invalid(Pod, "web", "spec.nodeName", "Forbidden: no: really"),
+            api_errors.invalid(Pod, "web", "spec.nodeName", "Forbidden: no: really"),
             {
                 "kind": "Pod",
                 "name": "web",
@@ -52,7 +52,7 @@ def test_what_may_go_better_later() -> None:
             },
         ),
         (
-            refusals.invalid(ReplicaSet, "r", "metadata.name", "bad"),
+            api_errors.invalid(ReplicaSet, "r", "metadata.name", "bad"),
             {
                 "kind": "ReplicaSet",
                 "name": "r",

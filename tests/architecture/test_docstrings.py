@@ -27,7 +27,7 @@ def test_public_names_are_documented() -> None:
 
 
 def overrides(module: str, qualified_name: str) -> bool:
-    """Tell whether a base of the method's class has a method of that name."""
+    """Return whether a base of the method's class has a method of that name."""
     *outer, method = qualified_name.split(".")
     owner = attrgetter(".".join(outer))(import_module(module))
     return any(method in vars(base) for base in owner.__mro__[1:])
@@ -64,7 +64,7 @@ def last_name(decorator: ast.expr) -> str:
 
 
 def starts_with_one_sentence(docstring: str) -> bool:
-    """Tell whether the first line is one sentence that ends with a period."""
+    """Return whether the first line is one sentence that ends with a period."""
     first = re.sub(r"\b(e\.g|i\.e)\.", "", docstring.splitlines()[0])
     return first.endswith(".") and not re.search(r"[.!?] +[A-Z`]", first)
 

@@ -52,7 +52,7 @@ def missing_test(root: Path, module: Path) -> Path | None:
 
 
 def only_joins(source: str) -> bool:
-    """Tell whether a module defines nothing itself, as a package's `__init__` that only has a docstring."""
+    """Return whether a module defines nothing itself, as a package's `__init__` that only has a docstring."""
     return not any(
         isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) for node in ast.walk(ast.parse(source))
     )

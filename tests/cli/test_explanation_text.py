@@ -15,8 +15,8 @@ from kframework.observe.explain.explanation import (
     Explanation,
     KeptRoom,
     NodeScore,
-    Objection,
     Preemption,
+    Rejection,
     Score,
     State,
     Waiting,
@@ -24,9 +24,9 @@ from kframework.observe.explain.explanation import (
 )
 from kframework.observe.explain.remedies.remedies import Remedy
 
-CPU = Objection("NodeResourcesFit", "Insufficient cpu", 4000, 3000, 2000, ("n1", "n2", "n3", "n4", "n5"), True)
+CPU = Rejection("NodeResourcesFit", "Insufficient cpu", 4000, 3000, 2000, ("n1", "n2", "n3", "n4", "n5"), True)
 UNFIT = Assessment(
-    nodes=5000, feasible=0, enough=500, message="0/5000", reasons={"Insufficient cpu": 3000}, objections=(CPU,)
+    nodes=5000, feasible=0, enough=500, message="0/5000", reasons={"Insufficient cpu": 3000}, rejections=(CPU,)
 )
 THEN = Decision(
     attempt=9,
@@ -125,7 +125,7 @@ def test_what_is_not_remembered_stands_in_the_condition() -> None:
 
 def test_what_a_plugin_says_stays_in_its_line() -> None:
     odd = msgspec.structs.replace(CPU, reason="no\nroom\x1b[31m at all")
-    assert any("no room [31m at all" in line for line in lines(now=msgspec.structs.replace(UNFIT, objections=(odd,))))
+    assert any("no room [31m at all" in line for line in lines(now=msgspec.structs.replace(UNFIT, rejections=(odd,))))
 
 
 def test_a_binding_that_failed_is_told() -> None:
@@ -160,7 +160,7 @@ def test_the_wide_table_names_more_nodes() -> None:
 
 def test_of_many_reasons_the_first_are_shown() -> None:
     many = tuple(msgspec.structs.replace(CPU, reason=f"reason {n}") for n in range(30))
-    now = msgspec.structs.replace(UNFIT, objections=many)
+    now = msgspec.structs.replace(UNFIT, rejections=many)
     assert "  ... and 25 more reasons; -o wide shows more" in lines(now=now)
     assert len(wide(now=now)) == len(lines(now=now)) + 24
     countless = msgspec.structs.replace(now, reasons_left_out=7)
@@ -348,7 +348,7 @@ def test_it_is_short_whatever_there_is_to_say() -> None:
         priority=7,
         nominated="n4",
         then=THEN,
-        now=msgspec.structs.replace(UNFIT, objections=many, kept_room=(KeptRoom("n1", ("a/b",)),) * 5),
+        now=msgspec.structs.replace(UNFIT, rejections=many, kept_room=(KeptRoom("n1", ("a/b",)),) * 5),
         help=tuple(Remedy(f"do {n}", ()) for n in range(9)),
         preemption=Preemption(why="no room", reasons={f"reason {n}": 1 for n in range(9)}),
         waiting=Waiting(wakers=(WAKERS[0],) * 9, retried_at=1300.0),

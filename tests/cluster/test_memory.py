@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
 from kframework.cluster import Cluster
 from kframework.cluster.admission import generated_name
+from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import Fault, MemoryCluster
-from kframework.cluster.shelf import Change
 from kframework.cluster.transitions import has_ended
 from kframework.errors import ClusterError
 from kframework.objects import (
@@ -184,7 +184,7 @@ async def test_generated_names_pass_over_those_that_are_taken() -> None:
         (lambda memory: memory.patch_pod_status("default", "b", ""), 404, 'pods "b" not found'),
     ],
 )
-async def test_refusals(
+async def test_api_errors(
     call: Callable[[MemoryCluster], Coroutine[object, object, object]], status: int, message: str
 ) -> None:
     memory = cluster(pod("a"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.cluster.wire import Misfit, read_event, read_object, read_page
+from kframework.cluster.wire import Undecodable, read_event, read_object, read_page
 from kframework.errors import ClusterError
 from kframework.objects import Node, Pod, StorageClass, kind_of
 from tests.cluster.scripted import bookmark, failed, happened, listed, refused, some
@@ -14,8 +14,8 @@ BROKEN = some("broken", 7, spec={"containers": [{"name": 5}]})
 WHY = "spec.containers[0].name: expected a string, got an integer; put it in quotes"
 
 
-def names(items: list[Pod | Misfit]) -> list[str]:
-    return [("!" if isinstance(item, Misfit) else "") + item.metadata.name for item in items]
+def names(items: list[Pod | Undecodable]) -> list[str]:
+    return [("!" if isinstance(item, Undecodable) else "") + item.metadata.name for item in items]
 
 
 def test_a_page() -> None:
@@ -37,9 +37,9 @@ def test_a_page_with_nulls() -> None:
 def test_a_page_with_an_object_that_does_not_fit() -> None:
     page = read_page(listed(9, some("a", 3), BROKEN, some("c", 4), following="more").body, PODS)
     assert (names(page.items), page.version, page.following) == (["a", "!broken", "c"], "9", "more")
-    misfit = page.items[1]
-    assert isinstance(misfit, Misfit)
-    assert (misfit.metadata.uid, misfit.why) == ("broken-uid", WHY)
+    undecodable = page.items[1]
+    assert isinstance(undecodable, Undecodable)
+    assert (undecodable.metadata.uid, undecodable.why) == ("broken-uid", WHY)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": {}}', b'{"items": [], "metadata": 5}'])
@@ -62,7 +62,7 @@ def test_a_bookmark() -> None:
 def test_an_event_of_an_object_that_does_not_fit() -> None:
     event, subject = read_event(happened("MODIFIED", BROKEN), PODS)
     assert (event, subject.metadata.name, subject.metadata.resource_version) == ("MODIFIED", "broken", "7")
-    assert isinstance(subject, Misfit)
+    assert isinstance(subject, Undecodable)
     assert subject.why == WHY
 
 
@@ -86,7 +86,7 @@ def test_what_is_no_event(line: bytes) -> None:
 
 
 def test_an_object_of_which_nothing_can_be_read() -> None:
-    misfit = read_object(b'{"metadata": 5}', PODS)
-    assert isinstance(misfit, Misfit)
-    assert misfit.metadata.name == ""
-    assert isinstance(read_object(refused(404).body, PODS), Misfit)
+    undecodable = read_object(b'{"metadata": 5}', PODS)
+    assert isinstance(undecodable, Undecodable)
+    assert undecodable.metadata.name == ""
+    assert isinstance(read_object(refused(404).body, PODS), Undecodable)

@@ -1,4 +1,4 @@
-"""A closed gate lets nothing through that writes."""
+"""A closed fence lets nothing through that writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import Request, Response
 from kframework.cluster.volume_controller import VolumeController
-from kframework.cluster.write_fence import STOPPED, Gate, GatedTransport
+from kframework.cluster.write_fence import STOPPED, FencedTransport, WriteFence
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
 from kframework.core.cycle.extender import Extender
@@ -33,37 +33,37 @@ from tests.support.storage import HOSTNAME, claim, mounted, near, storage_class,
 WORDS = "this scheduler has stopped, or lost its lease, and writes nothing any more"
 
 
-def test_a_gate_is_open_until_it_is_closed() -> None:
-    gate = Gate()
-    gate.check()
-    assert repr(gate) == "<Gate open>"
-    gate.close()
+def test_a_fence_is_open_until_it_is_closed() -> None:
+    fence = WriteFence()
+    fence.check()
+    assert repr(fence) == "<WriteFence open>"
+    fence.close()
     with pytest.raises(ClusterError, match=WORDS) as caught:
-        gate.check()
+        fence.check()
     assert (caught.value.status, caught.value.reason) == (403, STOPPED)
-    assert repr(gate) == "<Gate closed>"
+    assert repr(fence) == "<WriteFence closed>"
 
 
-def test_a_gate_is_closed_while_what_it_depends_on_does_not_hold() -> None:
+def test_a_fence_is_closed_while_what_it_depends_on_does_not_hold() -> None:
     leading = [False]
-    gate = Gate()
-    gate.only_while(lambda: leading[0])
+    fence = WriteFence()
+    fence.only_while(lambda: leading[0])
     with pytest.raises(ClusterError, match=WORDS):
-        gate.check()
+        fence.check()
     leading[0] = True
-    gate.check()
-    gate.close()
+    fence.check()
+    fence.close()
     with pytest.raises(ClusterError, match=WORDS):
-        gate.check()
+        fence.check()
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_nothing_that_writes_gets_through_a_closed_gate(method: str) -> None:
+def test_nothing_that_writes_gets_through_a_closed_fence(method: str) -> None:
     async def main() -> None:
-        gate, inner = Gate(), Scripted(ok({}), ok({}), listed(1))
-        transport = GatedTransport(inner, gate)
+        fence, inner = WriteFence(), Scripted(ok({}), ok({}), listed(1))
+        transport = FencedTransport(inner, fence)
         await transport.send(Request(method=method, path="/"))
-        gate.close()
+        fence.close()
         with pytest.raises(ClusterError, match=WORDS):
             await transport.send(Request(method=method, path="/"))
         await transport.send(Request(method="GET", path="/"))
@@ -77,33 +77,37 @@ def test_nothing_that_writes_gets_through_a_closed_gate(method: str) -> None:
 
 def test_what_waited_for_its_turn_does_not_get_through() -> None:
     async def main() -> None:
-        clock, gate, inner = LoopClock(asyncio.get_running_loop()), Gate(), Scripted(*[ok({})] * 3)
-        transport = FlowControl(GatedTransport(inner, gate), ClientConnection(qps=1, burst=1), clock)
+        clock, fence, inner = LoopClock(asyncio.get_running_loop()), WriteFence(), Scripted(*[ok({})] * 3)
+        transport = FlowControl(FencedTransport(inner, fence), ClientConnection(qps=1, burst=1), clock)
         cluster = KubeCluster(transport, clock, random=None)  # type: ignore[arg-type]  # only watches take chances
-        refusals = list[ClusterError]()
+        api_errors = list[ClusterError]()
 
         async def bind(name: str) -> None:
             try:
                 await cluster.bind("default", name, "", "n")
             except ClusterError as error:
-                refusals.append(error)
+                api_errors.append(error)
 
         async with anyio.create_task_group() as tasks:
             for name in "abc":
                 tasks.start_soon(bind, name)
             await asyncio.sleep(1.5)
-            gate.close()
+            fence.close()
         assert [request.path.rpartition("pods/")[2] for request in inner.requests] == ["a/binding", "b/binding"]
-        assert [error.reason for error in refusals] == [STOPPED]
+        assert [error.reason for error in api_errors] == [STOPPED]
 
     run_virtual(main)
 
 
 def test_what_the_server_put_off_does_not_get_through() -> None:
     async def main() -> None:
-        clock, gate, inner = LoopClock(asyncio.get_running_loop()), Gate(), Scripted(refused(429, retry_after="5"))
-        cluster = KubeCluster(GatedTransport(inner, gate), clock, random=None)  # type: ignore[arg-type]  # see above
-        asyncio.get_running_loop().call_later(1.0, gate.close)
+        clock, fence, inner = (
+            LoopClock(asyncio.get_running_loop()),
+            WriteFence(),
+            Scripted(refused(429, retry_after="5")),
+        )
+        cluster = KubeCluster(FencedTransport(inner, fence), clock, random=None)  # type: ignore[arg-type]  # see above
+        asyncio.get_running_loop().call_later(1.0, fence.close)
         with pytest.raises(ClusterError, match=WORDS):
             await cluster.delete(Pod, make_pod("web").metadata.name)
         assert len(inner.requests) == 1
@@ -113,15 +117,15 @@ def test_what_the_server_put_off_does_not_get_through() -> None:
 
 def test_who_reads_waits_for_nobody() -> None:
     async def main() -> None:
-        clock, gate, inner = LoopClock(asyncio.get_running_loop()), Gate(), Scripted(ok(some("web", 1)))
-        gate.close()
-        cluster = KubeCluster(GatedTransport(inner, gate), clock, random=None)  # type: ignore[arg-type]  # see above
+        clock, fence, inner = LoopClock(asyncio.get_running_loop()), WriteFence(), Scripted(ok(some("web", 1)))
+        fence.close()
+        cluster = KubeCluster(FencedTransport(inner, fence), clock, random=None)  # type: ignore[arg-type]  # see above
         assert (await cluster.get(Pod, "web")).metadata.name == "web"
 
     run_virtual(main)
 
 
-# -- a whole scheduler, whose gate is closed at any turn of its loop ---------------------------------------------------
+# -- a whole scheduler, whose fence is closed at any turn of its loop --------------------------------------------------
 
 EXTENDED = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -170,10 +174,10 @@ class Turns(VirtualTimeLoop):
 
 
 class Books:
-    """What was written while the gate was open, and while it was not."""
+    """What was written while the fence was open, and while it was not."""
 
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
+    def __init__(self, fence: WriteFence) -> None:
+        self._fence = fence
         self.written = set[str]()
         self.too_late = list[str]()
         self.last_turn = 0
@@ -184,7 +188,7 @@ class Books:
         self.written.add(write)
         self.last_turn = loop.turns
         try:
-            self._gate.check()
+            self._fence.check()
         except ClusterError:
             self.too_late.append(write)
 
@@ -245,14 +249,14 @@ def world() -> list[ApiObject]:
     ]
 
 
-def over_its_client(store: MemoryCluster, clock: Clock, gate: Gate, books: Books) -> Cluster:
-    """Reach a cluster as `kframework run` does: requests wait for their turn, then for the gate."""
-    gated = GatedTransport(Noted(ApiServer(store, clock), books), gate)
-    return KubeCluster(FlowControl(gated, ClientConnection(qps=50, burst=2), clock), clock, random=Random(0))
+def over_its_client(store: MemoryCluster, clock: Clock, fence: WriteFence, books: Books) -> Cluster:
+    """Reach a cluster as `kframework run` does: requests wait for their turn, then for the fence."""
+    fenced = FencedTransport(Noted(ApiServer(store, clock), books), fence)
+    return KubeCluster(FlowControl(fenced, ClientConnection(qps=50, burst=2), clock), clock, random=Random(0))
 
 
-def directly(store: MemoryCluster, clock: Clock, gate: Gate, books: Books) -> Cluster:
-    """Reach a cluster without a gate on the way: those who write must ask by themselves."""
+def directly(store: MemoryCluster, clock: Clock, fence: WriteFence, books: Books) -> Cluster:
+    """Reach a cluster without a fence on the way: those who write must ask by themselves."""
 
     def note(method: str, kind: type[ApiObject], namespace: str, name: str) -> None:
         if method not in ("get", "list", "watch"):
@@ -262,13 +266,13 @@ def directly(store: MemoryCluster, clock: Clock, gate: Gate, books: Books) -> Cl
     return store
 
 
-Way = Callable[[MemoryCluster, Clock, Gate, Books], Cluster]
+Way = Callable[[MemoryCluster, Clock, WriteFence, Books], Cluster]
 
 
 def closed_at(turn: int, way: Way) -> Books:
-    """Schedule for a while, and close the gate before a turn of the loop."""
-    gate = Gate()
-    books = Books(gate)
+    """Schedule for a while, and close the fence before a turn of the loop."""
+    fence = WriteFence()
+    books = Books(fence)
 
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
@@ -276,10 +280,10 @@ def closed_at(turn: int, way: Way) -> Books:
         line = NotedLine(books, store)
         scheduler = Scheduler(
             parse(EXTENDED),
-            way(store, clock, gate, books),
+            way(store, clock, fence, books),
             clock,
             slice=0.0,
-            gate=gate,
+            fence=fence,
             extender=lambda settings: Extender(settings, line),
         )
         async with anyio.create_task_group() as tasks:
@@ -288,7 +292,7 @@ def closed_at(turn: int, way: Way) -> Books:
             await asyncio.sleep(2.5)
             tasks.cancel_scope.cancel()
 
-    with asyncio.Runner(loop_factory=lambda: Turns(turn, gate.close)) as runner:
+    with asyncio.Runner(loop_factory=lambda: Turns(turn, fence.close)) as runner:
         runner.run(main())
     return books
 
@@ -296,10 +300,10 @@ def closed_at(turn: int, way: Way) -> Books:
 @pytest.mark.parametrize(
     ("way", "everything", "step"),
     [(directly, TO_THE_CLUSTER, 1), (over_its_client, TO_THE_SERVER, 2)],
-    ids=["asked", "gated"],
+    ids=["asked", "fenced"],
 )
 def test_nothing_is_written_from_whichever_turn_on(way: Way, everything: set[str], step: int) -> None:
     whole = closed_at(0, way)
     assert whole.written == everything
     for turn in range(1, whole.last_turn + 2, step):
-        assert closed_at(turn, way).too_late == [], f"the gate was closed before turn {turn}"
+        assert closed_at(turn, way).too_late == [], f"the fence was closed before turn {turn}"

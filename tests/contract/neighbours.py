@@ -145,7 +145,7 @@ CASES: dict[str, Case] = {
         },
         codes={U, UU},
         scores={-3, 0, 5},
-        unreached={'InterPodAffinity.pre_score: return error(f"failed to parse pod: {wishes.problem}")'},
+        unreached={'InterPodAffinity.pre_score: return error(f"failed to parse pod: {incoming_terms.problem}")'},
         waking=[
             World(
                 pods=[

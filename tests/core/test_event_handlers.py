@@ -128,43 +128,43 @@ def test_events(history: list[ApiObject | Gone], told: list[str]) -> None:
     for step in history:
         stage.queue.told.clear()
         if isinstance(step, tuple):
-            stage.handlers.gone(step[1])
+            stage.handlers.deleted(step[1])
         else:
-            stage.handlers.changed(step)
+            stage.handlers.upserted(step)
     assert stage.queue.told == told
 
 
 def test_a_node_is_told_to_be_gone_before_it_goes() -> None:
     stage = Stage()
-    stage.handlers.changed(NODE)
+    stage.handlers.upserted(NODE)
     seen: list[int] = []
     stage.queue.move = lambda event, only=None: seen.append(len(stage.cluster.nodes))  # type: ignore[method-assign]  # watched in passing
-    stage.handlers.gone(NODE)
+    stage.handlers.deleted(NODE)
     assert seen == [1] and len(stage.cluster.nodes) == 0
 
 
 def test_pods_of_nobody_or_of_others_are_not_queued() -> None:
     stage = Stage()
-    stage.handlers.changed(make_pod("theirs", scheduler_name="another"))
-    stage.handlers.changed(make_pod("ours", scheduler_name=""))
+    stage.handlers.upserted(make_pod("theirs", scheduler_name="another"))
+    stage.handlers.upserted(make_pod("ours", scheduler_name=""))
     assert [queued.pod.name for queued in stage.queue] == ["ours"]
 
 
 def test_the_same_version_again_is_no_news() -> None:
     stage = Stage()
     version = moved(POD)
-    stage.handlers.changed(version)
+    stage.handlers.upserted(version)
     pending = stage.handlers.pending[version.metadata.uid]
-    stage.handlers.changed(version)
+    stage.handlers.upserted(version)
     assert stage.handlers.pending[version.metadata.uid] is pending
 
 
 def test_a_bound_pod_leaves_the_queue_and_its_nomination() -> None:
     stage = Stage()
-    stage.handlers.changed(NODE)
-    stage.handlers.changed(nominated(POD, "a"))
+    stage.handlers.upserted(NODE)
+    stage.handlers.upserted(nominated(POD, "a"))
     assert stage.cluster.nominator.node_of(POD.metadata.uid) == "a"
-    stage.handlers.changed(moved(POD, node="a"))
+    stage.handlers.upserted(moved(POD, node="a"))
     assert len(stage.queue) == 0 and not stage.handlers.pending
     assert stage.cluster.nominator.node_of(POD.metadata.uid) == ""
     assert [pod.name for pod in cast("list[PodInfo]", list(stage.cluster.nodes[0].pods))] == ["p"]
@@ -181,9 +181,9 @@ def test_a_bound_pod_leaves_the_queue_and_its_nomination() -> None:
 )
 def test_a_nomination_in_memory_outlives_updates_that_know_of_none(held: str, update: Pod, node: str) -> None:
     stage = Stage()
-    stage.handlers.changed(POD)
+    stage.handlers.upserted(POD)
     stage.cluster.nominator.put(stage.handlers.pending[POD.metadata.uid], held)
-    stage.handlers.changed(update)
+    stage.handlers.upserted(update)
     assert stage.cluster.nominator.node_of(POD.metadata.uid) == node
 
 
@@ -201,7 +201,7 @@ def test_room_that_only_memory_kept_wakes_others_when_it_is_given_up(
     pod: Pod, held: str, node: str, told: list[str]
 ) -> None:
     stage = Stage()
-    stage.handlers.changed(pod)
+    stage.handlers.upserted(pod)
     pending = stage.handlers.pending[POD.metadata.uid]
     stage.cluster.nominator.put(pending, held)
     stage.queue.told.clear()
@@ -212,9 +212,9 @@ def test_room_that_only_memory_kept_wakes_others_when_it_is_given_up(
 
 def test_room_that_only_memory_kept_is_free_when_the_pod_is_gone() -> None:
     stage = Stage()
-    stage.handlers.changed(POD)
+    stage.handlers.upserted(POD)
     stage.cluster.nominator.put(stage.handlers.pending[POD.metadata.uid], "a")
-    stage.handlers.gone(POD)
+    stage.handlers.deleted(POD)
     assert stage.queue.told == ["AssignedPodDelete to [0]"]
     assert stage.queue.nominated_to == ["a"], "queueing hints look at it"
 
@@ -227,8 +227,8 @@ DELETING = moved(POD, deletion_timestamp="2026-01-01T00:00:00Z")
 
 def assumed(*, waiting: bool) -> tuple[Stage, ReservedPod]:
     stage = Stage()
-    stage.handlers.changed(NODE)
-    stage.handlers.changed(POD)
+    stage.handlers.upserted(NODE)
+    stage.handlers.upserted(POD)
     reserved = stage.assume(POD, waiting=waiting)
     stage.queue.told.clear()
     return stage, reserved
@@ -238,7 +238,7 @@ def assumed(*, waiting: bool) -> tuple[Stage, ReservedPod]:
 @pytest.mark.parametrize("waiting", [True, False])
 def test_an_assumed_pod_that_goes_gives_up_its_place(goes: str, waiting: bool) -> None:
     stage, reserved = assumed(waiting=waiting)
-    stage.handlers.gone(POD) if goes == "gone" else stage.handlers.changed(DELETING)
+    stage.handlers.deleted(POD) if goes == "gone" else stage.handlers.upserted(DELETING)
     assert stage.queue.told == ["AssignedPodDelete"]
     if waiting:
         assert reserved.verdict is not None and reserved.verdict.message == "removed"
@@ -249,15 +249,15 @@ def test_an_assumed_pod_that_goes_gives_up_its_place(goes: str, waiting: bool) -
 
 def test_a_deletion_is_told_once() -> None:
     stage, _ = assumed(waiting=True)
-    stage.handlers.changed(DELETING)
-    stage.handlers.changed(moved(DELETING))
+    stage.handlers.upserted(DELETING)
+    stage.handlers.upserted(moved(DELETING))
     assert stage.queue.told == ["AssignedPodDelete"]
 
 
 def test_other_changes_of_an_assumed_pod_are_kept_for_its_return() -> None:
     stage, _ = assumed(waiting=True)
     changed = moved(POD, labels={"app": "db"})
-    stage.handlers.changed(changed)
+    stage.handlers.upserted(changed)
     assert stage.queue.told == []
     assert stage.handlers.pending[POD.metadata.uid].labels == {"app": "db"}
     assert stage.cluster.assumed == {POD.metadata.uid}
@@ -265,7 +265,7 @@ def test_other_changes_of_an_assumed_pod_are_kept_for_its_return() -> None:
 
 def test_an_assumed_pod_that_is_bound_is_confirmed() -> None:
     stage, _ = assumed(waiting=False)
-    stage.handlers.changed(moved(POD, node="a"))
+    stage.handlers.upserted(moved(POD, node="a"))
     assert stage.queue.told == ["AssignedPodAdd"]
     assert not stage.cluster.assumed
     assert stage.cluster.pods[POD.metadata.uid].node_name == "a"
@@ -273,15 +273,15 @@ def test_an_assumed_pod_that_is_bound_is_confirmed() -> None:
 
 def test_a_pod_bound_elsewhere_than_assumed_stands_where_the_api_says() -> None:
     stage, _ = assumed(waiting=False)
-    stage.handlers.changed(make_node("b"))
-    stage.handlers.changed(moved(POD, node="b"))
+    stage.handlers.upserted(make_node("b"))
+    stage.handlers.upserted(moved(POD, node="b"))
     assert {node.name: len(node.pods) for node in stage.cluster.nodes} == {"a": 0, "b": 1}
 
 
 def test_objects_are_kept() -> None:
     stage = Stage()
-    stage.handlers.changed(StorageClass(metadata=ObjectMeta(name="s")))
+    stage.handlers.upserted(StorageClass(metadata=ObjectMeta(name="s")))
     store = stage.cluster.objects(StorageClass)
     assert [each.metadata.name for each in store] == ["s"]
-    stage.handlers.gone(StorageClass(metadata=ObjectMeta(name="s")))
+    stage.handlers.deleted(StorageClass(metadata=ObjectMeta(name="s")))
     assert list(store) == []

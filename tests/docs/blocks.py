@@ -58,7 +58,7 @@ def commands(block: Block) -> Iterator[Command]:
 
 
 def agrees(shown: tuple[str, ...], printed: tuple[str, ...]) -> bool:
-    """Tell whether a command printed what the document shows, spaces at the ends of lines aside."""
+    """Return whether a command printed what the document shows, spaces at the ends of lines aside."""
     if not shown:
         return not printed
     if shown[0].strip() == "...":

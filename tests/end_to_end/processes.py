@@ -63,7 +63,7 @@ class Running:
         return line
 
     def said(self, words: str) -> bool:
-        """Tell whether there was a line with these words in it."""
+        """Return whether there was a line with these words in it."""
         with self._grown:
             return bool(self._line(words))
 

@@ -1,4 +1,4 @@
-"""Filter: the first objection in configured order is the node's reason."""
+"""Filter: the first rejection in configured order is the node's reason."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def refusing(*names: str, reason: str) -> Callable[..., Status | None]:
     return lambda state, pod, node: unschedulable(reason) if node.name in names else None
 
 
-def test_every_node_tells_its_first_objection() -> None:
+def test_every_node_tells_its_first_rejection() -> None:
     first = plugin("A", filter=refusing("a", "b", reason="old"))
     second = plugin("B", filter=refusing("b", "c", "d", "e", reason="full"), reads="pods")
     third = plugin("C", filter=refusing(*"abcdef", reason="far"))
@@ -234,6 +234,6 @@ def test_a_nominated_node_that_fails_is_counted_once(nominated: str) -> None:
 
 
 def test_a_nominated_node_outside_the_narrowed_ones_is_tried_all_the_same() -> None:
-    narrowing = plugin("A", pre_filter={"a"})
-    result = run(narrowing, nodes=("a", "b"), pods=[make_pod(nominated_node_name="b")])
+    pre_filter_result = plugin("A", pre_filter={"a"})
+    result = run(pre_filter_result, nodes=("a", "b"), pods=[make_pod(nominated_node_name="b")])
     assert result.node_of("pod") in ("a", "b")

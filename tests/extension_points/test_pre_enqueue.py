@@ -51,7 +51,7 @@ def answer_for(pod: PendingPod, answer: object) -> object:
     return answer
 
 
-def test_the_first_objection_gates() -> None:
+def test_the_first_rejection_gates() -> None:
     journal: list[str] = []
     first = plugin("First", pre_enqueue=None, journal=journal)
     second = plugin("Second", pre_enqueue=unschedulable(), journal=journal)
@@ -74,7 +74,7 @@ def test_an_event_of_the_gating_plugin_opens_the_gate(events: tuple[ClusterEvent
     assert result.place_of("pod") == ("bound" if opened else "gated"), "the flush opens no gate"
 
 
-def test_a_pod_that_is_still_held_back_stays_gated() -> None:
+def test_a_pod_that_is_still_held_back_stays_fenced() -> None:
     gating = plugin("Gate", pre_enqueue=unschedulable(), events=[NODE_ADD])
     result = scenario(gating).at(1.0, create(make_node("b"))).run()
     assert result.place_of("pod") == "gated"

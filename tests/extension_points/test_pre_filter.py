@@ -106,9 +106,9 @@ def test_a_plugin_that_narrows_is_forgotten_when_another_says_unresolvable() -> 
 
 
 def test_narrowed_nodes_alone_are_filtered() -> None:
-    narrowing = plugin("A", pre_filter={"b", "c"})
+    pre_filter_result = plugin("A", pre_filter={"b", "c"})
     also = plugin("B", pre_filter=frozenset({"c", "d"}))
-    assert run(narrowing, also, nodes=tuple("abcd")).node_of("pod") == "c"
+    assert run(pre_filter_result, also, nodes=tuple("abcd")).node_of("pod") == "c"
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_names_of_unknown_nodes_narrow_to_nothing() -> None:
 
 
 def test_an_unknown_node_that_appears_is_found() -> None:
-    narrowing = plugin("A", pre_filter={"late"}, events=[NODE_ADD])
-    assert scenario(narrowing).at(3.0, create(make_node("late"))).run().node_of("pod") == "late"
+    pre_filter_result = plugin("A", pre_filter={"late"}, events=[NODE_ADD])
+    assert scenario(pre_filter_result).at(3.0, create(make_node("late"))).run().node_of("pod") == "late"
 
 
 @pytest.mark.parametrize(("events", "attempts"), [([NODE_ADD], 2), ([], 1), ([ClusterEvent("Pod", ActionType.ADD)], 1)])

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from kframework.cluster import Cluster
+from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.shelf import Change
 from kframework.cluster.transitions import has_ended
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod

@@ -51,10 +51,10 @@ def test_skip_has_no_reason() -> None:
 
 def test_a_status_is_stamped_with_its_plugin() -> None:
     status = unschedulable("no")
-    stamped = status.by("NodeName")
+    stamped = status.with_plugin("NodeName")
     assert (stamped.plugin, stamped.code, stamped.reasons) == ("NodeName", status.code, status.reasons)
-    assert stamped.by("NodeName") is stamped
-    assert stamped.by("Other").plugin == "Other"
+    assert stamped.with_plugin("NodeName") is stamped
+    assert stamped.with_plugin("Other").plugin == "Other"
     assert status.plugin == ""
 
 

@@ -139,7 +139,7 @@ class SlowSpread:
                 if self.is_of_kind(other, each.constraint.selector) and self.meets_policies(each.constraint, node):
                     each.domains[node.labels[each.constraint.key]] += more
 
-    def objection(self, limits: Sequence[Frozen], node: NodeInfo) -> Status | None:
+    def rejection(self, limits: Sequence[Frozen], node: NodeInfo) -> Status | None:
         for each in limits:
             domain = node.labels.get(each.constraint.key)
             if domain is None:

@@ -10,8 +10,8 @@ import yaml
 from msgspec.structs import replace
 
 from kframework import ClearNomination, Code, CycleState, PendingPod, Plugin, Preempt, Status, Wait, hookimpl
+from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import Fault, MemoryCluster
-from kframework.cluster.shelf import Change
 from kframework.config.args import DefaultPreemptionArgs
 from kframework.errors import ClusterError
 from kframework.framework.events import QueueingHint

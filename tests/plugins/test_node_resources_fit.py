@@ -52,7 +52,7 @@ def offers(node: Node, resource: str) -> int:
     return amount(node.status.allocatable.get(resource, 0))
 
 
-def objection(node: Node, others: Sequence[Pod], pod: Pod, ignored: str) -> Status | None:
+def rejection(node: Node, others: Sequence[Pod], pod: Pod, ignored: str) -> Status | None:
     reasons = ["Too many pods"] if len(others) + 1 > offers(node, "pods") else []
     hopeless = False
     for resource in RESOURCES:
@@ -160,11 +160,11 @@ def test_a_node_is_rejected_for_all_that_it_lacks(
 ) -> None:
     cluster = build(drawn)
     ignored, args = ignoring
-    objections = {node.metadata.name: objection(node, others, pod, ignored) for node, others in cluster}
+    rejections = {node.metadata.name: rejection(node, others, pod, ignored) for node, others in cluster}
     state = cluster_of((node for node, _ in cluster), (pod for _, others in cluster for pod in others))
     found = filtered(made(NodeResourcesFit, args), state, pod)
     assert {name: in_any_order(status) for name, status in found.items()} == {
-        name: in_any_order(status) for name, status in objections.items() if status
+        name: in_any_order(status) for name, status in rejections.items() if status
     }
 
 

@@ -22,7 +22,7 @@ from kframework import ConfigError
 from kframework.clock import LoopClock, SystemClock, VirtualTimeLoop, run_virtual
 from kframework.cluster import Cluster
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.write_fence import Gate
+from kframework.cluster.write_fence import WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
 from kframework.errors import ClusterError
@@ -316,13 +316,13 @@ def holder(stage: Stage) -> str | None:
 def test_a_leader_schedules_and_gives_the_lease_up_when_it_ends() -> None:
     async def work(stage: Stage) -> None:
         await stage.until(lambda: stage.node)
-        gate.check()
+        fence.check()
         stage.process.stop()
 
-    gate = Gate()
-    stage = elected(work, held=False, gate=gate)
+    fence = WriteFence()
+    stage = elected(work, held=False, fence=fence)
     with pytest.raises(ClusterError, match="writes nothing any more"):
-        gate.check()
+        fence.check()
     assert set(stage.lines[:-1]) == {"waiting for the lease kube-system/kube-scheduler", "leading as me", IN_STEP}
     assert stage.lines[-1] == EXITING
     assert holder(stage) == ""

@@ -148,7 +148,7 @@ def test_requests_of_a_scheduler_are_counted_as_those_to_its_server() -> None:
             real = RealServer(Connection(kubeconfig=str(places[0])), configuration, clock, counts)
             async with real.schedule() as scheduling:
                 await scheduling.list(Node)
-                real.gate.close()
+                real.fence.close()
                 with pytest.raises(ClusterError):
                     await scheduling.delete(Node, "a")
 
@@ -168,7 +168,7 @@ def test_what_a_scheduler_writes_must_pass_the_gate_but_not_what_its_election_do
         async with fake_api.running(Manifest([make_node("a"), make_pod()]), clock, Publication(), places.append):
             real = RealServer(Connection(kubeconfig=str(places[0])), configuration, clock)
             async with real.schedule() as scheduling, real.elect() as electing:
-                real.gate.close()
+                real.fence.close()
                 pod = await scheduling.get(Pod, "pod", "default")
                 with pytest.raises(ClusterError, match="writes nothing any more"):
                     await scheduling.bind("default", "pod", pod.metadata.uid, "a")

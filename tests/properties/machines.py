@@ -148,7 +148,7 @@ class Reader:
 
 
 def fails(machine: type[RuleBasedStateMachine]) -> bool:
-    """Tell whether a short, repeatable run of the machine finds a fault."""
+    """Return whether a short, repeatable run of the machine finds a fault."""
     short = settings(derandomize=True, database=None, phases=[Phase.generate], max_examples=300, stateful_step_count=50)
     try:
         run_state_machine_as_test(machine, settings=short)

@@ -24,7 +24,7 @@ QUEUED = ("active", "backoff", "error backoff", "unschedulable", "gated")
 
 
 def wakes(plugin: str, label: str) -> bool:
-    """Tell whether the plugin registered the event."""
+    """Return whether the plugin registered the event."""
     return bool(WAKES[plugin] & {label, "*"})
 
 
@@ -128,14 +128,14 @@ class QueueModel:
         for pod in self.at("unschedulable", "gated"):
             if meant(pod) and (pod.place != "gated" or wakes(pod.gate, label)):
                 self.consider(pod, label)
-        self.happened(label)
+        self.on_event(label)
 
     def consider(self, pod: ModelPod, label: str) -> None:
         verdict = self.verdict(pod, label, "")
         if verdict:
             self.requeue(pod, verdict, label)
 
-    def happened(self, label: str, subject: str = "") -> None:
+    def on_event(self, label: str, subject: str = "") -> None:
         if self.flight:
             self.flight.append((label, subject))
 
@@ -143,7 +143,7 @@ class QueueModel:
         pod = self.pods[name]
         for label in labels:
             if ("pod", name) in self.flight:
-                self.happened(label, name)
+                self.on_event(label, name)
             elif pod.place in ("unschedulable", "gated"):
                 before = self.incoming.total()
                 self.consider(pod, label)
@@ -155,7 +155,7 @@ class QueueModel:
         if pod is not None and pod.place in QUEUED[1:]:
             self.enter(pod, "active", "ForceActivate")
         elif ("pod", name) in self.flight:
-            self.happened("ForceActivate", name)
+            self.on_event("ForceActivate", name)
 
     # -- where a pod goes ------------------------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class QueueModel:
         for pod in overdue:
             self.requeue(pod, "later", "UnschedulableTimeout")
         if overdue:
-            self.happened("UnschedulableTimeout")
+            self.on_event("UnschedulableTimeout")
 
     def places(self) -> dict[str, str]:
         """Tell where each pod is, as the counts of the queue call it."""

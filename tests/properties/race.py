@@ -12,7 +12,7 @@ from kframework import Plugin
 from kframework.core.cycle.decision import fit_error
 from kframework.core.cycle.layers import FEW, Layers
 from kframework.core.cycle.oracle import verify
-from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Rotation, Search
 from kframework.core.runtime.profile import Profile
 from kframework.plugins.node_name import NodeName
@@ -22,7 +22,7 @@ from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.pods import PendingPod
 from kframework.testing.clusters import RandomCluster
 from tests.properties.judges import Judge, judge
-from tests.properties.slow_cycle import Chosen, Error, FitError, SlowCycle
+from tests.properties.slow_cycle import Chosen, Error, NoneFits, SlowCycle
 from tests.support.searching import Outcome, profile_of
 
 __all__ = ["Race", "Seen", "enough"]
@@ -94,7 +94,7 @@ class Race:
                 search = Search(self.state, layers.plan(self.profile.sign(pod), pod), pod, rotation, self.random)
                 outcome = search.run()
                 agree(search, outcome, expected)
-                assert rotation.start == slow.start
+                assert rotation.next_start_index == slow.start
                 verify(search, outcome, self.start)
             self._note(slow, search, expected)
             self.start = slow.start
@@ -108,42 +108,42 @@ class Race:
         pod, nodes = self.random.choice(self.pods), [node.name for node in self.state.nodes]
         self.state.nominator.put(pod, self.random.choice(["", *nodes]))
 
-    def _note(self, slow: SlowCycle, search: Search, expected: Chosen | FitError | Error) -> None:
+    def _note(self, slow: SlowCycle, search: Search, expected: Chosen | NoneFits | Error) -> None:
         """Count what kinds of search there were."""
         nodes = len(self.state.nodes)
         self.seen[type(expected).__name__] += 1
         self.seen["many rows"] += nodes > FEW
         self.seen["narrowed"] += slow.names is not None
         self.seen["two passes"] += any(True for _ in self.state.nominator.rivals(slow.pod))
-        self.seen["asked along the way"] += bool(search.along)
-        self.seen["asked in every cycle, in columns"] += bool(search.ahead)
+        self.seen["asked along the way"] += bool(search.fresh_scalar)
+        self.seen["asked in every cycle, in columns"] += bool(search.fresh_columnar)
         self.seen["two layers"] += search.top is not None and search.top.below is not None
         self.seen["no layer"] += search.top is None
         if isinstance(expected, Chosen):
             self.seen["several candidates"] += len(expected.totals) > 1
             self.seen["equals"] += 1 < len(expected.best) < len(expected.totals)
             self.seen["sampled"] += expected.evaluated < len(slow.listed())
-            self.seen["nominated node taken"] += not len(search.ring)
+            self.seen["nominated node taken"] += not len(search.node_order)
             self.seen["normalised"] += bool(search.plan.normalizing) and len(expected.totals) > 1
-        elif isinstance(expected, FitError):
+        elif isinstance(expected, NoneFits):
             self.seen["rejected as a whole"] += not slow.statuses and bool(slow.rejectors)
             self.seen["pending"] += bool(expected.pending)
 
 
-def agree(search: Search, outcome: Outcome, expected: Chosen | FitError | Error) -> None:
+def agree(search: Search, outcome: Outcome, expected: Chosen | NoneFits | Error) -> None:
     """Compare what a search found with what the slow cycle did."""
     if isinstance(expected, Error):
-        assert isinstance(outcome, Failed)
+        assert isinstance(outcome, ScheduleError)
         assert outcome.status.message in expected.texts
-    elif isinstance(expected, FitError):
-        assert isinstance(outcome, Unfit)
+    elif isinstance(expected, NoneFits):
+        assert isinstance(outcome, FitError)
         diagnosis = outcome.diagnosis
         text = fit_error(len(search.nodes), outcome.reasons, pre_filter_message=diagnosis.pre_filter_message)
         assert text == expected.text
         assert {node.name: diagnosis[node.row] for node in search.nodes} == expected.statuses
         assert (outcome.rejectors, outcome.pending) == (frozenset(expected.rejectors), frozenset(expected.pending))
     else:
-        assert isinstance(outcome, Found)
+        assert isinstance(outcome, ScheduleResult)
         assert outcome.node in expected.best
         assert (outcome.ties, outcome.evaluated) == (len(expected.best), expected.evaluated)
         assert outcome.feasible == len(expected.totals)

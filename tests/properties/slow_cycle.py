@@ -1,6 +1,6 @@
 """kube-scheduler's search for a node with one worker, written down step by step from its description.
 
-It knows nothing of layers, columns, objections or the engine's ways to run a point: it asks hooks, one by one.
+It knows nothing of layers, columns, rejections or the engine's ways to run a point: it asks hooks, one by one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import hooks_of
 from kframework.state.cluster import ClusterState
 
-__all__ = ["Chosen", "Error", "FitError", "SlowCycle"]
+__all__ = ["Chosen", "Error", "NoneFits", "SlowCycle"]
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Error:
 
 
 @dataclass
-class FitError:
+class NoneFits:
     """No node fits."""
 
     text: str
@@ -67,7 +67,7 @@ class SlowCycle:
     rejectors: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
 
-    def run(self) -> Chosen | FitError | Error:
+    def run(self) -> Chosen | NoneFits | Error:
         nodes = list(self.cluster.nodes)
         try:
             rejection = self.pre_filter()
@@ -75,7 +75,7 @@ class SlowCycle:
             return Error({str(fault)})
         if rejection is not None:
             text = f"0/{len(nodes)} nodes are available: {', '.join(rejection.reasons)}."
-            return FitError(text, {node.name: rejection for node in nodes}, self.rejectors, set())
+            return NoneFits(text, {node.name: rejection for node in nodes}, self.rejectors, set())
         if self.nominated_node_fits():
             name = self.nominated_node()
             return Chosen({name}, {name: 0})
@@ -106,10 +106,10 @@ class SlowCycle:
             elif answer is not None and answer.code == Code.SKIP:
                 self.skipped.add(plugin.name)
             elif answer is not None and answer.code == Code.UNSCHEDULABLE:
-                remembered = answer.by(plugin.name)
+                remembered = answer.with_plugin(plugin.name)
             elif answer is not None:
                 self.rejectors = {plugin.name}
-                refused: Status = answer.by(plugin.name)
+                refused: Status = answer.with_plugin(plugin.name)
                 return refused
         if remembered is not None:
             self.rejectors = {remembered.plugin, *self.narrowed_by}
@@ -178,12 +178,12 @@ class SlowCycle:
                     for plugin in self.profile.plugins.values():
                         if plugin.name not in self.skipped and "add_pod" in hooks_of(type(plugin)):
                             assert self.ask(plugin, "add_pod", state, self.pod, other, node) is None
-                status = self.first_objection(state, node)
+                status = self.first_rejection(state, node)
             if status is not None:
                 return status
-        return self.first_objection(self.state, node)
+        return self.first_rejection(self.state, node)
 
-    def first_objection(self, state: CycleState, node: NodeInfo) -> Status | None:
+    def first_rejection(self, state: CycleState, node: NodeInfo) -> Status | None:
         for plugin in self.plugins("filter"):
             if plugin.name in self.skipped:
                 continue
@@ -193,11 +193,11 @@ class SlowCycle:
                 (bits,) = self.ask(plugin, "filter_nodes", state, self.pod, node.table, np.array([node.row])).tolist()
                 status = self.ask(plugin, "filter_status", self.pod, bits) if bits else None
             if status is not None:
-                objection: Status = status.by(plugin.name)
-                return objection
+                rejection: Status = status.with_plugin(plugin.name)
+                return rejection
         return None
 
-    def fit_error(self, nodes: list[NodeInfo]) -> FitError:
+    def fit_error(self, nodes: list[NodeInfo]) -> NoneFits:
         left_out = Status(
             Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
             (f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.narrowed_by))}]",) if self.narrowed_by else (),
@@ -206,7 +206,7 @@ class SlowCycle:
         reasons = [reason for status in said.values() for reason in status.reasons]
         counted = sorted(f"{reasons.count(reason)} {reason}" for reason in set(reasons))
         text = f"0/{len(nodes)} nodes are available: {', '.join(counted)}."
-        return FitError(text, said, self.rejectors | self.narrowed_by, self.pending)
+        return NoneFits(text, said, self.rejectors | self.narrowed_by, self.pending)
 
     # -- Score -----------------------------------------------------------------------------------------------------
 

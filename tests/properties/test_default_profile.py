@@ -17,8 +17,8 @@ import pytest
 from kframework.clock import SystemClock
 from kframework.config.load import default_configuration
 from kframework.core.cycle.oracle import VerificationError
-from kframework.core.cycle.outcome import Found, Unfit
-from kframework.core.effects import Nowhere
+from kframework.core.cycle.outcome import FitError, ScheduleResult
+from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
@@ -49,7 +49,7 @@ class Tries:
             pods=[pod for world in worlds for pod in world.pods],
             objects=[obj for world in worlds for obj in world.objects],
         )
-        outside = Nowhere()
+        outside = NullEffects()
         self.engine = PodEngine(self.cluster.state, SystemClock(), outside, seed=seed, verifying=True)
         self.engine.use(
             compile_profiles(
@@ -79,13 +79,13 @@ class Tries:
         profile = self.engine.profiles["default-scheduler"]
         search = self.engine.search(profile, QueuedPod(pod, 0.0))
         outcome = self.engine.find(search)
-        if isinstance(outcome, Unfit):
+        if isinstance(outcome, FitError):
             answer = run_post_filter(profile, search.state, pod, outcome.diagnosis)
             # In a hook an error is the plugin's fault, and its words stand in the answer.
             assert "VerificationError" not in answer.status.message, answer.status.message
             self.seen["preempting" if isinstance(answer.result, Preempt) else "in vain"] += 1
         else:
-            self.seen["found" if isinstance(outcome, Found) else "failed"] += 1
+            self.seen["found" if isinstance(outcome, ScheduleResult) else "failed"] += 1
         self.engine.current = None
 
 

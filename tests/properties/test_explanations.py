@@ -88,7 +88,7 @@ def compare(scene: Scene, decision: Decision) -> None:
         now = explanation.now
         assert (now.nodes, now.feasible, now.reasons) == (decision.nodes, 0, decision.reasons)
         assert decision.message.startswith(now.message)
-        assert sum(each.first for each in now.objections) >= sum(decision.reasons.values())
+        assert sum(each.first for each in now.rejections) >= sum(decision.reasons.values())
         assert explanation.waiting is not None
         if explanation.state is State.UNSCHEDULABLE:
             assert explanation.waiting.held_by == decision.rejectors

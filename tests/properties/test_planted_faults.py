@@ -31,7 +31,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def found() -> bool:
-    """Tell whether the race finds that something is wrong."""
+    """Return whether the race finds that something is wrong."""
     for seed in range(RACES):
         try:
             Race(seed, Seen()).run()
@@ -101,14 +101,14 @@ def stale_lower_layer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Layer, "catch_up", once)
 
 
-def unordered_objections(patch: pytest.MonkeyPatch) -> None:
-    """Every scalar objection counts as the first."""
-    objection = StatusTable.objection
-    patch.setattr(StatusTable, "objection", lambda table, order, status: objection(table, 0, status))
+def unordered_rejections(patch: pytest.MonkeyPatch) -> None:
+    """Every scalar rejection counts as the first."""
+    rejection = StatusTable.rejection
+    patch.setattr(StatusTable, "rejection", lambda table, order, status: rejection(table, 0, status))
 
 
-def last_objection(patch: pytest.MonkeyPatch) -> None:
-    """The largest objection is kept instead of the smallest."""
+def last_rejection(patch: pytest.MonkeyPatch) -> None:
+    """The largest rejection is kept instead of the smallest."""
 
     class Numpy:
         def __getattr__(self, name: str) -> Any:
@@ -146,7 +146,7 @@ def rotation_off_by_one(patch: pytest.MonkeyPatch) -> None:
 
     def too_far(search: Search) -> None:
         advance(search)
-        search.rotation.start = (search.rotation.start + 1) % len(search.nodes)
+        search.rotation.next_start_index = (search.rotation.next_start_index + 1) % len(search.nodes)
 
     patch.setattr(Search, "_advance", too_far)
 
@@ -176,8 +176,8 @@ def skip_ignored(patch: pytest.MonkeyPatch) -> None:
         coarse_plan,
         remembered_without_promise,
         stale_lower_layer,
-        unordered_objections,
-        last_objection,
+        unordered_rejections,
+        last_rejection,
         normalised_with_all,
         one_candidate_too_many,
         rotation_off_by_one,

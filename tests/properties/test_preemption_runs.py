@@ -11,8 +11,8 @@ from typing import ClassVar
 import pytest
 
 from kframework import CycleState, Diagnosis, PendingPod, Plugin, PodInfo, Preempt, hookimpl
+from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.shelf import Change
 from kframework.core.preemption.dry_runs import DryRun
 from kframework.core.runtime.points import PostFilterAnswer
 from kframework.framework.plugin import Candidate

@@ -73,7 +73,7 @@ class QueueMachine(RuleBasedStateMachine):
             else:
                 for event in own_updates(old, new):
                     if new.uid in self.rig.queue.in_flight:
-                        self.rig.queue.in_flight.happened(event)
+                        self.rig.queue.in_flight.add(event)
             self.model.update(name, [event.label for event in own_updates(old, new)])
 
     @rule(name=names)

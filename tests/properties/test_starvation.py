@@ -16,7 +16,7 @@ import pytest
 from kframework import ActionType, ClusterEvent, EventResource, Plugin, hookimpl
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.decision import Decision
-from kframework.core.effects import Nowhere, Reservation
+from kframework.core.effects import NullEffects, Reservation
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import Node, NodeCondition
 from kframework.plugins.node_resources_fit import NodeResourcesFit
@@ -47,7 +47,7 @@ class AlwaysQueue(NodeResourcesFit):
         return [ClusterEvent(EventResource.ANY, ActionType.ALL)]
 
 
-class Crowded(Nowhere):
+class Crowded(NullEffects):
     """An engine with a crowd of important pods that fit nowhere and one that does, and its clock."""
 
     def __init__(self, plugin: type[Plugin]) -> None:

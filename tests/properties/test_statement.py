@@ -45,7 +45,7 @@ class Operation:
     node: str = ""
 
     def depends_on(self, other: Operation) -> bool:
-        """Tell whether the two must be undone in the reverse order."""
+        """Return whether the two must be undone in the reverse order."""
         return self.uid == other.uid
 
 
@@ -58,7 +58,7 @@ class Opened:
     closed: bool = False
 
     def within(self, other: Opened) -> bool:
-        """Tell whether this is an inner statement of the other, at any depth."""
+        """Return whether this is an inner statement of the other, at any depth."""
         return self.outer is not None and (self.outer is other or self.outer.within(other))
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.clock import run_virtual
-from kframework.scheduler.keyed_writes import Lane
+from kframework.scheduler.keyed_writes import KeyedWriteQueue
 
 #: A write takes as many seconds as its number says.
 Write = tuple[str, int]
@@ -26,7 +26,7 @@ class Writing:
         self.under_way: set[str] = set()
         self.most = 0
         self.idled = 0
-        self.lane: Lane[Write] = Lane(self._write, limit, self._idle)
+        self.lane: KeyedWriteQueue[Write] = KeyedWriteQueue(self._write, limit, self._idle)
 
     async def _write(self, write: Write) -> None:
         key, seconds = write

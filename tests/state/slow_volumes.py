@@ -45,9 +45,9 @@ def slow_find(
         else:
             pairs.append((found.metadata.name, claim.metadata.name))
     for claim in selected + unmatched:
-        objection = provisioning(cluster, claim, node)
-        if objection:
-            bits |= objection
+        rejection = provisioning(cluster, claim, node)
+        if rejection:
+            bits |= rejection
             break
     return bits, pairs, [claim.metadata.name for claim in selected + unmatched]
 

@@ -104,10 +104,10 @@ def test_pods_that_name_nodes_share_none(cluster: ClusterState) -> None:
 
 def test_no_set_is_needed_where_no_node_is_left_out(cluster: ClusterState) -> None:
     sets = NodeSets(cluster.nodes)
-    tolerant, choosy = pending(cluster, make_pod()), pending(cluster, make_pod(node_selector={"disk": "ssd"}))
+    tolerant, needs_scoring = pending(cluster, make_pod()), pending(cluster, make_pod(node_selector={"disk": "ssd"}))
     assert sets.of(tolerant, (ZONE, "kubernetes.io/hostname"), affinity=True, taints=True) is None
-    assert sets.of(choosy, ("disk",), affinity=False, taints=True) is None
-    assert sets.of(choosy, (ZONE, "disk"), affinity=False, taints=True) is not None
+    assert sets.of(needs_scoring, ("disk",), affinity=False, taints=True) is None
+    assert sets.of(needs_scoring, (ZONE, "disk"), affinity=False, taints=True) is not None
 
 
 def test_a_set_that_was_not_asked_for_lately_is_forgotten(

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from kframework import Plugin
 from kframework.clock import SystemClock
 from kframework.config.load import parse
-from kframework.core.cycle.oracle import Afresh
-from kframework.core.effects import Nowhere
+from kframework.core.cycle.oracle import Oracle
+from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
@@ -33,7 +33,7 @@ profiles:
 
 def engine_of(objects: Iterable[ApiObject], *plugins: type[Plugin]) -> PodEngine:
     """Make an engine with the default plugins, and these behind them, that has seen these objects."""
-    effects = Nowhere()
+    effects = NullEffects()
     engine = PodEngine(ClusterState(), SystemClock(), effects, verifying=False)
     text = _CONFIGURATION.format(plugins=", ".join(f"{{name: {plugin.name}}}" for plugin in plugins))
     handle = lambda profile, plugin: PluginHandle(engine, effects, profile, plugin)  # noqa: E731  # three words
@@ -49,9 +49,9 @@ def pending(engine: PodEngine, pod: Pod) -> PendingPod:
     return PendingPod(pod, engine.cluster.interned)
 
 
-def afresh(engine: PodEngine, pod: Pod) -> Afresh:
+def afresh(engine: PodEngine, pod: Pod) -> Oracle:
     """Ask PreFilter about a pod."""
-    return Afresh(engine.cluster, engine.profiles[pod.spec.scheduler_name], pending(engine, pod))
+    return Oracle(engine.cluster, engine.profiles[pod.spec.scheduler_name], pending(engine, pod))
 
 
 def sought(engine: PodEngine, pod: Pod) -> tuple[Remedy, ...]:

@@ -59,7 +59,7 @@ def _where(manifest: Mapping[str, Any]) -> str:
 
 
 def grants(namespace: str, rule: Mapping[str, Any], wanted: Asked) -> bool:
-    """Tell whether a rule that holds in a namespace ("": everywhere) allows what is asked."""
+    """Return whether a rule that holds in a namespace ("": everywhere) allows what is asked."""
     return (
         namespace in ("", wanted.namespace)
         and wanted.verb in rule["verbs"]

@@ -8,7 +8,7 @@ from typing import cast
 
 from kframework import Handle, Plugin
 from kframework.core.cycle.layers import Layers, Plan
-from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Rotation, Search
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import POINTS, points_of
@@ -19,7 +19,7 @@ from kframework.state.pods import PendingPod
 
 __all__ = ["Outcome", "Searching", "profile_of"]
 
-Outcome = Found | Unfit | Failed
+Outcome = ScheduleResult | FitError | ScheduleError
 
 
 def profile_of(

@@ -51,7 +51,7 @@ class Stage:
         self.answers = [self.tell(message) for message in history]
 
     def tell(self, message: ApiObject | Gone) -> bool:
-        return self.cache.gone(message[1]) if isinstance(message, tuple) else self.cache.changed(message)
+        return self.cache.deleted(message[1]) if isinstance(message, tuple) else self.cache.upserted(message)
 
     @property
     def task(self) -> TaskInfo:

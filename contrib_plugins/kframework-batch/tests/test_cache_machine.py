@@ -91,11 +91,11 @@ class Cluster(RuleBasedStateMachine):
     def tell(self, obj: ApiObject) -> None:
         """Tell the cache of a change, and check whether it sees what a session would see of it."""
         before = self.visible()
-        answer = self.cache.changed(obj)
+        answer = self.cache.upserted(obj)
         self.model(obj)
         assert answer == (before != self.visible()), obj
         if not isinstance(obj, Node | Pod) or obj.metadata.uid not in self.assumed:
-            assert not self.cache.changed(obj), "once more is nothing new"
+            assert not self.cache.upserted(obj), "once more is nothing new"
 
     def model(self, obj: ApiObject) -> None:
         name = obj.metadata.name
@@ -138,7 +138,7 @@ class Cluster(RuleBasedStateMachine):
     def tell_gone(self, kept: dict[str, T], key: str) -> None:
         before, obj = self.visible(), kept.pop(key)
         assert isinstance(obj, ApiObject)
-        answer = self.cache.gone(obj)
+        answer = self.cache.deleted(obj)
         if isinstance(obj, Pod):
             self.let_go(key)
             self.evicting.discard(key)

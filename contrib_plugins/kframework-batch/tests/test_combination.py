@@ -341,7 +341,7 @@ def test_the_first_tier_that_knows_of_starving_decides(tiers: list[list[object]]
     assert answering("job_starving", tiers).job_starving(JOB) is all(deciding)
 
 
-# -- objections ------------------------------------------------------------------------------------------------------
+# -- rejections ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,7 @@ def test_the_first_tier_that_knows_of_starving_decides(tiers: list[list[object]]
         ),
     ],
 )
-def test_the_first_objection_counts(tiers: list[list[Status | None]], expected: Status | None) -> None:
+def test_the_first_rejection_counts(tiers: list[list[Status | None]], expected: Status | None) -> None:
     assert answering("job_valid", tiers).job_valid(JOB) == expected
     assert answering("pre_predicate", tiers).pre_predicate(TASK) == expected
 

@@ -105,7 +105,7 @@ def test_full_nodes_may_be_preferred() -> None:
 
 
 def remembered(pod: Pod, *others: Pod, nodes: tuple[Any, ...] = ()) -> tuple[bool, bool]:
-    """Tell whether memory answers for a pod: before and after a pod with terms of its own has come to a node."""
+    """Return whether memory answers for a pod: before and after a pod with terms of its own has come to a node."""
     seen: list[bool] = []
 
     def script(session: Session) -> None:

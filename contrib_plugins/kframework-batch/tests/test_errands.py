@@ -11,7 +11,7 @@ from kframework_batch.errands import Errands
 from kframework_batch.testing import make_group, make_queue, make_task
 
 from kframework.clock import run_virtual
-from kframework.core.effects import Outside
+from kframework.core.effects import EngineHost
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Pod
 
@@ -24,7 +24,7 @@ class Desk:
         self.calls: list[object] = []
         self.busy: set[str] = set()
         self.reports: list[Callable[[], None]] = []
-        self.errands = Errands(cast("Outside", self), self.reports.append)
+        self.errands = Errands(cast("EngineHost", self), self.reports.append)
         self.tasks: list[asyncio.Task[None]] = []
 
     @property

@@ -31,7 +31,13 @@ def newer(obj: ApiObject) -> ApiObject:
 @pytest.mark.parametrize("obj", [GROUP, QUEUE, SPACE])
 def test_what_comes_changes_or_goes_counts_and_nothing_else(table: JobTable, obj: ApiObject) -> None:
     labelled = replace(obj, metadata=replace(obj.metadata, labels={"a": "b"}))
-    answers = [table.changed(obj), table.changed(newer(obj)), table.changed(labelled), table.gone(obj), table.gone(obj)]
+    answers = [
+        table.upserted(obj),
+        table.upserted(newer(obj)),
+        table.upserted(labelled),
+        table.deleted(obj),
+        table.deleted(obj),
+    ]
     assert answers == [True, False, True, True, False]
 
 
@@ -39,10 +45,10 @@ def test_all_kinds_are_kept_for_those_who_ask_for_them() -> None:
     cluster = ClusterState()
     table = JobTable(cluster, "default")
     for obj in (GROUP, QUEUE, CLASS, SPACE):
-        table.changed(obj)
+        table.upserted(obj)
     assert cluster.objects(PodGroup).get("g", "n") is GROUP
     assert cluster.objects(Queue).get("q") is QUEUE
-    table.gone(GROUP)
+    table.deleted(GROUP)
     assert len(cluster.objects(PodGroup)) == 0
 
 
@@ -58,8 +64,8 @@ def test_all_kinds_are_kept_for_those_who_ask_for_them() -> None:
     ],
 )
 def test_what_counts_of_a_queue(table: JobTable, queue: Queue, counts: bool) -> None:
-    table.changed(QUEUE)
-    assert table.changed(queue) is counts
+    table.upserted(QUEUE)
+    assert table.upserted(queue) is counts
     assert table.queues["q"].object is queue
 
 
@@ -68,35 +74,35 @@ def test_a_queue_that_cannot_be_read_is_left_out_and_that_is_told_once(
 ) -> None:
     odd = replace(QUEUE, spec=QueueSpec(capability={"cpu": "lots"}))
     caplog.set_level(logging.WARNING)
-    table.changed(QUEUE)
-    assert table.changed(odd), "it was there before"
-    assert not table.changed(replace(odd, status=QueueStatus(state="Open")))
+    table.upserted(QUEUE)
+    assert table.upserted(odd), "it was there before"
+    assert not table.upserted(replace(odd, status=QueueStatus(state="Open")))
     assert table.queues == {}
     assert [record.getMessage() for record in caplog.records] == [
         "queue 'q' is left out: 'lots' is not a quantity: write a number and a suffix, like 500m, 2 or 1.5Gi"
     ]
-    assert table.changed(QUEUE)
+    assert table.upserted(QUEUE)
     assert table.queues.keys() == {"q"}
 
 
 def test_a_queue_that_was_never_read_goes_unnoticed(table: JobTable) -> None:
     odd = replace(QUEUE, spec=QueueSpec(deserved={"cpu": "lots"}))
-    assert not table.changed(odd)
-    assert not table.gone(odd)
+    assert not table.upserted(odd)
+    assert not table.deleted(odd)
 
 
 def test_priority_classes_give_jobs_their_priority(table: JobTable) -> None:
-    table.changed(replace(GROUP, spec=PodGroupSpec(priority_class_name="high")))
+    table.upserted(replace(GROUP, spec=PodGroupSpec(priority_class_name="high")))
     usual = PriorityClass(metadata=ObjectMeta(name="usual"), value=3, global_default=True)
     answers = []
     seen = []
     for change, obj in [
-        (table.changed, CLASS),
-        (table.changed, newer(CLASS)),
-        (table.changed, usual),
-        (table.changed, replace(CLASS, value=7)),
-        (table.gone, CLASS),
-        (table.gone, usual),
+        (table.upserted, CLASS),
+        (table.upserted, newer(CLASS)),
+        (table.upserted, usual),
+        (table.upserted, replace(CLASS, value=7)),
+        (table.deleted, CLASS),
+        (table.deleted, usual),
     ]:
         answers.append(change(obj))
         seen.append(table.jobs["n/g"].priority)
@@ -105,24 +111,24 @@ def test_priority_classes_give_jobs_their_priority(table: JobTable) -> None:
 
 
 def test_a_class_that_no_job_names_changes_nothing(table: JobTable) -> None:
-    table.changed(GROUP)
-    assert not table.changed(CLASS)
+    table.upserted(GROUP)
+    assert not table.upserted(CLASS)
 
 
 def test_a_job_is_one_however_often_it_is_asked_for(table: JobTable) -> None:
     ref = GroupRef(PodGroup, "n", "g")
     job = table.job(ref)
     assert not job.known
-    table.changed(GROUP)
+    table.upserted(GROUP)
     assert table.job(ref) is job is table.jobs["n/g"] and job.known
 
 
 def test_a_status_that_could_not_be_written_is_what_it_was(table: JobTable) -> None:
-    table.changed(GROUP)
-    table.changed(QUEUE)
+    table.upserted(GROUP)
+    table.upserted(QUEUE)
     job, queue = table.jobs["n/g"], table.queues["q"]
     job.status, queue.status = PodGroupStatus(phase="Running"), QueueStatus(running=1)
-    table.changed(newer(QUEUE))
+    table.upserted(newer(QUEUE))
     queue = table.queues["q"]
     assert queue.status == QueueStatus(running=1), "what was written is on its way still"
     table.write_failed(GROUP)

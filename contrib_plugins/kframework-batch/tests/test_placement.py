@@ -54,7 +54,7 @@ class Slowly:
     def __init__(self, session: Session, task: TaskInfo) -> None:
         self.session, self.task = session, task
         questions = session.placement.questions
-        open_to = [row for row in session.nodes.order.tolist() if questions.objection(task, session.nodes[row]) is None]
+        open_to = [row for row in session.nodes.order.tolist() if questions.rejection(task, session.nodes[row]) is None]
         victims = (task for job in session.jobs.values() for task in job.with_status(TaskStatus.RELEASING).values())
         left = {task.node_name for task in victims}
         idle = [

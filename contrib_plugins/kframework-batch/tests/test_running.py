@@ -21,7 +21,7 @@ from kframework.apiserver.published import Publication
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.cluster import Cluster
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.write_fence import Gate
+from kframework.cluster.write_fence import WriteFence
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.objects import Event, Pod
 from kframework.objects.manifest import Manifest, read
@@ -47,7 +47,7 @@ class InMemory:
     elect: Connect | None = None
 
     def __init__(self, cluster: MemoryCluster) -> None:
-        self.gate = Gate()
+        self.fence = WriteFence()
         self._cluster = cluster
 
     @asynccontextmanager

@@ -7,7 +7,7 @@ from copy import deepcopy
 
 import msgspec
 
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.errors import ClusterError
 
 MOST_OPERATIONS = 10_000
@@ -28,7 +28,7 @@ def json_patch(document: dict[str, object], operations: object) -> object:
     try:
         todo = msgspec.convert(operations, list[Add | Remove | Replace | Move | Copy | Test])
     except msgspec.ValidationError as error:
-        raise refusals.bad_request(f"error decoding patch: {error}") from error
+        raise api_errors.bad_request(f"error decoding patch: {error}") from error
     patched = _Patched(deepcopy(document))
     for operation in todo:
         patched.do(operation)
@@ -95,7 +95,7 @@ class _Patched:
             case Copy(path, origin):
                 self._add(path, self._copy(self._get(origin)))
             case Test(path, value) if not _same(self._get(path), value):
-                raise _misfit(f"testing value {path} failed")
+                raise _undecodable(f"testing value {path} failed")
 
     def _add(self, path: str, value: object) -> None:
         parent, last = self._parent(path)
@@ -108,7 +108,7 @@ class _Patched:
 
     def _remove(self, path: str) -> object:
         if path == "":
-            raise _misfit("the document as a whole cannot be removed")
+            raise _undecodable("the document as a whole cannot be removed")
         parent, last = self._parent(path)
         self._get(path)
         return parent.pop(last) if isinstance(parent, dict) else parent.pop(int(last))
@@ -123,7 +123,7 @@ class _Patched:
 
     def _move(self, origin: str, path: str) -> None:
         if path.startswith(f"{origin}/"):
-            raise _misfit(f"{origin} cannot be moved into itself")
+            raise _undecodable(f"{origin} cannot be moved into itself")
         if path == origin:
             self._get(path)
         else:
@@ -148,12 +148,12 @@ class _Patched:
             place = _below(place, step, path)
         if isinstance(place, dict | list):
             return place, last
-        raise _misfit(f"{path} does not exist")
+        raise _undecodable(f"{path} does not exist")
 
 
 def _steps(path: str) -> list[str]:
     if path and not path.startswith("/"):
-        raise refusals.bad_request(f"error decoding patch: the path {path!r:.200} does not start with a slash")
+        raise api_errors.bad_request(f"error decoding patch: the path {path!r:.200} does not start with a slash")
     return [_ESCAPED.sub(lambda escaped: "~/"[int(escaped[1])], step) for step in path.split("/")[1:]]
 
 
@@ -162,17 +162,17 @@ def _below(place: object, step: str, path: str) -> object:
         return place[step]
     if isinstance(place, list):
         return place[_index(path, step, len(place))]
-    raise _misfit(f"{path} does not exist")
+    raise _undecodable(f"{path} does not exist")
 
 
 def _index(path: str, step: str, end: int) -> int:
     if _INDEX.fullmatch(step) is None or int(step) >= end:
-        raise _misfit(f"{path} is no place in a list of {end}" if end else f"{path}: the list is empty")
+        raise _undecodable(f"{path} is no place in a list of {end}" if end else f"{path}: the list is empty")
     return int(step)
 
 
 def _same(one: object, other: object) -> bool:
-    """Tell whether two values are the same in JSON, where true is no number."""
+    """Return whether two values are the same in JSON, where true is no number."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
@@ -182,7 +182,7 @@ def _same(one: object, other: object) -> bool:
     return one == other
 
 
-def _misfit(why: str) -> ClusterError:
+def _undecodable(why: str) -> ClusterError:
     return ClusterError(f"the patch does not fit: {why}", status=422, reason="Invalid")
 
 

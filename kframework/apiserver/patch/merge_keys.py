@@ -75,5 +75,5 @@ def merge_key(kind: str, path: str) -> str | None:
 
 
 def is_replaced(kind: str, path: str) -> bool:
-    """Tell whether a mapping is one value, so that a patch replaces it instead of merging into it."""
+    """Return whether a mapping is one value, so that a patch replaces it instead of merging into it."""
     return (kind, path) == ("PodDisruptionBudget", "spec.selector")

@@ -12,7 +12,7 @@ import msgspec
 
 from kframework.apiserver.patch.json_patch import json_patch
 from kframework.apiserver.patch.strategic_merge import strategic_merge
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.errors import ClusterError
 
 JSON_PATCH = "application/json-patch+json"
@@ -37,9 +37,9 @@ def apply_patch(document: dict[str, object], patch: bytes, content_type: str) ->
     try:
         return _applied(document, msgspec.json.decode(patch), form)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise refusals.bad_request(f"error decoding patch: {error}") from error
+        raise api_errors.bad_request(f"error decoding patch: {error}") from error
     except RecursionError as error:
-        raise refusals.bad_request("error decoding patch: it is nested too deeply") from error
+        raise api_errors.bad_request("error decoding patch: it is nested too deeply") from error
 
 
 def merge_patch(target: object, patch: object) -> object:
@@ -66,7 +66,7 @@ def _applied(document: dict[str, object], patch: object, form: str) -> dict[str,
     if form == JSON_PATCH:
         patched = json_patch(document, patch)
     elif not isinstance(patch, dict):
-        raise refusals.bad_request("error decoding patch: it must be an object")
+        raise api_errors.bad_request("error decoding patch: it must be an object")
     elif form == MERGE_PATCH:
         patched = merge_patch(document, patch)
     else:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kframework.apiserver.patch.merge_keys import SET, is_replaced, merge_key
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 
 _ORDER = "$setElementOrder/"
 _REMOVAL = "$deleteFromPrimitiveList/"
@@ -67,7 +67,7 @@ def _directed(patch: _Map) -> _Map:
         case "delete":
             return {}
         case other:
-            raise refusals.bad_request(f"unknown patch type: {other!r:.100}")
+            raise api_errors.bad_request(f"unknown patch type: {other!r:.100}")
 
 
 def _retained(original: _Map, patch: _Map) -> _Map:
@@ -76,7 +76,7 @@ def _retained(original: _Map, patch: _Map) -> _Map:
         return dict(original)
     names = patch["$retainKeys"]
     if not isinstance(names, list) or any(field not in names for field in _without_directives(patch)):
-        raise refusals.bad_request("invalid patch format of retainKeys")
+        raise api_errors.bad_request("invalid patch format of retainKeys")
     return {field: value for field, value in original.items() if field in names}
 
 
@@ -100,7 +100,7 @@ def _merged_list(original: _List, patch: _List, place: _Place, key: str, order: 
     if order is None:
         order = additions
     elif not _in_order(_names(additions, key), _names(order, key)):
-        raise refusals.bad_request(f"The order in patch list doesn't match $setElementOrder list of {place.path}")
+        raise api_errors.bad_request(f"The order in patch list doesn't match $setElementOrder list of {place.path}")
     directives = [element for element in patch if isinstance(element, dict) and "$patch" in element]
     deletions = [directive for directive in directives if _is_deletion(directive)]
     if len(deletions) < len(directives):
@@ -119,12 +119,12 @@ def _merged_list(original: _List, patch: _List, place: _Place, key: str, order: 
 
 
 def _is_deletion(directive: _Map) -> bool:
-    """Tell whether a directive deletes one element of a list; otherwise it replaces the list as a whole."""
+    """Return whether a directive deletes one element of a list; otherwise it replaces the list as a whole."""
     match directive["$patch"]:
         case "delete" | "replace" as wanted:
             return wanted == "delete"
         case other:
-            raise refusals.bad_request(f"unknown patch type in a list: {other!r:.100}")
+            raise api_errors.bad_request(f"unknown patch type in a list: {other!r:.100}")
 
 
 def _arranged(merged: _List, original: _List, order: _List, key: str) -> _List:
@@ -142,7 +142,7 @@ def _arranged(merged: _List, original: _List, order: _List, key: str) -> _List:
 
 
 def _in_order(names: Sequence[object], order: Sequence[object]) -> bool:
-    """Tell whether the names occur in the order, one after the other."""
+    """Return whether the names occur in the order, one after the other."""
     rest = iter(order)
     return all(name in rest for name in names) or not order
 
@@ -162,7 +162,7 @@ def _name(element: object, key: str) -> _Name:
     if isinstance(name, str | int | float):
         return name
     lacking = f"does not contain declared merge key: {key}" if key else "is no plain value"
-    raise refusals.bad_request(f"an element of a list {lacking}: {element!r:.100}")
+    raise api_errors.bad_request(f"an element of a list {lacking}: {element!r:.100}")
 
 
 def _is_directive(value: object) -> bool:
@@ -185,5 +185,5 @@ def _plain(value: object) -> object:
 
 def _list(value: object) -> _List:
     if not isinstance(value, list):
-        raise refusals.bad_request("a directive of the patch is about a list, but finds none")
+        raise api_errors.bad_request("a directive of the patch is about a list, but finds none")
     return value

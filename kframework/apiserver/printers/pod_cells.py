@@ -107,7 +107,7 @@ def _always_restarts(container: _Document) -> bool:
 
 
 def _is_ready(status: _Document) -> bool:
-    """Tell whether a container runs and is ready; one that waits or has ended is not, whatever else is said of it."""
+    """Return whether a container runs and is ready; one that waits or has ended is not, whatever else is said of it."""
     state = mapping(status, "state")
     ended = bool(text(state, "waiting.reason")) or state.get("terminated") is not None
     return not ended and flag(status, "ready") and state.get("running") is not None

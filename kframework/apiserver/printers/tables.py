@@ -20,7 +20,7 @@ from kframework.apiserver.printers.storage_cells import (
     volume_attachment_cells,
 )
 from kframework.apiserver.wire.plain_data import age, entries, flag, mapping, name, number, text, value
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.objects import Kind, LabelSelector
 from kframework.objects.meta import ApiObject
 from kframework.objects.selectors import label_selector
@@ -47,7 +47,7 @@ def table(kind: Kind[ApiObject], documents: Iterable[_Document], now: float, inc
     `include` says what each row carries of its object: `None`, `Metadata` or `Object`; ClusterError 400 for any other.
     """
     if include not in ("None", "Metadata", "Object"):
-        raise refusals.bad_request(f"includeObject {include!r:.100} must be one of None, Metadata and Object")
+        raise api_errors.bad_request(f"includeObject {include!r:.100} must be one of None, Metadata and Object")
     columns, cells = _LAYOUTS.get((kind.api_version, kind.name), _Layout("Name, Age", _name_and_age))
     return {
         "kind": "Table",

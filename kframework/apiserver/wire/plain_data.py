@@ -25,7 +25,7 @@ def number(document: object, path: str) -> int:
 
 
 def flag(document: object, path: str) -> bool:
-    """Tell whether true stands there."""
+    """Return whether true stands there."""
     return value(document, path) is True
 
 

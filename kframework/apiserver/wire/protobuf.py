@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from kframework.apiserver.wire.plain_data import number, text
 from kframework.apiserver.wire.protobuf_messages import MESSAGES
 from kframework.clock import rfc3339, rfc3339_micro
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.errors import ClusterError
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -27,7 +27,7 @@ _FIXED = {1: 8, 5: 4}
 def from_protobuf(body: bytes) -> dict[str, object]:
     """Read an object; ClusterError 400 if it is malformed, 415 for a kind that must come as JSON."""
     if not body.startswith(_MAGIC):
-        raise refusals.bad_request("the body of the request is no protobuf of Kubernetes")
+        raise api_errors.bad_request("the body of the request is no protobuf of Kubernetes")
     try:
         envelope = _message(body[len(_MAGIC) :], "Unknown")
         api_version, kind = text(envelope, "typeMeta.apiVersion"), text(envelope, "typeMeta.kind")
@@ -37,7 +37,7 @@ def from_protobuf(body: bytes) -> dict[str, object]:
         name = "CoreEvent" if (kind, api_version) == ("Event", "v1") else kind
         return {"apiVersion": api_version, "kind": kind, **_message(raw, name)}
     except (ValueError, OverflowError, OSError) as error:  # the last two: a time that is none
-        raise refusals.bad_request(f"the body of the request is malformed protobuf: {error}") from error
+        raise api_errors.bad_request(f"the body of the request is malformed protobuf: {error}") from error
 
 
 def _must_be_json(kind: str) -> ClusterError:

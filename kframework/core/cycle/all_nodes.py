@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from kframework.core.cycle.rejections import PASS, UNREACHED
 from kframework.core.cycle.scoring import Scoring
 from kframework.core.cycle.search import Search
-from kframework.core.runtime.points import narrow
+from kframework.core.runtime.points import excluded_status
 from kframework.framework.plugin import Scores
 from kframework.framework.status import Code, Status
 
 _NOWHERE = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
-class Survey(Search):
+class AllNodesSearch(Search):
     """Asks the Filter plugins about all nodes, and scores those that the caller picks from them.
 
     It draws nothing and does not move the rotation. What it says holds until a node or a pod changes.
@@ -27,12 +27,17 @@ class Survey(Search):
     absent: Status | None = None
 
     def remembered(self) -> bool:
-        """Tell whether the plan's layers say all there is to say: nobody has to be asked afresh, no node is left out.
+        """Return whether the plan's layers say all there is to say: nobody has to be asked afresh, no node is left out.
 
         So it is for most pods: plugins that do not sign a pod mostly skip it.
         """
-        narrowing = self._pre_filter()
-        if narrowing.status is not None or narrowing.nodes is not None or self.ahead or self.along:
+        pre_filter_result = self._pre_filter()
+        if (
+            pre_filter_result.status is not None
+            or pre_filter_result.nodes is not None
+            or self.fresh_columnar
+            or self.fresh_scalar
+        ):
             return False
         scoring = Scoring(self.plan, self.top, self.fresh_scores, self.state, self.pod, self.nodes)
         skipped = scoring.pre_score(self.nodes.order)
@@ -40,32 +45,32 @@ class Survey(Search):
 
     def look(self) -> None:
         """Ask about all nodes: `by_row` then holds what stands against the node of each row, PASS if nothing does."""
-        narrowing = self._pre_filter()
-        self.rejected = narrowing.status
-        self.absent = None if narrowing.nodes is None else narrow(narrowing)
+        pre_filter_result = self._pre_filter()
+        self.rejected = pre_filter_result.status
+        self.absent = None if pre_filter_result.nodes is None else excluded_status(pre_filter_result)
         self.by_row: Scores = np.full(self.nodes.capacity, UNREACHED)
-        if narrowing.status is not None or not len(self.nodes):
+        if pre_filter_result.status is not None or not len(self.nodes):
             return
         if self.top is not None:
             self.top.catch_up(self.plan.state, self.pod)
-        self._look(self._ring(narrowing), len(self.nodes))
-        self.by_row[self.ring] = self.objections
+        self._look(self._node_order(pre_filter_result), len(self.nodes))
+        self.by_row[self.node_order] = self.rejections
 
-    def words(self, objection: int) -> Status:
-        """Put an objection of `by_row` into words."""
-        if objection == UNREACHED:
+    def words(self, rejection: int) -> Status:
+        """Put a rejection of `by_row` into words."""
+        if rejection == UNREACHED:
             return self.rejected or self.absent or _NOWHERE
-        return self.status(objection)
+        return self.status(rejection)
 
     def ask(self, row: int) -> Status | None:
         """Ask about the node of one row alone, as it stands now; needs no `look`."""
-        narrowing = self._pre_filter()
-        if narrowing.status is not None:
-            return narrowing.status
-        if narrowing.nodes is not None and self.nodes[row].name not in narrowing.nodes:
-            return narrow(narrowing)
-        objection = self.ask_row(row, self.state)
-        return None if objection == PASS else self.status(objection)
+        pre_filter_result = self._pre_filter()
+        if pre_filter_result.status is not None:
+            return pre_filter_result.status
+        if pre_filter_result.nodes is not None and self.nodes[row].name not in pre_filter_result.nodes:
+            return excluded_status(pre_filter_result)
+        rejection = self.ask_row(row, self.state)
+        return None if rejection == PASS else self.status(rejection)
 
     def score(self, rows: NDArray[np.int64]) -> Scores | Status:
         """Return the totals of these rows among themselves, or what went wrong."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kframework.core.cycle.decision import Decision, Result, fit_error
-from kframework.core.cycle.outcome import Found, Unfit
+from kframework.core.cycle.outcome import FitError, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.effects import Eviction, Reservation
 from kframework.core.queue.queued_pod import QueuedPod
@@ -19,7 +19,7 @@ from kframework.core.runtime.points import (
     run_unreserve,
 )
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.timing import Laps, PluginStopwatch
+from kframework.core.runtime.timing import PhaseTimer, PluginTimer
 from kframework.errors import PluginError
 from kframework.framework.plugin import Candidate, ClearNomination, Nominate, Preempt
 from kframework.framework.status import Code, Status
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _SCHEDULED = Result.SCHEDULED
 _SUCCESS = Status(Code.SUCCESS)
 _WAIT = Status(Code.WAIT)
-_NOWHERE = Found("", 0, 0, 0, 0)
+_NOWHERE = ScheduleResult("", 0, 0, 0, 0)
 _NO_REASONS: Mapping[str, int] = {}
 
 
@@ -47,35 +47,35 @@ class Attempt:
         self.queued = queued
         self.pod: PendingPod = queued.pod
         self.popped_at: float = engine.clock.now()
-        self.laps: Laps = Laps()
+        self.timer: PhaseTimer = PhaseTimer()
         self.draw: float = engine.draw()
         #: Times the plugins; None where they are not timed.
-        self.stopwatch: PluginStopwatch | None = (
-            engine.stopwatches[profile.name] if engine.times(self.draw, self.popped_at) else None
+        self.plugin_timer: PluginTimer | None = (
+            engine.plugin_timers[profile.name] if engine.times(self.draw, self.popped_at) else None
         )
 
     def run(self) -> None:
         """Take the pod from pop to its Decision."""
-        if self.stopwatch is None:
+        if self.plugin_timer is None:
             self._try()
         else:
-            with self.stopwatch.running():
+            with self.plugin_timer.running():
                 self._try()
 
     def _try(self) -> None:
         engine = self.engine
         self.queued.unschedulable_plugins = self.queued.pending_plugins = frozenset()
         try:
-            search = engine.search(self.profile, self.queued, self.laps)
-            self.laps.take("sign")
+            search = engine.search(self.profile, self.queued, self.timer)
+            self.timer.take("sign")
             outcome = engine.find(search)
         except PluginError as error:
             self._blame(error)
             return
         engine.undo_leaks(self.profile)
-        if isinstance(outcome, Found):
+        if isinstance(outcome, ScheduleResult):
             self._place(search, outcome)
-        elif isinstance(outcome, Unfit):
+        elif isinstance(outcome, FitError):
             self._unfit(search, outcome)
         else:
             self._fail(outcome.status, "")
@@ -85,10 +85,10 @@ class Attempt:
         self.engine.undo_leaks(self.profile)
         hook = error.hook or "search"
         status = fault(self.profile, error.plugin, hook, error.__cause__ or error.message)
-        self.laps.take(hook, status)
+        self.timer.take(hook, status)
         self._fail(status, "")
 
-    def _place(self, search: Search, found: Found) -> None:
+    def _place(self, search: Search, found: ScheduleResult) -> None:
         engine, pod = self.engine, self.pod
         try:
             engine.cluster.assume(pod, found.node)
@@ -96,14 +96,14 @@ class Attempt:
             self._fail(Status(Code.ERROR, (str(error),)), "", found=found)
             return
         engine.cluster.nominator.remove(pod.uid)
-        self.laps.take("assume")
+        self.timer.take("assume")
         status = run_reserve(self.profile, search.state, pod, found.node)
-        self.laps.take("reserve", status)
+        self.timer.take("reserve", status)
         waits: tuple[tuple[str, float], ...] = ()
         if status is None:
             permit = run_permit(self.profile, search.state, pod, found.node)
             status, waits = permit.status, permit.waits
-            self.laps.take("permit", _WAIT if waits else status)
+            self.timer.take("permit", _WAIT if waits else status)
         engine.undo_leaks(self.profile)
         if status is not None:
             self._undo(search, found, status)
@@ -120,14 +120,14 @@ class Attempt:
                 search.state,
                 reserved,
                 draw=self.draw,
-                timed=self.stopwatch is not None,
+                timed=self.plugin_timer is not None,
             )
         )
 
-    def _undo(self, search: Search, found: Found, status: Status) -> None:
+    def _undo(self, search: Search, found: ScheduleResult, status: Status) -> None:
         """Take back what Reserve or Permit refused."""
         run_unreserve(self.profile, search.state, self.pod, found.node)
-        self.laps.take("unreserve")
+        self.timer.take("unreserve")
         self.engine.cluster.forget(self.pod.uid)
         if status.rejected:
             self.queued.unschedulable_plugins = frozenset((status.plugin,))
@@ -137,16 +137,16 @@ class Attempt:
             status = Status(status.code, (text,), status.plugin)
         self._fail(status, "", found=found)
 
-    def _unfit(self, search: Search, unfit: Unfit) -> None:
+    def _unfit(self, search: Search, unfit: FitError) -> None:
         """No node fits: look for a way out, then fail."""
         answer = None
         if self.profile.post_filter:
             answer = run_post_filter(self.profile, search.state, self.pod, unfit.diagnosis)
             self.engine.undo_leaks(self.profile)
-            self.laps.take("post_filter", answer.status)
+            self.timer.take("post_filter", answer.status)
         self._give_up(unfit, answer)
 
-    def _give_up(self, unfit: Unfit, answer: PostFilterAnswer | None) -> None:
+    def _give_up(self, unfit: FitError, answer: PostFilterAnswer | None) -> None:
         """Fail for now, and do what PostFilter found so that the pod fits later."""
         self.queued.unschedulable_plugins = unfit.rejectors
         self.queued.pending_plugins = unfit.pending
@@ -199,14 +199,14 @@ class Attempt:
         status: Status,
         nominated: str | None,
         *,
-        found: Found = _NOWHERE,
-        unfit: Unfit | None = None,
+        found: ScheduleResult = _NOWHERE,
+        unfit: FitError | None = None,
         victims: tuple[str, ...] = (),
     ) -> None:
         self._decide(
             Result.UNSCHEDULABLE if status.rejected else Result.ERROR,
             status,
-            found if unfit is None else Found("", 0, 0, unfit.evaluated, 0),
+            found if unfit is None else ScheduleResult("", 0, 0, unfit.evaluated, 0),
             reasons=_NO_REASONS if unfit is None else unfit.reasons,
             rejectors=tuple(sorted(self.queued.rejectors)),
             pending=tuple(sorted(self.queued.pending_plugins)),
@@ -219,7 +219,7 @@ class Attempt:
         self,
         result: Result,
         status: Status,
-        found: Found,
+        found: ScheduleResult,
         *,
         node: str = "",
         reasons: Mapping[str, int] = _NO_REASONS,
@@ -257,8 +257,8 @@ class Attempt:
                 nominated=nominated,
                 victims=victims,
                 draw=self.draw,
-                started=self.laps.started,
-                timings=tuple(self.laps.taken),
-                plugins=() if self.stopwatch is None else self.stopwatch.timings(),
+                started=self.timer.started,
+                timings=tuple(self.timer.taken),
+                plugins=() if self.plugin_timer is None else self.plugin_timer.timings(),
             )
         )

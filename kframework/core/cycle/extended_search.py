@@ -10,11 +10,11 @@ import numpy as np
 from kframework.core.cycle.extender import EXTENDER, ExtenderError
 from kframework.core.cycle.extenders import Extenders
 from kframework.core.cycle.layers import Plan
-from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Rotation, Search
-from kframework.core.runtime.points import Narrowing, narrow
-from kframework.core.runtime.timing import Laps
+from kframework.core.runtime.points import PreFilterResult, excluded_status
+from kframework.core.runtime.timing import PhaseTimer
 from kframework.framework.plugin import Scores
 from kframework.framework.status import Code, Status
 from kframework.state.cluster import ClusterState
@@ -35,28 +35,28 @@ class ExtendedSearch(Search):
         rotation: Rotation,
         random: Random,
         extenders: Extenders,
-        laps: Laps | None = None,
+        timer: PhaseTimer | None = None,
     ) -> None:
-        super().__init__(cluster, plan, pod, rotation, random, laps)
+        super().__init__(cluster, plan, pod, rotation, random, timer)
         self.extenders = extenders
-        self.choosy: bool = self.choosy or extenders.choosy
-        #: The objections of extenders, by row.
+        self.needs_scoring: bool = self.needs_scoring or extenders.needs_scoring
+        #: The rejections of extenders, by row.
         self._refused: dict[int, int] = {}
 
-    async def run_extended(self) -> Found | Unfit | Failed:
+    async def run_extended(self) -> ScheduleResult | FitError | ScheduleError:
         """Find a node."""
-        narrowing = self._begin()
-        if not isinstance(narrowing, Narrowing):
-            return narrowing
+        pre_filter_result = self._begin()
+        if not isinstance(pre_filter_result, PreFilterResult):
+            return pre_filter_result
         nominated = self._nominated()
         if nominated is not None and not await self._let_in(nominated.node):
             nominated = None
-        outcome: Found | Unfit | Failed | None = nominated or self._filter(narrowing)
-        self.laps.take("filter", outcome.status if isinstance(outcome, Failed) else None)
+        outcome: ScheduleResult | FitError | ScheduleError | None = nominated or self._filter(pre_filter_result)
+        self.timer.take("filter", outcome.status if isinstance(outcome, ScheduleError) else None)
         if outcome is None:
-            failed = await self._ask_about_feasible(narrowing)
-            outcome = failed or self._few(narrowing)
-            self.laps.take("extender_filter", failed.status if failed is not None else None)
+            failed = await self._ask_about_feasible(pre_filter_result)
+            outcome = failed or self._few(pre_filter_result)
+            self.timer.take("extender_filter", failed.status if failed is not None else None)
         return outcome or await self._choose_extended()
 
     async def _let_in(self, node_name: str) -> bool:
@@ -69,43 +69,47 @@ class ExtendedSearch(Search):
             _log.warning("extenders cannot say whether pod %s may go to %s: %s", self.pod.key, node_name, error)
             return False
 
-    async def _ask_about_feasible(self, narrowing: Narrowing) -> Failed | None:
+    async def _ask_about_feasible(self, pre_filter_result: PreFilterResult) -> ScheduleError | None:
         """Let the extenders take away feasible nodes; one they leave out without a word is as if never looked at."""
         nodes = self._nodes()
-        wordless = narrow(narrowing) if narrowing.nodes is not None else Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+        wordless = (
+            excluded_status(pre_filter_result)
+            if pre_filter_result.nodes is not None
+            else Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+        )
         try:
             answer = await self.extenders.filter(self.pod, nodes)
         except ExtenderError as error:
-            return Failed(Status(Code.ERROR, (str(error),)))
+            return ScheduleError(Status(Code.ERROR, (str(error),)))
         passing = {node.row for node in answer.nodes}
         for node in nodes:
             if node.row not in passing:
-                status = answer.failed.get(node.name, wordless).by(EXTENDER)
-                self._refused[node.row] = self.table.objection(len(self.profile.filters), status)
+                status = answer.failed.get(node.name, wordless).with_plugin(EXTENDER)
+                self._refused[node.row] = self.table.rejection(len(self.profile.filters), status)
         self.feasible: Scores = np.array([node.row for node in answer.nodes], dtype=np.int64)
         return None
 
     def _by_row(self) -> Scores:
-        """Return what stands against the node of each row, the objections of extenders included."""
-        if self.along and self._refused:
+        """Return what stands against the node of each row, the rejections of extenders included."""
+        if self.fresh_scalar and self._refused:
             # Those plugins were not asked about all that others reject, as long as some node passed.
-            objections = self.objections[: self.evaluated]
-            self._ask_behind(self.ring[: self.evaluated], objections, objections != PASS)
+            rejections = self.rejections[: self.evaluated]
+            self._ask_behind(self.node_order[: self.evaluated], rejections, rejections != PASS)
         by_row = super()._by_row()
         by_row[list(self._refused)] = list(self._refused.values())
         return by_row
 
-    async def _choose_extended(self) -> Found | Failed:
+    async def _choose_extended(self) -> ScheduleResult | ScheduleError:
         """Score the feasible nodes, let the extenders add to the totals, and draw one of the best."""
         totals = self._totals()
-        self.laps.take("score", totals if isinstance(totals, Status) else None)
+        self.timer.take("score", totals if isinstance(totals, Status) else None)
         if isinstance(totals, Status):
-            return Failed(totals)
+            return ScheduleError(totals)
         self.totals = totals
         nodes = self._nodes()
         added = await self.extenders.prioritize(self.pod, nodes)
         found = self._best(totals + np.array([added.get(node.name, 0) for node in nodes], dtype=np.int64))
-        self.laps.take("extender_prioritize")
+        self.timer.take("extender_prioritize")
         return found
 
     def _nodes(self) -> list[NodeInfo]:

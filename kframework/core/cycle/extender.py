@@ -87,7 +87,7 @@ class Extender:
         await self._line.close()
 
     def interested(self, pod: PodInfo) -> bool:
-        """Tell whether the pod asks for a resource that the extender manages; one that manages none takes them all."""
+        """Return whether the pod asks for a resource that the extender manages; one that manages none takes all."""
         return not self._managed or pod.template.once((EXTENDER, self._managed), self._asked_for_by)
 
     def _asked_for_by(self, spec: PodSpec) -> bool:

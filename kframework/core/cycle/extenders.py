@@ -39,7 +39,7 @@ class Extenders:
             await extender.close()
 
     @property
-    def choosy(self) -> bool:
+    def needs_scoring(self) -> bool:
         """Whether one of them filters or prioritizes, so that more than one node must be found for it."""
         return bool(self._filtering or self._prioritizing)
 

@@ -1,6 +1,6 @@
 """Remembered answers: what the plugins that sign said about every row, caught up with the change logs before use.
 
-A *Layer* holds, for one signature, the first objection, the weighted total and the raw scores of some plugins on every
+A *Layer* holds, for one signature, the first rejection, the weighted total and the raw scores of some plugins on every
 row. Plugins that read only the Node object make the lower layer, those that read a node's pods the upper one, which
 stands on the lower: its columns contain the lower's. A *Plan* is all that is known in advance about the pods of one
 signature: its top layer, and what must be asked afresh in every cycle.
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from kframework.core.cycle.rejections import LOWER, PASS, UPPER, StatusTable, of_plugin, order_of
 from kframework.core.runtime.points import (
-    Narrowing,
     PreFilterAnswer,
+    PreFilterResult,
     ask_pre_filter,
     bad_score,
     fault,
@@ -50,31 +50,31 @@ def ask_filter_rows(
     pod: PendingPod,
     nodes: NodeTable,
     rows: NDArray[np.int64],
-    objections: Scores,
+    rejections: Scores,
     table: StatusTable,
 ) -> None:
-    """Ask one Filter plugin about these rows and keep the smaller objection of each.
+    """Ask one Filter plugin about these rows and keep the smaller rejection of each.
 
-    `objections` is aligned to `rows` and changed in place. The columnar form is asked where it is the cheaper one; the
+    `rejections` is aligned to `rows` and changed in place. The columnar form is asked where it is the cheaper one; the
     scalar form only about rows to which no earlier plugin objects, as the answer could not matter elsewhere. A columnar
     form that raises is asked again row by row, so that the fault is that of a node.
     """
     if len(rows) and step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
         try:
             bits = as_column(step.ask_rows(state, pod, nodes, rows), len(rows))
-            objected = np.flatnonzero(bits)
+            rejected = np.flatnonzero(bits)
         except Exception as error:
             fault(profile, step.name, "filter_nodes", error)
         else:
-            if len(objected):
-                mine = of_plugin(step.order) | (bits[objected] & 0xFFFFFFFF)
-                objections[objected] = np.minimum(objections[objected], mine)
+            if len(rejected):
+                mine = of_plugin(step.order) | (bits[rejected] & 0xFFFFFFFF)
+                rejections[rejected] = np.minimum(rejections[rejected], mine)
             return
-    open_places = np.flatnonzero(objections > of_plugin(step.order))
+    open_places = np.flatnonzero(rejections > of_plugin(step.order))
     for place in open_places.tolist():
         status = run_filter(profile, step, state, pod, nodes[int(rows[place])])
         if status is not None:
-            objections[place] = table.objection(step.order, status)
+            rejections[place] = table.rejection(step.order, status)
 
 
 def ask_score_rows(
@@ -116,8 +116,8 @@ def ask_score_rows(
 class Layer:
     """The answers of some plugins for one signature, on every row of the table.
 
-    `objections`, `totals` (weighted sums of the scores that need no normalising) and `raw` (scores to be normalised, by
-    plugin) are columns; a row's total and raw scores mean something only where its objection is PASS. `faults` holds
+    `rejections`, `totals` (weighted sums of the scores that need no normalising) and `raw` (scores to be normalised, by
+    plugin) are columns; a row's total and raw scores mean something only where its rejection is PASS. `faults` holds
     what a Score plugin did wrong, by row.
     """
 
@@ -140,7 +140,7 @@ class Layer:
         self.scores = scores
         self.below = below
         self.table: StatusTable = StatusTable(LOWER if below is None else UPPER)
-        self.objections: Column = Column(nodes.capacity)
+        self.rejections: Column = Column(nodes.capacity)
         self.totals: Column = Column(nodes.capacity)
         normalized = [score for score in scores if score.normalize is not None]
         self.raw: dict[str, Column] = {score.name: Column(nodes.capacity) for score in normalized}
@@ -149,7 +149,7 @@ class Layer:
     @property
     def nbytes(self) -> int:
         """The memory of the layer's own columns."""
-        return (2 + len(self.raw)) * self.objections.values.nbytes
+        return (2 + len(self.raw)) * self.rejections.values.nbytes
 
     @property
     def has_faults(self) -> bool:
@@ -162,7 +162,7 @@ class Layer:
         if below is not None:
             below.catch_up(state, pod)
             if below._rebuilt != self._rebuilt_below:
-                # Its objections refer to other Statuses now, and its objections are part of ours.
+                # Its rejections refer to other Statuses now, and its rejections are part of ours.
                 self._rebuilt_below = below._rebuilt
                 self._position = NEVER
         log = self._log
@@ -187,17 +187,17 @@ class Layer:
 
     def _ask_row(self, state: CycleState, pod: PendingPod, row: int) -> None:
         profile, node, below = self._profile, self._nodes[row], self.below
-        objection = PASS if below is None else below.objections.cells[row]
-        reach = order_of(objection)
+        rejection = PASS if below is None else below.rejections.cells[row]
+        reach = order_of(rejection)
         for step in self.filters:
             if step.order > reach:
                 break
             status = run_filter(profile, step, state, pod, node)
             if status is not None:
-                objection = self.table.objection(step.order, status)
+                rejection = self.table.rejection(step.order, status)
                 break
-        self.objections.cells[row] = objection
-        if objection != PASS:
+        self.rejections.cells[row] = rejection
+        if rejection != PASS:
             return
         if self.faults:
             self.faults.pop(row, None)
@@ -215,14 +215,14 @@ class Layer:
     def _ask_rows(self, state: CycleState, pod: PendingPod, rows: NDArray[np.int64]) -> None:
         profile, nodes, below = self._profile, self._nodes, self.below
         if below is None:
-            objections = np.full(len(rows), PASS, dtype=np.int64)
+            rejections = np.full(len(rows), PASS, dtype=np.int64)
             totals = np.zeros(len(rows), dtype=np.int64)
         else:
-            objections, totals = below.objections.values[rows], below.totals.values[rows]
+            rejections, totals = below.rejections.values[rows], below.totals.values[rows]
         for step in self.filters:
-            ask_filter_rows(profile, step, state, pod, nodes, rows, objections, self.table)
-        self.objections.values[rows] = objections
-        passing = np.flatnonzero(objections == PASS)
+            ask_filter_rows(profile, step, state, pod, nodes, rows, rejections, self.table)
+        self.rejections.values[rows] = rejections
+        passing = np.flatnonzero(rejections == PASS)
         if self.faults:
             for row in rows.tolist():
                 self.faults.pop(row, None)
@@ -244,7 +244,7 @@ class Layer:
         return self.below.raw_of(plugin)
 
     def table_of(self, source: int) -> StatusTable:
-        """Return the table that an objection with this source refers to."""
+        """Return the table that a rejection with this source refers to."""
         if self.table.source == source or self.below is None:
             return self.table
         return self.below.table
@@ -274,8 +274,8 @@ class Plan:
     """What a profile knows in advance about the pods of one signature.
 
     `top` is None when no plugin signs the pod. `state` is what the signing plugins stored; an attempt's own state
-    stands on it. `narrowing` is the whole of PreFilter where every plugin signs, else None and it is run with the
-    answers remembered in `pre_filter`. `fresh_filters` and `fresh_scores` are asked in every cycle.
+    stands on it. `pre_filter_result` is the whole of PreFilter where every plugin signs, else None and it is run with
+    the answers remembered in `pre_filter`. `fresh_filters` and `fresh_scores` are asked in every cycle.
     """
 
     def __init__(
@@ -294,10 +294,10 @@ class Plan:
             answer = self.pre_filter[step.name] = ask_pre_filter(profile, step, self.state, pod, nodes)
             return answer
 
-        self.narrowing: Narrowing | None = None
+        self.pre_filter_result: PreFilterResult | None = None
         if all(step.name in signed for step in profile.pre_filter):
             # Plugins behind the one that ends it store nothing, as in kube-scheduler: PostFilter may notice.
-            self.narrowing = run_pre_filter(profile, profile.pre_filter, ask)
+            self.pre_filter_result = run_pre_filter(profile, profile.pre_filter, ask)
         else:
             for step in profile.pre_filter:
                 if step.name in signed:
@@ -323,8 +323,10 @@ class Plan:
         scores = [step for step in profile.scores if step.name in signed and step.name not in unscored]
         self.fresh_filters: tuple[FilterStep, ...] = tuple(step for step in profile.filters if step.name not in signed)
         #: Those to be asked about every row, and those to be asked only along the rotation.
-        self.ahead: tuple[FilterStep, ...] = tuple(step for step in self.fresh_filters if step.ask_rows is not None)
-        self.along: tuple[FilterStep, ...] = tuple(step for step in self.fresh_filters if step.ask_rows is None)
+        self.fresh_columnar: tuple[FilterStep, ...] = tuple(
+            step for step in self.fresh_filters if step.ask_rows is not None
+        )
+        self.fresh_scalar: tuple[FilterStep, ...] = tuple(step for step in self.fresh_filters if step.ask_rows is None)
         self.fresh_scores: tuple[ScoreStep, ...] = tuple(step for step in profile.scores if step.name not in signed)
         self.fresh_pre_scores: tuple[Step, ...] = tuple(step for step in profile.pre_score if step.name not in signed)
         self.normalizing: tuple[ScoreStep, ...] = tuple(step for step in scores if step.normalize is not None)

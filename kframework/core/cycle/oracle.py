@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Search, nodes_to_find
 from kframework.core.runtime.points import (
-    Narrowing,
+    PreFilterResult,
     ask_pre_filter,
     run_add_pod,
     run_filter,
@@ -40,7 +40,7 @@ class VerificationError(KFrameworkError):
         super().__init__(f"pod {self.pod}: {what}: remembered {remembered!r}, asked afresh {afresh!r}")
 
 
-class Afresh:
+class Oracle:
     """One pod's cycle, asked afresh."""
 
     def __init__(self, cluster: ClusterState, profile: Profile, pod: PendingPod) -> None:
@@ -49,9 +49,9 @@ class Afresh:
         self.profile = profile
         self.pod = pod
         self.state: CycleState = CycleState()
-        self.narrowing: Narrowing = self._pre_filter()
+        self.pre_filter_result: PreFilterResult = self._pre_filter()
 
-    def _pre_filter(self) -> Narrowing:
+    def _pre_filter(self) -> PreFilterResult:
         profile = self.profile
         return run_pre_filter(
             profile,
@@ -62,13 +62,13 @@ class Afresh:
     def rows(self, start: int) -> list[int]:
         """List the rows to look at, from this place in the order of the nodes."""
         rows: list[int] = self.nodes.order.tolist()
-        if self.narrowing.nodes is not None:
-            rows = [row for row in rows if self.nodes[row].name in self.narrowing.nodes]
+        if self.pre_filter_result.nodes is not None:
+            rows = [row for row in rows if self.nodes[row].name in self.pre_filter_result.nodes]
         start = start % len(rows) if rows else 0
         return rows[start:] + rows[:start]
 
-    def objection(self, row: int) -> Status | None:
-        """Return the first objection to a node, in two passes where pods are nominated to it."""
+    def rejection(self, row: int) -> Status | None:
+        """Return the first rejection to a node, in two passes where pods are nominated to it."""
         node = self.nodes[row]
         rivals = dict(self.cluster.nominator.rivals(self.pod)).get(node.name, [])
         if rivals:
@@ -79,15 +79,15 @@ class Afresh:
                     failed = run_add_pod(self.profile, self._filters(), state, self.pod, rival, node)
                     if failed is not None:
                         return failed
-                objection = self._first_objection(row, state)
-            if objection is not None:
-                return objection
-        return self._first_objection(row, self.state)
+                rejection = self._first_rejection(row, state)
+            if rejection is not None:
+                return rejection
+        return self._first_rejection(row, self.state)
 
     def _filters(self) -> list[FilterStep]:
-        return [step for step in self.profile.filters if step.name not in self.narrowing.skipped]
+        return [step for step in self.profile.filters if step.name not in self.pre_filter_result.skipped]
 
-    def _first_objection(self, row: int, state: CycleState) -> Status | None:
+    def _first_rejection(self, row: int, state: CycleState) -> Status | None:
         for step in self._filters():
             status = run_filter(self.profile, step, state, self.pod, self.nodes[row])
             if status is not None:
@@ -138,26 +138,26 @@ class Afresh:
         return [normalized] * len(candidates) if isinstance(normalized, int) else [int(s) for s in normalized]
 
 
-def verify(search: Search, outcome: Found | Unfit | Failed, start: int) -> None:
+def verify(search: Search, outcome: ScheduleResult | FitError | ScheduleError, start: int) -> None:
     """Compare a search with the cycle that asks afresh; VerificationError where they differ.
 
-    `start` is where the rotation stood before the search. Compared are objections, candidates and the set of the best
+    `start` is where the rotation stood before the search. Compared are rejections, candidates and the set of the best
     nodes, never the drawn one.
     """
-    if isinstance(outcome, Failed) or not len(search.ring):
+    if isinstance(outcome, ScheduleError) or not len(search.node_order):
         return
-    afresh = Afresh(search.cluster, search.profile, search.pod)
+    afresh = Oracle(search.cluster, search.profile, search.pod)
     rows = afresh.rows(start)
-    _same(search, "rows looked at", search.ring.tolist(), rows[: len(search.ring)])
-    statuses = {row: afresh.objection(row) for row in rows[: search.evaluated]}
+    _same(search, "rows looked at", search.node_order.tolist(), rows[: len(search.node_order)])
+    statuses = {row: afresh.rejection(row) for row in rows[: search.evaluated]}
     # Where some node passes, plugins asked along the rotation are not asked what others reject: nobody needs the words.
-    in_words = isinstance(outcome, Unfit) or not search.along
-    for row, objection in zip(rows[: search.evaluated], search.objections.tolist(), strict=False):
-        remembered = None if objection == PASS else search.status(objection)
+    in_words = isinstance(outcome, FitError) or not search.fresh_scalar
+    for row, rejection in zip(rows[: search.evaluated], search.rejections.tolist(), strict=False):
+        remembered = None if rejection == PASS else search.status(rejection)
         if in_words or remembered is None or statuses[row] is None:
             _same(search, f"node {search.nodes[row].name}", remembered, statuses[row])
     passing = [row for row in rows[: search.evaluated] if statuses[row] is None]
-    enough = nodes_to_find(len(rows), search.profile.percentage_of_nodes_to_score) if search.choosy else 1
+    enough = nodes_to_find(len(rows), search.profile.percentage_of_nodes_to_score) if search.needs_scoring else 1
     _same(search, "candidates", search.candidates.tolist(), passing[:enough])
     feasible = search.feasible.tolist()
     if len(feasible) > 1 and search.profile.scores:

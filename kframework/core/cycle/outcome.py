@@ -8,7 +8,7 @@ from kframework.framework.plugin import Diagnosis
 from kframework.framework.status import Status
 
 
-class Found(msgspec.Struct, frozen=True):
+class ScheduleResult(msgspec.Struct, frozen=True):
     """The chosen node.
 
     `score` is 0 and `top` empty when there was nothing to choose from.
@@ -22,7 +22,7 @@ class Found(msgspec.Struct, frozen=True):
     top: tuple[tuple[str, int], ...] = ()
 
 
-class Unfit(msgspec.Struct, frozen=True):
+class FitError(msgspec.Struct, frozen=True):
     """No node is feasible: why, how many nodes say so, and who must change their mind (`pending`: without backoff)."""
 
     diagnosis: Diagnosis
@@ -32,7 +32,7 @@ class Unfit(msgspec.Struct, frozen=True):
     evaluated: int
 
 
-class Failed(msgspec.Struct, frozen=True):
+class ScheduleError(msgspec.Struct, frozen=True):
     """Something went wrong, or there are no nodes at all."""
 
     status: Status

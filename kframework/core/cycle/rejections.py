@@ -1,8 +1,8 @@
-"""Objections: what stands against a node, as one integer.
+"""Rejections: what stands against a node, as one integer.
 
     order of the plugin << 34 | source << 32 | bits        PASS is the largest integer
 
-So *the first objection in configured order is the minimum*: of remembered answers, of plugins asked afresh, of
+So *the first rejection in configured order is the minimum*: of remembered answers, of plugins asked afresh, of
 nominated pods and of preemption alike. `source` says whose `bits` these are: reason bits of the plugin's own
 `filter_nodes`, or a place in a StatusTable that belongs to a layer or to the attempt.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from kframework.framework.status import Status
 
-#: No objection.
+#: No rejection.
 PASS = int(np.iinfo(np.int64).max)
 
 #: Nothing is known of a row that the search did not reach; it does not pass.
@@ -23,32 +23,32 @@ _ORDER = 34
 _SOURCE = 32
 _BITS = (1 << _SOURCE) - 1
 
-#: Whose bits an objection carries: the plugin's, or a table of the lower layer, the upper layer or the attempt.
+#: Whose bits a rejection carries: the plugin's, or a table of the lower layer, the upper layer or the attempt.
 PLUGIN, LOWER, UPPER, ATTEMPT = range(4)
 
 
-def order_of(objection: int) -> int:
+def order_of(rejection: int) -> int:
     """Return the order of the plugin that objects; larger than any for PASS."""
-    return objection >> _ORDER
+    return rejection >> _ORDER
 
 
-def source_of(objection: int) -> int:
-    """Return whose bits an objection carries."""
-    return objection >> _SOURCE & 3
+def source_of(rejection: int) -> int:
+    """Return whose bits a rejection carries."""
+    return rejection >> _SOURCE & 3
 
 
-def bits_of(objection: int) -> int:
-    """Return the bits of an objection."""
-    return objection & _BITS
+def bits_of(rejection: int) -> int:
+    """Return the bits of a rejection."""
+    return rejection & _BITS
 
 
 def of_plugin(order: int) -> int:
-    """Return the objection of a plugin, to which its reason bits are added."""
+    """Return the rejection of a plugin, to which its reason bits are added."""
     return order << _ORDER
 
 
 class StatusTable:
-    """Statuses that objections refer to by number; one that is no rejection is a fault.
+    """Statuses that rejections refer to by number; one that is no rejection is a fault.
 
     A fault counts only if kube-scheduler's search would have reached its node, so it is kept like any other answer.
     """
@@ -61,8 +61,8 @@ class StatusTable:
         self._numbers: dict[Status, int] = {}
         self.faults: int = 0
 
-    def objection(self, order: int, status: Status) -> int:
-        """Put a Status in the table and return the objection that refers to it."""
+    def rejection(self, order: int, status: Status) -> int:
+        """Put a Status in the table and return the rejection that refers to it."""
         number = self._numbers.get(status)
         if number is None:
             number = self._numbers[status] = len(self.statuses)
@@ -71,7 +71,7 @@ class StatusTable:
         return order << _ORDER | self.source << _SOURCE | number
 
     def clear(self) -> None:
-        """Forget all statuses; the objections that refer to them must be made anew."""
+        """Forget all statuses; the rejections that refer to them must be made anew."""
         self.statuses.clear()
         self._numbers.clear()
         self.faults = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kframework.core.cycle.oracle import Afresh
+from kframework.core.cycle.oracle import Oracle
 from kframework.core.cycle.search import Search
 from kframework.framework.status import Status
 from kframework.verbosity import V10
@@ -38,7 +38,7 @@ def _weighted(engine: PodEngine, search: Search) -> dict[str, list[int]]:
     drawn = [(plugin.handle.random, plugin.handle.random.getstate()) for plugin in search.profile.placement]
     try:
         with engine.aside():
-            weighted = Afresh(search.cluster, search.profile, search.pod).weighted(search.feasible.tolist())
+            weighted = Oracle(search.cluster, search.profile, search.pod).weighted(search.feasible.tolist())
     except Exception:
         _log.exception("the scores of pod %s cannot be asked for again", search.pod.key)
         return {}

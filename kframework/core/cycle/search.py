@@ -1,8 +1,8 @@
 """Find a node for one pod: the scheduling cycle, a plain function from the live tables to an outcome.
 
     plan        remembered answers for this pod's signature, caught up with the logs
-    objections  minimum of the plan's column and of each plugin asked afresh
-    candidates  the first k rows without objection in rotation order
+    rejections  minimum of the plan's column and of each plugin asked afresh
+    candidates  the first k rows without rejection in rotation order
     total       the plan's totals + weight x normalised column of each plugin that normalises or is asked afresh
     choice      the largest total; any of the equals is right, the seeded generator draws
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.core.cycle.layers import FEW, Layer, Plan, ask_filter_rows
-from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.rejections import (
     ATTEMPT,
     PASS,
@@ -33,18 +33,18 @@ from kframework.core.cycle.rejections import (
 )
 from kframework.core.cycle.scoring import Scoring
 from kframework.core.runtime.points import (
-    Narrowing,
     PreFilterAnswer,
+    PreFilterResult,
     ask_pre_filter,
+    excluded_status,
     fault,
     filter_status,
-    narrow,
     run_add_pod,
     run_filter,
     run_pre_filter,
 )
 from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, Step
-from kframework.core.runtime.timing import Laps
+from kframework.core.runtime.timing import PhaseTimer
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Diagnosis, Scores
 from kframework.framework.status import Code, Status
@@ -61,10 +61,10 @@ _LOWEST = int(np.iinfo(np.int64).min)
 class Rotation:
     """Where the next search starts in the order of the nodes; one for all profiles."""
 
-    __slots__ = ("start",)
+    __slots__ = ("next_start_index",)
 
-    def __init__(self, start: int = 0) -> None:
-        self.start: int = start
+    def __init__(self, next_start_index: int = 0) -> None:
+        self.next_start_index: int = next_start_index
 
 
 def nodes_to_find(nodes: int, percentage: int) -> int:
@@ -88,7 +88,7 @@ class Search:
         pod: PendingPod,
         rotation: Rotation,
         random: Random,
-        laps: Laps | None = None,
+        timer: PhaseTimer | None = None,
     ) -> None:
         self.profile: Profile = plan.profile
         self.cluster = cluster
@@ -101,112 +101,125 @@ class Search:
         self.table: StatusTable = StatusTable(ATTEMPT)
         self.top: Layer | None = plan.top
         #: Filter plugins to be asked about every row, and those to be asked only along the rotation.
-        self.ahead: tuple[FilterStep, ...] = plan.ahead
-        self.along: tuple[FilterStep, ...] = plan.along
+        self.fresh_columnar: tuple[FilterStep, ...] = plan.fresh_columnar
+        self.fresh_scalar: tuple[FilterStep, ...] = plan.fresh_scalar
         self._skipped: frozenset[str] = frozenset()
         self.fresh_scores: tuple[ScoreStep, ...] = plan.fresh_scores
         #: Whether something tells the feasible nodes apart; otherwise the first is as good as any.
-        self.choosy: bool = bool(self.profile.scores)
-        #: The objection of a nominated node that was tried first, by row.
+        self.needs_scoring: bool = bool(self.profile.scores)
+        #: The rejection of a nominated node that was tried first, by row.
         self._tried: dict[int, int] = {}
         self._words: dict[int, Status] = {}
-        self._objections_beside: dict[int, int] = {}
+        self._rejections_beside: dict[int, int] = {}
         #: The rows that are out of the question once the pods nominated to them have arrived.
         self._taken: set[int] = set()
-        #: What the search looked at, for those who check it: rows in rotation order, their objections, the rows that
+        #: What the search looked at, for those who check it: rows in rotation order, their rejections, the rows that
         #: pass the filters, those of them that go on to scoring and their totals.
-        self.ring: NDArray[np.int64] = _NONE
-        self.objections: Scores = _NONE
+        self.node_order: NDArray[np.int64] = _NONE
+        self.rejections: Scores = _NONE
         self.candidates: NDArray[np.int64] = _NONE
         self.feasible: NDArray[np.int64] = _NONE
         self.totals: Scores = _NONE
         #: How long the points took.
-        self.laps: Laps = laps or Laps()
+        self.timer: PhaseTimer = timer or PhaseTimer()
 
-    def run(self) -> Found | Unfit | Failed:
+    def run(self) -> ScheduleResult | FitError | ScheduleError:
         """Find a node."""
-        narrowing = self._begin()
-        if not isinstance(narrowing, Narrowing):
-            return narrowing
-        outcome = self._nominated() or self._filter(narrowing) or self._few(narrowing)
-        self.laps.take("filter", outcome.status if isinstance(outcome, Failed) else None)
+        pre_filter_result = self._begin()
+        if not isinstance(pre_filter_result, PreFilterResult):
+            return pre_filter_result
+        outcome = self._nominated() or self._filter(pre_filter_result) or self._few(pre_filter_result)
+        self.timer.take("filter", outcome.status if isinstance(outcome, ScheduleError) else None)
         if outcome is not None:
             return outcome
         outcome = self._choose()
-        self.laps.take("score", outcome.status if isinstance(outcome, Failed) else None)
+        self.timer.take("score", outcome.status if isinstance(outcome, ScheduleError) else None)
         return outcome
 
-    def _begin(self) -> Narrowing | Unfit | Failed:
+    def _begin(self) -> PreFilterResult | FitError | ScheduleError:
         """Find out whether the pod can be placed at all, and where to look."""
         if not len(self.nodes):
-            return Failed(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes available to schedule pods",)))
-        narrowing = self._pre_filter()
-        self.laps.take("pre_filter", narrowing.status)
-        if narrowing.status is None:
-            return narrowing
-        return self._rejected(narrowing) if narrowing.status.rejected else Failed(narrowing.status)
+            return ScheduleError(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes available to schedule pods",)))
+        pre_filter_result = self._pre_filter()
+        self.timer.take("pre_filter", pre_filter_result.status)
+        if pre_filter_result.status is None:
+            return pre_filter_result
+        return (
+            self._rejected(pre_filter_result)
+            if pre_filter_result.status.rejected
+            else ScheduleError(pre_filter_result.status)
+        )
 
-    def _filter(self, narrowing: Narrowing) -> Failed | None:
+    def _filter(self, pre_filter_result: PreFilterResult) -> ScheduleError | None:
         """Find the feasible nodes."""
-        ring = self._ring(narrowing)
-        if narrowing.nodes is not None and len(ring) <= FEW:
+        node_order = self._node_order(pre_filter_result)
+        if pre_filter_result.nodes is not None and len(node_order) <= FEW:
             # A pod pinned to a few nodes (DaemonSets): asking them costs less than bringing a layer up to date.
-            self.top, self.ahead, self.along, self.fresh_scores = None, self.filters, (), self.plan.scores
+            self.top, self.fresh_columnar, self.fresh_scalar, self.fresh_scores = (
+                None,
+                self.filters,
+                (),
+                self.plan.scores,
+            )
         elif self.top is not None:
             self.top.catch_up(self.plan.state, self.pod)
-        enough = nodes_to_find(len(ring), self.profile.percentage_of_nodes_to_score) if self.choosy else 1
+        enough = nodes_to_find(len(node_order), self.profile.percentage_of_nodes_to_score) if self.needs_scoring else 1
         # The first few rows are mostly enough; what is asked along the rotation stops by itself.
-        self._look(ring if self.along else ring[: 2 * enough + 2], enough)
-        if len(self.candidates) <= enough and len(self.ring) < len(ring):
-            self._look(ring, enough)
+        self._look(node_order if self.fresh_scalar else node_order[: 2 * enough + 2], enough)
+        if len(self.candidates) <= enough and len(self.node_order) < len(node_order):
+            self._look(node_order, enough)
         self.candidates = self.feasible = self.candidates[:enough]
         fault_found = self._fault()
         self._advance()
-        return None if fault_found is None else Failed(fault_found)
+        return None if fault_found is None else ScheduleError(fault_found)
 
-    def _few(self, narrowing: Narrowing) -> Found | Unfit | Failed | None:
+    def _few(self, pre_filter_result: PreFilterResult) -> ScheduleResult | FitError | ScheduleError | None:
         """Return the outcome when at most one node is feasible; None when there are several to choose from."""
         if not len(self.feasible):
-            return self._unfit(narrowing)
+            return self._unfit(pre_filter_result)
         if len(self.feasible) == 1:
-            return Found(self.nodes[int(self.feasible[0])].name, 0, 1, self.evaluated, 1)
+            return ScheduleResult(self.nodes[int(self.feasible[0])].name, 0, 1, self.evaluated, 1)
         return None
 
-    def _look(self, ring: NDArray[np.int64], enough: int) -> None:
+    def _look(self, node_order: NDArray[np.int64], enough: int) -> None:
         """Find out which of these rows pass; called with the first few, and with all if those were not enough."""
-        self.ring, self.objections = ring, self._objections(ring)
-        self._ask_along(ring, self.objections, enough)
-        passes = self.objections == PASS
+        self.node_order, self.rejections = node_order, self._rejections(node_order)
+        self._ask_fresh_scalar(node_order, self.rejections, enough)
+        passes = self.rejections == PASS
         if passes.all():
-            self.candidates = ring
-            self.evaluated = min(enough, len(ring))
+            self.candidates = node_order
+            self.evaluated = min(enough, len(node_order))
         else:
             passing = np.flatnonzero(passes)
-            self.candidates = ring[passing]
-            self.evaluated = int(passing[enough]) if len(passing) > enough else len(ring)
+            self.candidates = node_order[passing]
+            self.evaluated = int(passing[enough]) if len(passing) > enough else len(node_order)
 
     # -- PreFilter -------------------------------------------------------------------------------------------------
 
-    def _pre_filter(self) -> Narrowing:
-        narrowing = self.profile.wrapped("pre_filter", self._narrowing, self.state, self.pod, self.nodes)
-        if narrowing.ended_by in self.plan.before:
+    def _pre_filter(self) -> PreFilterResult:
+        pre_filter_result = self.profile.wrapped(
+            "pre_filter", self._pre_filter_result, self.state, self.pod, self.nodes
+        )
+        if pre_filter_result.ended_by in self.plan.before:
             # The signing plugins behind it were not asked in kube-scheduler: PostFilter must not find their state.
-            self.state = self.state.on(self.plan.before[narrowing.ended_by])
-        if narrowing.skipped:
-            self._skipped = narrowing.skipped
-            self.ahead = tuple(step for step in self.ahead if step.name not in narrowing.skipped)
-            self.along = tuple(step for step in self.along if step.name not in narrowing.skipped)
-        return narrowing
+            self.state = self.state.on(self.plan.before[pre_filter_result.ended_by])
+        if pre_filter_result.skipped:
+            self._skipped = pre_filter_result.skipped
+            self.fresh_columnar = tuple(
+                step for step in self.fresh_columnar if step.name not in pre_filter_result.skipped
+            )
+            self.fresh_scalar = tuple(step for step in self.fresh_scalar if step.name not in pre_filter_result.skipped)
+        return pre_filter_result
 
     @cached_property
     def filters(self) -> tuple[FilterStep, ...]:
         """The Filter plugins that have something to say, in order: what one row is asked by."""
         return tuple(step for step in self.plan.filters if step.name not in self._skipped)
 
-    def _narrowing(self, state: CycleState, pod: PendingPod, nodes: object) -> Narrowing:
+    def _pre_filter_result(self, state: CycleState, pod: PendingPod, nodes: object) -> PreFilterResult:
         plan = self.plan
-        if plan.narrowing is not None:
-            return plan.narrowing
+        if plan.pre_filter_result is not None:
+            return plan.pre_filter_result
 
         def ask(step: Step) -> PreFilterAnswer:
             if step.name in plan.pre_filter:
@@ -215,27 +228,27 @@ class Search:
 
         return run_pre_filter(self.profile, plan.fresh_pre_filters, ask)
 
-    def _rejected(self, narrowing: Narrowing) -> Unfit:
+    def _rejected(self, pre_filter_result: PreFilterResult) -> FitError:
         """Sum up a rejection of the pod as a whole: every node says the same."""
-        status = narrowing.status
+        status = pre_filter_result.status
         assert status is not None
         rejectors = {status.plugin} if status.plugin else set()
         if status.code == Code.UNSCHEDULABLE or not status.plugin:
-            rejectors.update(narrowing.narrowed_by)
+            rejectors.update(pre_filter_result.narrowed_by)
         same = np.zeros(self.nodes.capacity, dtype=np.int64)
         diagnosis = Diagnosis(self.nodes, same, lambda _: status, tuple(sorted(rejectors)), status.message)
         reasons = {reason: len(self.nodes) for reason in status.reasons}
-        return Unfit(diagnosis, reasons, frozenset(rejectors), frozenset(), 0)
+        return FitError(diagnosis, reasons, frozenset(rejectors), frozenset(), 0)
 
     # -- one row ---------------------------------------------------------------------------------------------------
 
     def ask_row(self, row: int, state: CycleState) -> int:
-        """Return the first objection to a node as it stands now, PASS if there is none."""
+        """Return the first rejection to a node as it stands now, PASS if there is none."""
         node = self.nodes[row]
         for step in self.filters:
             status = run_filter(self.profile, step, state, self.pod, node)
             if status is not None:
-                return self.table.objection(step.order, status)
+                return self.table.rejection(step.order, status)
         return PASS
 
     @cached_property
@@ -245,10 +258,10 @@ class Search:
         return {row: pods for row, pods in rivals if row is not None}
 
     def _beside(self, row: int) -> int:
-        """Return the first objection to a node on which the pods nominated to it had already arrived."""
-        if row not in self._objections_beside:
-            self._objections_beside[row] = self._ask_beside(row, self._rivals[row])
-        return self._objections_beside[row]
+        """Return the first rejection to a node on which the pods nominated to it had already arrived."""
+        if row not in self._rejections_beside:
+            self._rejections_beside[row] = self._ask_beside(row, self._rivals[row])
+        return self._rejections_beside[row]
 
     def _ask_beside(self, row: int, rivals: Sequence[PodInfo]) -> int:
         node, state = self.nodes[row], self.state.clone()
@@ -257,167 +270,169 @@ class Search:
                 statement.add(rival, node.name)
                 failed = run_add_pod(self.profile, self.filters, state, self.pod, rival, node)
                 if failed is not None:
-                    return self.table.objection(0, failed)
+                    return self.table.rejection(0, failed)
             return self.ask_row(row, state)
 
-    def _nominated(self) -> Found | None:
+    def _nominated(self) -> ScheduleResult | None:
         """Try the node that the pod is nominated to, alone; a failure only means that the search goes on."""
         name = self.pod.status.nominated_node_name or self.cluster.nominator.node_of(self.pod.uid)
         row = self.nodes.row(name) if name else None
         if row is None:
             return None
-        objection = self._beside(row) if row in self._rivals else PASS
-        if objection == PASS:
-            objection = self.ask_row(row, self.state)
-        if objection == PASS:
-            return Found(name, 0, 1, 1, 1)
-        if self.status(objection).rejected:
-            self._tried[row] = objection
+        rejection = self._beside(row) if row in self._rivals else PASS
+        if rejection == PASS:
+            rejection = self.ask_row(row, self.state)
+        if rejection == PASS:
+            return ScheduleResult(name, 0, 1, 1, 1)
+        if self.status(rejection).rejected:
+            self._tried[row] = rejection
         return None
 
     # -- many rows -------------------------------------------------------------------------------------------------
 
-    def _ring(self, narrowing: Narrowing) -> NDArray[np.int64]:
+    def _node_order(self, pre_filter_result: PreFilterResult) -> NDArray[np.int64]:
         """Return the rows to look at, in the order in which the search looks at them."""
-        if narrowing.nodes is None:
-            start = self.rotation.start % len(self.nodes)
+        if pre_filter_result.nodes is None:
+            start = self.rotation.next_start_index % len(self.nodes)
             return self.nodes.twice[start : start + len(self.nodes)]
-        rows = [row for name in narrowing.nodes if (row := self.nodes.row(name)) is not None]
+        rows = [row for name in pre_filter_result.nodes if (row := self.nodes.row(name)) is not None]
         order = self.nodes.order[np.sort(self.nodes.places[rows])] if rows else _NONE
-        start = self.rotation.start % len(order) if len(order) else 0
+        start = self.rotation.next_start_index % len(order) if len(order) else 0
         return np.concatenate((order[start:], order[:start]))
 
-    def _objections(self, ring: NDArray[np.int64]) -> Scores:
-        """Return the objections to these rows, save those of scalar plugins that must be asked afresh."""
+    def _rejections(self, node_order: NDArray[np.int64]) -> Scores:
+        """Return the rejections to these rows, save those of scalar plugins that must be asked afresh."""
         top = self.top
-        objections = top.objections.values[ring] if top is not None else np.full(len(ring), PASS, dtype=np.int64)
-        for step in self.ahead:
-            ask_filter_rows(self.profile, step, self.state, self.pod, self.nodes, ring, objections, self.table)
+        rejections = (
+            top.rejections.values[node_order] if top is not None else np.full(len(node_order), PASS, dtype=np.int64)
+        )
+        for step in self.fresh_columnar:
+            ask_filter_rows(self.profile, step, self.state, self.pod, self.nodes, node_order, rejections, self.table)
         if len(self.cluster.nominator) and self._rivals:
-            for place in np.flatnonzero(np.isin(ring, list(self._rivals))).tolist():
-                beside = self._beside(int(ring[place]))
+            for place in np.flatnonzero(np.isin(node_order, list(self._rivals))).tolist():
+                beside = self._beside(int(node_order[place]))
                 if beside != PASS:
-                    objections[place] = beside
-                    self._taken.add(int(ring[place]))
-        return objections
+                    rejections[place] = beside
+                    self._taken.add(int(node_order[place]))
+        return rejections
 
-    def _ask_along(self, ring: NDArray[np.int64], objections: Scores, enough: int) -> None:
+    def _ask_fresh_scalar(self, node_order: NDArray[np.int64], rejections: Scores, enough: int) -> None:
         """Ask the scalar plugins that do not sign, only along the rotation and until enough nodes pass.
 
-        When none passes they are asked about the other rows too, so that the first objection to each is known.
+        When none passes they are asked about the other rows too, so that the first rejection to each is known.
         """
-        if not self.along:
+        if not self.fresh_scalar:
             return
         passed, by_row = 0, self.nodes.by_row
-        unopposed = objections == PASS
-        for place, row in _in_turn(np.flatnonzero(unopposed), ring):
+        unrejected = rejections == PASS
+        for place, row in _in_turn(np.flatnonzero(unrejected), node_order):
             node = by_row[row]
             # Written out for the same reason as in `ask_score_rows`.
-            for step in self.along:
+            for step in self.fresh_scalar:
                 try:
                     answer = step.ask(self.state, self.pod, node)
                     status = None if answer is None else filter_status(self.profile, step, answer)
                 except Exception as error:
                     status = fault(self.profile, step.name, "filter", error)
                 if status is not None:
-                    objections[place] = self.table.objection(step.order, status)
+                    rejections[place] = self.table.rejection(step.order, status)
                     break
             else:
                 passed += 1
             if passed > enough:
                 # Whatever comes behind was not reached.
-                objections[place + 1 :] = UNREACHED
+                rejections[place + 1 :] = UNREACHED
                 return
         if not passed:
-            self._ask_behind(ring, objections, ~unopposed)
+            self._ask_behind(node_order, rejections, ~unrejected)
 
-    def _ask_behind(self, ring: NDArray[np.int64], objections: Scores, opposed: NDArray[np.bool_]) -> None:
+    def _ask_behind(self, node_order: NDArray[np.int64], rejections: Scores, rejected_rows: NDArray[np.bool_]) -> None:
         """Ask those plugins about the rows to which others behind them object."""
-        behind = np.flatnonzero(opposed & (objections > of_plugin(self.along[0].order)))
-        for place, row in _in_turn(behind, ring):
-            objections[place] = self._ask_scalars(row, int(objections[place]))
+        behind = np.flatnonzero(rejected_rows & (rejections > of_plugin(self.fresh_scalar[0].order)))
+        for place, row in _in_turn(behind, node_order):
+            rejections[place] = self._ask_scalars(row, int(rejections[place]))
 
-    def _ask_scalars(self, row: int, objection: int) -> int:
-        """Return what the plugins asked along the rotation object to a node before others do."""
+    def _ask_scalars(self, row: int, rejection: int) -> int:
+        """Return what the plugins asked along the rotation reject a node before others do."""
         if row in self._taken:
-            return objection
-        node, reach = self.nodes[row], order_of(objection)
-        for step in self.along:
+            return rejection
+        node, reach = self.nodes[row], order_of(rejection)
+        for step in self.fresh_scalar:
             if step.order > reach:
                 break
             status = run_filter(self.profile, step, self.state, self.pod, node)
             if status is not None:
-                return self.table.objection(step.order, status)
-        return objection
+                return self.table.rejection(step.order, status)
+        return rejection
 
     def _fault(self) -> Status | None:
         """Return the first fault that the search ran into; there it ended."""
         top = self.top
         if not self.table.faults and (top is None or not top.has_faults):
             return None
-        for place, objection in enumerate(self.objections[: self.evaluated].tolist()):
-            if objection == PASS or self.status(objection).rejected:
+        for place, rejection in enumerate(self.rejections[: self.evaluated].tolist()):
+            if rejection == PASS or self.status(rejection).rejected:
                 continue
-            # An earlier objection keeps the faulty plugin from being asked.
-            earlier = self._ask_scalars(int(self.ring[place]), objection)
+            # An earlier rejection keeps the faulty plugin from being asked.
+            earlier = self._ask_scalars(int(self.node_order[place]), rejection)
             if not self.status(earlier).rejected:
                 self.evaluated = place
                 return self.status(earlier)
-            self.objections[place] = earlier
+            self.rejections[place] = earlier
         return None
 
     def _advance(self) -> None:
         """Let the next search start behind what this one looked at; the nominated node counts wherever it is."""
-        outside = sum(row not in self.ring[: self.evaluated] for row in self._tried)
-        self.rotation.start = (self.rotation.start + self.evaluated + outside) % len(self.nodes)
+        outside = sum(row not in self.node_order[: self.evaluated] for row in self._tried)
+        self.rotation.next_start_index = (self.rotation.next_start_index + self.evaluated + outside) % len(self.nodes)
 
     # -- why not ---------------------------------------------------------------------------------------------------
 
-    def status(self, objection: int) -> Status:
-        """Put an objection into words, once for all nodes that share it."""
-        status = self._words.get(objection)
+    def status(self, rejection: int) -> Status:
+        """Put a rejection into words, once for all nodes that share it."""
+        status = self._words.get(rejection)
         if status is None:
-            status = self._words[objection] = self._in_words(objection)
+            status = self._words[rejection] = self._in_words(rejection)
         return status
 
-    def _in_words(self, objection: int) -> Status:
-        source = source_of(objection)
+    def _in_words(self, rejection: int) -> Status:
+        source = source_of(rejection)
         if source == ATTEMPT:
-            return self.table.statuses[bits_of(objection)]
+            return self.table.statuses[bits_of(rejection)]
         if source != PLUGIN:
             assert self.top is not None
-            return self.top.table_of(source).statuses[bits_of(objection)]
-        step = self.profile.filters[order_of(objection)]
+            return self.top.table_of(source).statuses[bits_of(rejection)]
+        step = self.profile.filters[order_of(rejection)]
         assert step.explain is not None
         try:
-            status = step.explain(self.pod, bits_of(objection))
+            status = step.explain(self.pod, bits_of(rejection))
         except Exception as error:
             return fault(self.profile, step.name, "filter_status", error)
         if isinstance(status, Status) and status.rejected:
-            return status.by(step.name)
+            return status.with_plugin(step.name)
         return fault(self.profile, step.name, "filter_status", f"answered {status!r}, which is no rejection")
 
     def _by_row(self) -> Scores:
         """Return what stands against the node of each row."""
         by_row: Scores = np.full(self.nodes.capacity, UNREACHED)
         by_row[list(self._tried)] = list(self._tried.values())
-        by_row[self.ring[: self.evaluated]] = self.objections[: self.evaluated]
+        by_row[self.node_order[: self.evaluated]] = self.rejections[: self.evaluated]
         return by_row
 
-    def _unfit(self, narrowing: Narrowing) -> Unfit | Failed:
-        """Count what stands against the nodes; Failed where that cannot be put into words."""
+    def _unfit(self, pre_filter_result: PreFilterResult) -> FitError | ScheduleError:
+        """Count what stands against the nodes; ScheduleError where that cannot be put into words."""
         by_row = self._by_row()
-        absent = narrow(narrowing) if narrowing.nodes is not None else None
+        absent = excluded_status(pre_filter_result) if pre_filter_result.nodes is not None else None
         reasons: dict[str, int] = {}
-        rejectors, pending = set(narrowing.narrowed_by), set()
-        rejectors.update(self.status(objection).plugin for objection in self._tried.values())
-        objections, counts = np.unique(by_row[by_row != UNREACHED], return_counts=True)
-        for objection, count in zip(objections.tolist(), counts.tolist(), strict=True):
-            status = self.status(objection)
+        rejectors, pending = set(pre_filter_result.narrowed_by), set()
+        rejectors.update(self.status(rejection).plugin for rejection in self._tried.values())
+        rejections, counts = np.unique(by_row[by_row != UNREACHED], return_counts=True)
+        for rejection, count in zip(rejections.tolist(), counts.tolist(), strict=True):
+            status = self.status(rejection)
             if not status.rejected:
-                return Failed(status)
+                return ScheduleError(status)
             rejectors.add(status.plugin)
-            if status.code == Code.PENDING and objection in self.objections:
+            if status.code == Code.PENDING and rejection in self.rejections:
                 pending.add(status.plugin)
             for reason in status.reasons:
                 reasons[reason] = reasons.get(reason, 0) + count
@@ -426,34 +441,34 @@ class Search:
             for reason in absent.reasons:
                 reasons[reason] = reasons.get(reason, 0) + len(self.nodes) - evaluated
 
-        def status_of(objection: int) -> Status:
-            if objection == UNREACHED:
+        def status_of(rejection: int) -> Status:
+            if rejection == UNREACHED:
                 return absent or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-            return self.status(objection)
+            return self.status(rejection)
 
         diagnosis = Diagnosis(self.nodes, by_row, status_of, tuple(sorted(rejectors)))
-        return Unfit(diagnosis, reasons, frozenset(rejectors), frozenset(pending), evaluated)
+        return FitError(diagnosis, reasons, frozenset(rejectors), frozenset(pending), evaluated)
 
     # -- which one -------------------------------------------------------------------------------------------------
 
-    def _choose(self) -> Found | Failed:
+    def _choose(self) -> ScheduleResult | ScheduleError:
         """Score the feasible nodes and draw one of the best."""
         if not self.profile.scores:
             totals: Scores | Status = np.ones(len(self.feasible), dtype=np.int64)
         else:
             totals = self._totals()
         if isinstance(totals, Status):
-            return Failed(totals)
+            return ScheduleError(totals)
         self.totals = totals
         return self._best(totals)
 
-    def _best(self, totals: Scores) -> Found:
+    def _best(self, totals: Scores) -> ScheduleResult:
         """Draw one of the nodes with the largest total."""
         candidates = self.feasible
         best = int(totals.max())
         ties = np.flatnonzero(totals == best)
         chosen = int(ties[self.random.randrange(len(ties))]) if len(ties) > 1 else int(ties[0])
-        return Found(
+        return ScheduleResult(
             self.nodes[int(candidates[chosen])].name,
             best,
             len(ties),
@@ -467,7 +482,7 @@ class Search:
         scoring = Scoring(self.plan, self.top, self.fresh_scores, self.state, self.pod, self.nodes)
         skipped = scoring.pre_score(self.feasible)
         if scoring.asks_before:
-            self.laps.take("pre_score", skipped if isinstance(skipped, Status) else None)
+            self.timer.take("pre_score", skipped if isinstance(skipped, Status) else None)
         return skipped if isinstance(skipped, Status) else scoring.totals(self.feasible, skipped)
 
     def _top(self, candidates: NDArray[np.int64], totals: Scores, ties: Places) -> tuple[tuple[str, int], ...]:
@@ -483,8 +498,8 @@ class Search:
         return tuple((self.nodes[int(candidates[place])].name, int(totals[place])) for place in places)
 
 
-def _in_turn(places: Places, ring: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield these places of the ring with their rows, block by block, as most searches end early."""
+def _in_turn(places: Places, node_order: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield these places of the node_order with their rows, block by block, as most searches end early."""
     for begin in range(0, len(places), 512):
         block = places[begin : begin + 512]
-        yield from zip(block.tolist(), ring[block].tolist(), strict=True)
+        yield from zip(block.tolist(), node_order[block].tolist(), strict=True)

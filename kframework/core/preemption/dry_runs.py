@@ -41,7 +41,7 @@ class Ranked(Candidate, frozen=True):
 
 
 def may_preempt(pod: PodInfo, other: PodInfo, spared: Callable[[PodInfo], bool] | None) -> bool:
-    """Tell whether the other pod may have to go for this one."""
+    """Return whether the other pod may have to go for this one."""
     return other.priority < pod.priority and (spared is None or not spared(other))
 
 
@@ -142,9 +142,9 @@ class DryRun:
     def _victims(self, what_if: _WhatIf, lower: list[PodInfo]) -> Ranked | Status:
         for pod in lower:
             what_if.remove(pod)
-        objection = what_if.objection(self._search.filters)
-        if objection is not None:
-            return objection
+        rejection = what_if.rejection(self._search.filters)
+        if rejection is not None:
+            return rejection
         lower.sort(key=_importance)
         violating, others = self._budgets.split(lower)
         victims = [pod for pod in violating if not self._reprieved(what_if, pod)]
@@ -160,7 +160,7 @@ class DryRun:
     def _reprieved(self, what_if: _WhatIf, pod: PodInfo) -> bool:
         """Put a pod back if the preemptor fits beside it."""
         what_if.add(pod)
-        if what_if.objection(self._look_at_pods) is None:
+        if what_if.rejection(self._look_at_pods) is None:
             return True
         what_if.remove(pod)
         return False
@@ -203,20 +203,20 @@ class _WhatIf:
         if self._extended:
             _check(run_remove_pod(search.profile, self._extended, self._state, search.pod, pod, self.node))
 
-    def objection(self, filters: Iterable[FilterStep]) -> Status | None:
-        """Return the first objection to the node, once the pods nominated to it are there, then as it stands."""
+    def rejection(self, filters: Iterable[FilterStep]) -> Status | None:
+        """Return the first rejection to the node, once the pods nominated to it are there, then as it stands."""
         if self._rivals:
-            objection = self._objection_beside_rivals(filters)
-            if objection is not None:
-                return objection
+            rejection = self._rejection_beside_rivals(filters)
+            if rejection is not None:
+                return rejection
         search = self._search
         for step in filters:
-            objection = run_filter(search.profile, step, self._state, search.pod, self.node)
-            if objection is not None:
-                return objection
+            rejection = run_filter(search.profile, step, self._state, search.pod, self.node)
+            if rejection is not None:
+                return rejection
         return None
 
-    def _objection_beside_rivals(self, filters: Iterable[FilterStep]) -> Status | None:
+    def _rejection_beside_rivals(self, filters: Iterable[FilterStep]) -> Status | None:
         with self._search.cluster.statement() as statement:
             arrived = _WhatIf(self._search, self._state, self.node, (), statement)
             try:
@@ -224,7 +224,7 @@ class _WhatIf:
                     arrived.add(rival)
             except _ExtensionError as error:
                 return error.status
-            return arrived.objection(filters)
+            return arrived.rejection(filters)
 
 
 def _check(failed: Status | None) -> None:

@@ -56,7 +56,7 @@ class Evaluator:
         self._memory = DryRunMemory(cluster.nodes)
 
     def under_way(self, pod: PendingPod) -> bool:
-        """Tell whether victims of this pod are still being sent away, so that it is too early to try it again."""
+        """Return whether victims of this pod are still being sent away, so that it is too early to try it again."""
         return self._preempting.holds_back(pod.uid, self._cluster.pods)
 
     def ineligible(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
@@ -96,11 +96,13 @@ class Evaluator:
             answers.offset = self._offsets.randrange(len(potential))
         elif answers.offset is not None:
             answers.offset += 1
-        ring = np.roll(potential, -(answers.offset or 0))
+        node_order = np.roll(potential, -(answers.offset or 0))
         if self._verifying:
-            _verify(search, dry_run, answers, ring)
-        candidates = _candidates(search, dry_run, answers, ring, enough)
-        return DryRuns(candidates, Status(Code.SUCCESS) if candidates else _none(answers, ring, len(search.nodes)))
+            _verify(search, dry_run, answers, node_order)
+        candidates = _candidates(search, dry_run, answers, node_order, enough)
+        return DryRuns(
+            candidates, Status(Code.SUCCESS) if candidates else _none(answers, node_order, len(search.nodes))
+        )
 
     def key(self, candidate: Candidate) -> Hashable:
         """Rank a candidate: the smallest key is the node where preemption costs least."""
@@ -134,14 +136,14 @@ class Evaluator:
 
 
 def _candidates(
-    search: Search, dry_run: DryRun, answers: Answers, ring: NDArray[np.int64], enough: int
+    search: Search, dry_run: DryRun, answers: Answers, node_order: NDArray[np.int64], enough: int
 ) -> tuple[Candidate, ...]:
     """Look at these rows in turn until there are enough candidates, one of which breaks no budget; such come first."""
     safe: list[Candidate] = []
     violating: list[Candidate] = []
     by_row = search.nodes.by_row
     # Rows of which it is known that preemption does not help need not be looked at one by one.
-    for row in ring[answers.found.values[ring] >= UNKNOWN].tolist():
+    for row in node_order[answers.found.values[node_order] >= UNKNOWN].tolist():
         found = answers.candidates.get(row)
         if found is None:
             answer = dry_run(by_row[row])

@@ -46,7 +46,7 @@ class Preempting:
         return True
 
     def holds_back(self, uid: str, pods: Mapping[str, PodInfo]) -> bool:
-        """Tell whether it is too early to try this pod again; `pods` are those on nodes, by uid.
+        """Return whether it is too early to try this pod again; `pods` are those on nodes, by uid.
 
         It is not once the last victim is going or gone: from then on the end of a victim must find the pod awake.
         """

@@ -31,5 +31,5 @@ class Backoff(msgspec.Struct, frozen=True):
         return queued.backoff_expiry
 
     def resting(self, queued: QueuedPod, now: float) -> bool:
-        """Tell whether the pod still rests: until the first whole second after its expiry."""
+        """Return whether the pod still rests: until the first whole second after its expiry."""
         return self.expiry(queued) >= math.floor(now)

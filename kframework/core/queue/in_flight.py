@@ -27,7 +27,7 @@ class InFlight:
         self._time += 1
         self._popped[uid] = self._time
 
-    def happened(self, event: Occurrence) -> None:
+    def add(self, event: Occurrence) -> None:
         """Note an event, if any pod is in flight to whom it may matter."""
         if self._popped:
             self._time += 1

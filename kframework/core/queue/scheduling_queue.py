@@ -184,7 +184,7 @@ class SchedulingQueue:
         for queued in (*self._gated.held_by(interested), *concerned):
             if only is None or only(queued.pod):
                 self._consider(event, queued)
-        self._in_flight.happened(event)
+        self._in_flight.add(event)
 
     def _consider(self, event: Occurrence, queued: QueuedPod) -> bool:
         """Requeue an unschedulable or gated pod if the event makes that worthwhile; tell whether it did."""
@@ -201,7 +201,7 @@ class SchedulingQueue:
             self.delete(uid)
             self._enter_active(queued, "ForceActivate")
         elif uid in self._in_flight:
-            self._in_flight.happened(Occurrence(EventResource.ANY, ActionType.ALL, new=uid, named="ForceActivate"))
+            self._in_flight.add(Occurrence(EventResource.ANY, ActionType.ALL, new=uid, named="ForceActivate"))
 
     def _replay(self, queued: QueuedPod) -> None:
         """Requeue a pod by what happened while it was in flight."""
@@ -263,7 +263,7 @@ class SchedulingQueue:
         for queued in [queued for queued in self._unschedulable if self.flushed_at(queued) <= now]:
             self._unschedulable.pop(queued.pod.uid)
             self._requeue(queued, _TIMEOUT.label)
-        self._in_flight.happened(_TIMEOUT)
+        self._in_flight.add(_TIMEOUT)
 
     # -- where a pod goes ------------------------------------------------------------------------------------------
 
@@ -301,7 +301,7 @@ class SchedulingQueue:
         self._active.push(queued.sort_key, queued)
 
     def _gate(self, queued: QueuedPod, reason: str) -> bool:
-        """Ask PreEnqueue; a pod that is held back waits among the gated ones. Tell whether the way is free."""
+        """Ask PreEnqueue; a pod that is held back waits among the gated ones. Return whether the way is free."""
         status = self.rules.gate(queued.pod)
         if status is None:
             queued.gating_plugin = ""
@@ -377,7 +377,7 @@ class SchedulingQueue:
         return self._backoff.expiry(queued) + 1
 
     def dormant(self, uid: str) -> bool:
-        """Tell whether a pod waits for an event: it is unschedulable or gated."""
+        """Return whether a pod waits for an event: it is unschedulable or gated."""
         return uid in self._unschedulable or uid in self._gated
 
     def __iter__(self) -> Iterator[QueuedPod]:

@@ -67,7 +67,7 @@ def _itself(status: Status) -> Status | None:
 
 
 def run_pre_enqueue(profile: Profile, pod: PendingPod) -> Status | None:
-    """Return the first objection to queueing the pod, stamped with its plugin; None if there is none."""
+    """Return the first rejection to queueing the pod, stamped with its plugin; None if there is none."""
 
     def run(pod: PendingPod) -> Status | None:
         for step in profile.pre_enqueue:
@@ -80,7 +80,7 @@ def run_pre_enqueue(profile: Profile, pod: PendingPod) -> Status | None:
             if not isinstance(status, Status):
                 return _no_status(profile, step.name, "pre_enqueue", status)
             if status.code != Code.SUCCESS:
-                return status.by(step.name)
+                return status.with_plugin(step.name)
         return None
 
     return _wrapped(profile, "pre_enqueue", _itself, run, pod)
@@ -89,7 +89,7 @@ def run_pre_enqueue(profile: Profile, pod: PendingPod) -> Status | None:
 # -- PreFilter -----------------------------------------------------------------------------------------------------
 
 
-class Narrowing(msgspec.Struct, frozen=True):
+class PreFilterResult(msgspec.Struct, frozen=True):
     """What PreFilter made of a pod as a whole.
 
     `status`: the rejection or error that ends the attempt, None to go on. `nodes`: the names worth looking at, None =
@@ -121,7 +121,7 @@ def ask_pre_filter(
     return None if answer.code == _SUCCESS else answer
 
 
-def run_pre_filter(profile: Profile, steps: Iterable[Step], ask: Callable[[Step], PreFilterAnswer]) -> Narrowing:
+def run_pre_filter(profile: Profile, steps: Iterable[Step], ask: Callable[[Step], PreFilterAnswer]) -> PreFilterResult:
     """Ask the plugins in order and sum up what they said (kube-scheduler's RunPreFilterPlugins).
 
     Unschedulable is remembered while the later plugins still run, so that preemption finds their state;
@@ -140,19 +140,19 @@ def run_pre_filter(profile: Profile, steps: Iterable[Step], ask: Callable[[Step]
             nodes = frozenset(answer) if nodes is None else nodes & answer
             if not nodes:
                 none_left = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (unsatisfied(narrowed_by),))
-                return Narrowing(none_left, nodes, tuple(narrowed_by), frozenset(skipped), step.name)
+                return PreFilterResult(none_left, nodes, tuple(narrowed_by), frozenset(skipped), step.name)
         elif answer.code == _SKIP:
             skipped.add(step.name)
         elif answer.code == Code.UNSCHEDULABLE:
-            rejection = answer.by(step.name)
+            rejection = answer.with_plugin(step.name)
         elif answer.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            return Narrowing(answer.by(step.name), nodes, (), frozenset(skipped), step.name)
+            return PreFilterResult(answer.with_plugin(step.name), nodes, (), frozenset(skipped), step.name)
         elif answer.code == Code.ERROR and answer.plugin:
-            return Narrowing(answer, nodes, (), frozenset(skipped), step.name)
+            return PreFilterResult(answer, nodes, (), frozenset(skipped), step.name)
         else:
             failed = _failure(f'running PreFilter plugin "{step.name}"', answer, step.name)
-            return Narrowing(failed, nodes, (), frozenset(skipped), step.name)
-    return Narrowing(rejection, nodes, tuple(narrowed_by), frozenset(skipped))
+            return PreFilterResult(failed, nodes, (), frozenset(skipped), step.name)
+    return PreFilterResult(rejection, nodes, tuple(narrowed_by), frozenset(skipped))
 
 
 def unsatisfied(plugins: Iterable[str]) -> str:
@@ -163,9 +163,9 @@ def unsatisfied(plugins: Iterable[str]) -> str:
     return f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously"
 
 
-def narrow(narrowing: Narrowing) -> Status:
+def excluded_status(pre_filter_result: PreFilterResult) -> Status:
     """Return what stands against a node that the plugins' sets leave out."""
-    names = " ".join(sorted(narrowing.narrowed_by))
+    names = " ".join(sorted(pre_filter_result.narrowed_by))
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
 
 
@@ -189,7 +189,7 @@ def filter_status(profile: Profile, step: FilterStep, status: Status) -> Status 
     if not isinstance(status, Status):
         return _no_status(profile, step.name, "filter", status)
     if status.rejected:
-        return status.by(step.name)
+        return status.with_plugin(step.name)
     if status.code == Code.SUCCESS:
         return None
     return _failure(f'running "{step.name}" filter plugin', status, step.name)
@@ -273,10 +273,10 @@ class PostFilterRound:
                 return PostFilterAnswer(fault(self._profile, step.name, "post_filter", error))
             status, result = _post_filter_parts(self._profile, step, answer)
             if status.code in (Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
-                return PostFilterAnswer(status.by(step.name), result)
+                return PostFilterAnswer(status.with_plugin(step.name), result)
             if not status.rejected:
-                return PostFilterAnswer(status.by(step.name))
-            self.refused(status.by(step.name), result)
+                return PostFilterAnswer(status.with_plugin(step.name))
+            self.refused(status.with_plugin(step.name), result)
         return PostFilterAnswer(Status(Code.UNSCHEDULABLE, tuple(self._reasons), self._rejector), self._kept)
 
     def refused(self, status: Status, result: PluginResult | None = None) -> None:
@@ -388,7 +388,7 @@ def on_node_status(profile: Profile, step: Step, hook: str, title: str, status: 
     if status.code == Code.SUCCESS:
         return None
     if status.rejected:
-        return status.by(step.name)
+        return status.with_plugin(step.name)
     return _failure(f'running {title} plugin "{step.name}"', status, step.name)
 
 

@@ -238,7 +238,7 @@ class Profile:
     # -- wrappers --------------------------------------------------------------------------------------------------
 
     def has_wrapper(self, point: str) -> bool:
-        """Tell whether some plugin wraps the point."""
+        """Return whether some plugin wraps the point."""
         return point in self._wrappers
 
     def wrapped(self, point: str, run: Callable[..., R], *args: object) -> R:

@@ -1,4 +1,4 @@
-"""The time that extension points and plugins take: laps of one attempt, and in a sample of them each plugin's share.
+"""The time that extension points and plugins take: timer of one attempt, and in a sample of them each plugin's share.
 
 An attempt whose plugins are timed calls other hooks than one whose are not: nobody else asks whether to look at the
 clock.
@@ -19,8 +19,8 @@ from kframework.framework.status import Code, Status, Wait
 _SUCCESS = Code.SUCCESS
 
 
-class Laps:
-    """The laps of one attempt or binding cycle: how long each point took, in nanoseconds, and how it ended."""
+class PhaseTimer:
+    """The timer of one attempt or binding cycle: how long each point took, in nanoseconds, and how it ended."""
 
     __slots__ = ("_began", "started", "taken")
 
@@ -36,7 +36,7 @@ class Laps:
         self._began = now
 
 
-class PluginStopwatch:
+class PluginTimer:
     """Times the plugins of one profile: while it is `running`, all calls of their hooks are timed.
 
     What a plugin has others do (a preemption asks the Filter plugins about nodes without their victims) is its own
@@ -88,24 +88,24 @@ class PluginStopwatch:
 class _TimedHook:
     """A hook of a plugin, in all its forms, and how long it took; `code` is None until it is called."""
 
-    def __init__(self, stopwatch: PluginStopwatch, name: str, plugin: str) -> None:
+    def __init__(self, plugin_timer: PluginTimer, name: str, plugin: str) -> None:
         self.name = name
         self.plugin = plugin
         self.nanoseconds = 0
         self.code: Code | None = None
-        self._stopwatch = stopwatch
+        self._plugin_timer = plugin_timer
 
     def in_time(self, real: Callable[..., object]) -> Callable[..., object]:
-        """Return what stands in the place of a form of the hook while the stopwatch runs."""
-        stopwatch, read = self._stopwatch, _nothing_said if self.name in _ABOUT_NODES else _code_of
+        """Return what stands in the place of a form of the hook while the plugin_timer runs."""
+        plugin_timer, read = self._plugin_timer, _nothing_said if self.name in _ABOUT_NODES else _code_of
 
         def timed(*arguments: object) -> object:
-            if stopwatch.inside:
+            if plugin_timer.inside:
                 return real(*arguments)
             if self.code is None:
-                stopwatch.called.append(self)
+                plugin_timer.called.append(self)
                 self.code = _SUCCESS
-            stopwatch.inside = True
+            plugin_timer.inside = True
             began = perf_counter_ns()
             try:
                 answer = real(*arguments)
@@ -117,7 +117,7 @@ class _TimedHook:
                 return answer
             finally:
                 self.nanoseconds += perf_counter_ns() - began
-                stopwatch.inside = False
+                plugin_timer.inside = False
 
         return timed
 

@@ -9,7 +9,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.objects import Pod
 from kframework.observe.explain.assessing import assess
 from kframework.observe.explain.explanation import Assessment, Explanation, Preemption, State
-from kframework.observe.explain.full_evaluation import Inquiry
+from kframework.observe.explain.full_evaluation import FullEvaluation
 from kframework.observe.explain.preempting import preempting
 from kframework.observe.explain.remedies.changes import amount_of
 from kframework.observe.explain.remedies.remedies import Remedy, remedies
@@ -35,9 +35,9 @@ def explaining(
     plugins are asked about a pod without annotations and owners.
     """
     asked = as_pending(pod, whole, engine.cluster.interned)
-    inquiry = Inquiry(engine, asked)
-    account = _Account(inquiry)
-    yield from in_slices(account.work(), inquiry.aside)
+    evaluation = FullEvaluation(engine, asked)
+    account = _Account(evaluation)
+    yield from in_slices(account.work(), evaluation.aside)
     found: tuple[Remedy, ...] = ()
     if account.wants_help:
         found = yield from remedies(engine, asked)
@@ -47,21 +47,21 @@ def explaining(
 class _Account:
     """An explanation while it is put together."""
 
-    def __init__(self, inquiry: Inquiry) -> None:
-        self._inquiry = inquiry
-        self._engine = inquiry.engine
-        self._pod = inquiry.pod
-        self._at = inquiry.engine.clock.now()
+    def __init__(self, evaluation: FullEvaluation) -> None:
+        self._evaluation = evaluation
+        self._engine = evaluation.engine
+        self._pod = evaluation.pod
+        self._at = evaluation.engine.clock.now()
         self._preemption: Preemption | None = None
         self._now: Assessment
 
     def work(self) -> Iterator[None]:
-        inquiry = self._inquiry
-        yield from inquiry.work()
+        evaluation = self._evaluation
+        yield from evaluation.work()
         node = self._node()
-        self._now = yield from assess(inquiry, node)
+        self._now = yield from assess(evaluation, node)
         if not node and not self._now.feasible:
-            self._preemption = yield from preempting(inquiry)
+            self._preemption = yield from preempting(evaluation)
 
     def _node(self) -> str:
         placed = self._engine.cluster.pods.get(self._pod.uid)
@@ -80,7 +80,7 @@ class _Account:
         then = past.decisions[-1] if past.decisions else None
         tries = then.tries if then is not None else 0
         nominated = engine.cluster.nominator.node_of(pod.uid)
-        with self._inquiry.aside():
+        with self._evaluation.aside():
             waits_for = waiting(engine, pod.uid, state)
         return Explanation(
             pod=pod.key,

@@ -1,4 +1,4 @@
-"""What an inquiry found, summed up: reasons with counts and examples, the best nodes and what tells them apart."""
+"""What an evaluation found, summed up: reasons with counts and examples, the best nodes and what tells them apart."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import nodes_to_find
 from kframework.framework.plugin import Scores
 from kframework.framework.status import Code, Status
-from kframework.observe.explain.explanation import Assessment, KeptRoom, NodeScore, Objection, Score
-from kframework.observe.explain.full_evaluation import Inquiry
+from kframework.observe.explain.explanation import Assessment, KeptRoom, NodeScore, Rejection, Score
+from kframework.observe.explain.full_evaluation import FullEvaluation
 
 #: So many nodes are named as examples of a reason, as the best ones, and as those on which room is kept.
 EXAMPLES, TOP, KEPT = 5, 5, 5
@@ -26,37 +26,39 @@ Places = NDArray[np.int64]
 Marks = NDArray[np.bool_]
 
 
-def assess(inquiry: Inquiry, node: str) -> Generator[None, None, Assessment]:
+def assess(evaluation: FullEvaluation, node: str) -> Generator[None, None, Assessment]:
     """Sum up what was found; `node` is where the pod is, "" if it is on none.
 
     Yields wherever it may pause.
     """
-    reasons = _Reasons(inquiry.names)
-    yield from reasons.count(inquiry)
+    reasons = _Reasons(evaluation.names)
+    yield from reasons.count(evaluation)
     yield
-    feasible, totals = len(inquiry.feasible), inquiry.totals
-    within = len(inquiry.rows) - inquiry.left_out
-    message = "" if feasible else inquiry.message
+    feasible, totals = len(evaluation.feasible), evaluation.totals
+    within = len(evaluation.rows) - evaluation.left_out
+    message = "" if feasible else evaluation.message
     yield
-    objections = reasons.listed()
+    rejections = reasons.listed()
     yield
-    top = _top(inquiry, node)
+    top = _top(evaluation, node)
     yield
     margin, decided_by = _margin(top)
-    fault = inquiry.fault or reasons.fault
+    fault = evaluation.fault or reasons.fault
     return Assessment(
-        nodes=len(inquiry.rows),
+        nodes=len(evaluation.rows),
         feasible=feasible,
-        enough=nodes_to_find(within, inquiry.profile.percentage_of_nodes_to_score) if inquiry.profile.scores else 1,
+        enough=nodes_to_find(within, evaluation.profile.percentage_of_nodes_to_score)
+        if evaluation.profile.scores
+        else 1,
         message=message,
-        reasons={} if feasible else inquiry.reasons,
-        objections=objections,
+        reasons={} if feasible else evaluation.reasons,
+        rejections=rejections,
         reasons_left_out=max(len(reasons) - REASONS, 0),
         top=top,
         ties=int((totals == totals.max()).sum()) if len(totals) else min(feasible, 1),
         margin=margin,
         decided_by=decided_by,
-        kept_room=tuple(_kept_room(inquiry)),
+        kept_room=tuple(_kept_room(evaluation)),
         fault=fault.message if fault is not None else "",
     )
 
@@ -82,24 +84,26 @@ class _Reasons:
         #: The first thing that a plugin did wrong.
         self.fault: Status | None = None
 
-    def count(self, inquiry: Inquiry) -> Iterator[None]:
+    def count(self, evaluation: FullEvaluation) -> Iterator[None]:
         """Count them all; yields wherever it may pause."""
-        everywhere = np.arange(len(inquiry.rows))
-        rejection, absent = inquiry.narrowing.status, inquiry.absent
-        if rejection is not None:
-            self._add(rejection, rejection.plugin, everywhere, np.ones(len(everywhere), dtype=bool))
+        everywhere = np.arange(len(evaluation.rows))
+        rejected, absent = evaluation.pre_filter_result.status, evaluation.absent
+        if rejected is not None:
+            self._add(rejected, rejected.plugin, everywhere, np.ones(len(everywhere), dtype=bool))
             return
-        columns = {plugin: column[inquiry.rows] for plugin, column in inquiry.said.items()}
+        columns = {plugin: column[evaluation.rows] for plugin, column in evaluation.said.items()}
         against = sum((column != PASS for column in columns.values()), np.zeros(len(everywhere), dtype=np.int64))
-        first = inquiry.first[inquiry.rows]
+        first = evaluation.first[evaluation.rows]
         if absent is not None:
-            outside = np.array([name not in (inquiry.narrowing.nodes or ()) for name in self._names], dtype=bool)
-            self._add(absent, ", ".join(inquiry.narrowing.narrowed_by), np.flatnonzero(outside), outside)
+            outside = np.array(
+                [name not in (evaluation.pre_filter_result.nodes or ()) for name in self._names], dtype=bool
+            )
+            self._add(absent, ", ".join(evaluation.pre_filter_result.narrowed_by), np.flatnonzero(outside), outside)
         for plugin, column in columns.items():
             yield
-            for objection, places in _groups(column):
+            for rejection, places in _groups(column):
                 alone = against == 1
-                self._add(inquiry.status(objection), plugin, places, first == objection, alone)
+                self._add(evaluation.status(rejection), plugin, places, first == rejection, alone)
                 yield
 
     def _add(self, status: Status, plugin: str, places: Places, first: Marks, alone: Marks | None = None) -> None:
@@ -119,11 +123,11 @@ class _Reasons:
                 if len(count.examples) < EXAMPLES and self._names[place] not in count.examples:
                     count.examples.append(self._names[place])
 
-    def listed(self) -> tuple[Objection, ...]:
+    def listed(self) -> tuple[Rejection, ...]:
         """List the reasons that a condition counts on most nodes, those first."""
         most = heapq.nlargest(REASONS, self._counts.items(), key=lambda item: (item[1].first, item[1].nodes))
         return tuple(
-            Objection(plugin, reason, c.nodes, c.first, c.alone, tuple(c.examples), c.preemptible)
+            Rejection(plugin, reason, c.nodes, c.first, c.alone, tuple(c.examples), c.preemptible)
             for (plugin, reason), c in most
         )
 
@@ -132,38 +136,38 @@ class _Reasons:
 
 
 def _groups(column: Scores) -> Iterator[tuple[int, Places]]:
-    """Part the places of a column where there is an objection by what it is."""
+    """Part the places of a column where there is a rejection by what it is."""
     places = np.flatnonzero(column != PASS)
-    by_objection = places[np.argsort(column[places], kind="stable")]
-    objections, starts = np.unique(column[by_objection], return_index=True)
-    bounds = itertools.pairwise([*starts.tolist(), len(by_objection)])
-    for objection, (start, stop) in zip(objections.tolist(), bounds, strict=True):
-        yield objection, by_objection[start:stop]
+    by_rejection = places[np.argsort(column[places], kind="stable")]
+    rejections, starts = np.unique(column[by_rejection], return_index=True)
+    bounds = itertools.pairwise([*starts.tolist(), len(by_rejection)])
+    for rejection, (start, stop) in zip(rejections.tolist(), bounds, strict=True):
+        yield rejection, by_rejection[start:stop]
 
 
 # -- which one ---------------------------------------------------------------------------------------------------------
 
 
-def _top(inquiry: Inquiry, node: str) -> tuple[NodeScore, ...]:
+def _top(evaluation: FullEvaluation, node: str) -> tuple[NodeScore, ...]:
     """Return the best nodes, and the one on which the pod is; a node that is the only one has no scores."""
-    totals = inquiry.totals
-    if len(inquiry.feasible) == 1:
-        return (NodeScore(inquiry.nodes[int(inquiry.feasible[0])].name, 1, 0, ()),)
+    totals = evaluation.totals
+    if len(evaluation.feasible) == 1:
+        return (NodeScore(evaluation.nodes[int(evaluation.feasible[0])].name, 1, 0, ()),)
     best = np.argsort(-totals, kind="stable")[:TOP].tolist()
-    own = inquiry.nodes.row(node)
+    own = evaluation.nodes.row(node)
     if own is not None and len(totals):
-        best += [place for place in np.flatnonzero(inquiry.feasible == own).tolist() if place not in best]
-    return tuple(_node_score(inquiry, place) for place in best)
+        best += [place for place in np.flatnonzero(evaluation.feasible == own).tolist() if place not in best]
+    return tuple(_node_score(evaluation, place) for place in best)
 
 
-def _node_score(inquiry: Inquiry, place: int) -> NodeScore:
-    total = int(inquiry.totals[place])
+def _node_score(evaluation: FullEvaluation, place: int) -> NodeScore:
+    total = int(evaluation.totals[place])
     scores = (
         Score(c.plugin, c.weight, int(c.raw[place]), int(c.normalized[place]), int(c.normalized[place]) * c.weight)
-        for c in inquiry.scores
+        for c in evaluation.scores
     )
-    ahead = int((inquiry.totals > total).sum())
-    return NodeScore(inquiry.nodes[int(inquiry.feasible[place])].name, 1 + ahead, total, tuple(scores))
+    ahead = int((evaluation.totals > total).sum())
+    return NodeScore(evaluation.nodes[int(evaluation.feasible[place])].name, 1 + ahead, total, tuple(scores))
 
 
 def _margin(top: tuple[NodeScore, ...]) -> tuple[int, str]:
@@ -175,6 +179,6 @@ def _margin(top: tuple[NodeScore, ...]) -> tuple[int, str]:
     return top[0].total - top[1].total, max(ahead, key=lambda plugin: ahead[plugin])
 
 
-def _kept_room(inquiry: Inquiry) -> Iterator[KeptRoom]:
-    for row, rivals in list(inquiry.rivals.items())[:KEPT]:
-        yield KeptRoom(inquiry.nodes[row].name, tuple(rival.key for rival in rivals))
+def _kept_room(evaluation: FullEvaluation) -> Iterator[KeptRoom]:
+    for row, rivals in list(evaluation.rivals.items())[:KEPT]:
+        yield KeptRoom(evaluation.nodes[row].name, tuple(rival.key for rival in rivals))

@@ -35,7 +35,7 @@ class State(StrEnum):
     GONE = "gone"
 
 
-class Objection(msgspec.Struct, frozen=True):
+class Rejection(msgspec.Struct, frozen=True):
     """One reason of one plugin.
 
     `nodes` is the number of nodes against which the plugin gives it, `first` those where no plugin objects before it:
@@ -85,7 +85,7 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     """What the plugins say of the pod now, on all nodes; of a pod on a node, as if it were not there.
 
     `message` is what the condition would say, but for what PostFilter adds to it; it is empty if nodes are feasible.
-    `objections` are the reasons that weigh most, and `reasons_left_out` how many there are beside them.
+    `rejections` are the reasons that weigh most, and `reasons_left_out` how many there are beside them.
     `enough` is how many feasible nodes an attempt looks for. `top` are the best nodes, and the pod's own if it is on
     one; `margin` is what the best is ahead of the next by, `ties` the number of nodes that are best, `decided_by` the
     plugin that puts the best ahead of the next most. `fault` is what a plugin did wrong.
@@ -96,7 +96,7 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     enough: int
     message: str = ""
     reasons: Mapping[str, int] = {}
-    objections: tuple[Objection, ...] = ()
+    rejections: tuple[Rejection, ...] = msgspec.field(default=(), name="objections")
     reasons_left_out: int = 0
     top: tuple[NodeScore, ...] = ()
     ties: int = 0

@@ -1,6 +1,6 @@
 """One pod, asked about again: what every plugin says of it now, on every node, with nothing changed by the asking.
 
-An attempt knows the first objection to each node it looked at, and remembers much of it; an inquiry asks all plugins
+An attempt knows the first rejection to each node it looked at, and remembers much of it; an evaluation asks all plugins
 about all nodes, in columns where they have that form. It is work in slices (`in_slices`): between two of them the
 scheduler goes on, no Statement is open, and what the plugins drew or asked for meanwhile is taken back.
 """
@@ -21,11 +21,11 @@ from kframework.core.cycle.layers import ask_filter_rows, ask_score_rows
 from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable, bits_of, order_of, source_of
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import (
-    Narrowing,
+    PreFilterResult,
     ask_pre_filter,
     bad_score,
+    excluded_status,
     fault,
-    narrow,
     run_add_pod,
     run_filter,
     run_pre_filter,
@@ -50,11 +50,11 @@ _faults = logging.getLogger("kframework.core.runtime.points")
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-def inquire(engine: PodEngine, pod: PendingPod) -> Generator[None, None, Inquiry]:
+def evaluate(engine: PodEngine, pod: PendingPod) -> Generator[None, None, FullEvaluation]:
     """Ask all plugins about the pod on all nodes, in slices; one that is on a node is asked about as if it were not."""
-    inquiry = Inquiry(engine, pod)
-    yield from in_slices(inquiry.work(), inquiry.aside)
-    return inquiry
+    evaluation = FullEvaluation(engine, pod)
+    yield from in_slices(evaluation.work(), evaluation.aside)
+    return evaluation
 
 
 class ScoreColumn(msgspec.Struct, frozen=True):
@@ -66,11 +66,11 @@ class ScoreColumn(msgspec.Struct, frozen=True):
     normalized: Scores
 
 
-class Inquiry:
+class FullEvaluation:
     """What the plugins of the pod's profile say now, once its `work` is done.
 
     `rows` are the nodes it is about, in their order, and `names` what they are called: rows are reused once nodes go.
-    `said` holds each Filter plugin's own objection by row, PASS where it has none, whatever the others say; `first` the
+    `said` holds each Filter plugin's own rejection by row, PASS where it has none, whatever the others say; `first` the
     first of them in configured order, which is what an attempt counts. `feasible` are the rows that all of them let
     pass, in the order of the nodes; `scores` and `totals` are aligned to them. Like an attempt, it scores two feasible
     nodes or more; unlike one, it looks at them all.
@@ -86,7 +86,7 @@ class Inquiry:
         self._reset()
 
     def _reset(self) -> None:
-        self.narrowing: Narrowing = Narrowing()
+        self.pre_filter_result: PreFilterResult = PreFilterResult()
         self.state: CycleState = CycleState()
         self.rows: NDArray[np.int64] = self.nodes.order
         self.names: list[str] = []
@@ -94,7 +94,7 @@ class Inquiry:
         self.filters: tuple[FilterStep, ...] = ()
         self.said: dict[str, Scores] = {}
         self.first: Scores = np.full(self.nodes.capacity, PASS, dtype=np.int64)
-        #: The first objections to the nodes in configured order, each with the number of nodes.
+        #: The first rejections to the nodes in configured order, each with the number of nodes.
         self.counted: list[tuple[Status, int]] = []
         self.feasible: NDArray[np.int64] = _NONE
         self.scores: list[ScoreColumn] = []
@@ -150,14 +150,14 @@ class Inquiry:
 
     def _ask(self) -> Iterator[None]:
         self._reset()
-        self.narrowing = self._narrowing()
+        self.pre_filter_result = self._pre_filter_result()
         yield
         for piece in _pieces(self.rows, _MANY):
             self.names += [self.nodes.by_row[row].name for row in piece.tolist()]
             yield
-        if self.narrowing.status is not None:
+        if self.pre_filter_result.status is not None:
             return
-        self.filters = tuple(step for step in self.profile.filters if step.name not in self.narrowing.skipped)
+        self.filters = tuple(step for step in self.profile.filters if step.name not in self.pre_filter_result.skipped)
         rows = self._within()
         for step in self.filters:
             yield from self._ask_filter(step, rows)
@@ -170,13 +170,13 @@ class Inquiry:
         if len(self.feasible) > 1:
             yield from self._ask_scores()
 
-    def _narrowing(self) -> Narrowing:
+    def _pre_filter_result(self) -> PreFilterResult:
         try:
             return self.profile.wrapped("pre_filter", self._run_pre_filter, self.state, self.pod, self.nodes)
         except PluginError as error:
-            return Narrowing(fault(self.profile, error.plugin, "pre_filter", error.__cause__ or error.message))
+            return PreFilterResult(fault(self.profile, error.plugin, "pre_filter", error.__cause__ or error.message))
 
-    def _run_pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Narrowing:
+    def _run_pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> PreFilterResult:
         profile = self.profile
         return run_pre_filter(
             profile, profile.pre_filter, lambda step: ask_pre_filter(profile, step, state, pod, nodes)
@@ -184,7 +184,7 @@ class Inquiry:
 
     def _within(self) -> NDArray[np.int64]:
         """Return the rows that PreFilter leaves."""
-        within = self.narrowing.nodes
+        within = self.pre_filter_result.nodes
         if within is None:
             return self.rows
         return self.rows[[name in within for name in self.names]]
@@ -192,9 +192,9 @@ class Inquiry:
     def _ask_filter(self, step: FilterStep, rows: NDArray[np.int64]) -> Iterator[None]:
         column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
         for piece in _pieces(rows, _FEW if step.ask_rows is None else _MANY):
-            objections = np.full(len(piece), PASS, dtype=np.int64)
-            ask_filter_rows(self.profile, step, self.state, self.pod, self.nodes, piece, objections, self._table)
-            column[piece] = objections
+            rejections = np.full(len(piece), PASS, dtype=np.int64)
+            ask_filter_rows(self.profile, step, self.state, self.pod, self.nodes, piece, rejections, self._table)
+            column[piece] = rejections
             yield
 
     def _ask_beside_rivals(self, rows: NDArray[np.int64]) -> Iterator[None]:
@@ -216,12 +216,12 @@ class Inquiry:
                 what_if.add(rival, node.name)
                 failed = run_add_pod(self.profile, self.filters, state, self.pod, rival, node)
                 if failed is not None:
-                    self.first[row] = self._table.objection(0, failed)
+                    self.first[row] = self._table.rejection(0, failed)
                     return
             for step in self.filters:
                 status = run_filter(self.profile, step, state, self.pod, node)
                 if status is not None:
-                    self.said[step.name][row] = self._table.objection(step.order, status)
+                    self.said[step.name][row] = self._table.rejection(step.order, status)
 
     def _ask_scores(self) -> Iterator[None]:
         skipped = self._pre_score()
@@ -286,38 +286,42 @@ class Inquiry:
 
     # -- what was said ---------------------------------------------------------------------------------------------
 
-    def status(self, objection: int) -> Status:
-        """Put an objection into words."""
-        status = self._words.get(objection)
+    def status(self, rejection: int) -> Status:
+        """Put a rejection into words."""
+        status = self._words.get(rejection)
         if status is None:
-            status = self._words[objection] = self._in_words(objection)
+            status = self._words[rejection] = self._in_words(rejection)
         return status
 
-    def _in_words(self, objection: int) -> Status:
-        if source_of(objection) == ATTEMPT:
-            return self._table.statuses[bits_of(objection)]
-        step = self.profile.filters[order_of(objection)]
+    def _in_words(self, rejection: int) -> Status:
+        if source_of(rejection) == ATTEMPT:
+            return self._table.statuses[bits_of(rejection)]
+        step = self.profile.filters[order_of(rejection)]
         assert step.explain is not None
         try:
-            return step.explain(self.pod, bits_of(objection)).by(step.name)
+            return step.explain(self.pod, bits_of(rejection)).with_plugin(step.name)
         except Exception as error:
             return fault(self.profile, step.name, "filter_status", error)
 
     @property
     def absent(self) -> Status | None:
         """What stands against the nodes that PreFilter leaves out; None where it leaves none out."""
-        return None if self.narrowing.nodes is None else narrow(self.narrowing)
+        return None if self.pre_filter_result.nodes is None else excluded_status(self.pre_filter_result)
 
     @property
     def left_out(self) -> int:
         """The number of these nodes."""
-        return 0 if self.narrowing.nodes is None else sum(name not in self.narrowing.nodes for name in self.names)
+        return (
+            0
+            if self.pre_filter_result.nodes is None
+            else sum(name not in self.pre_filter_result.nodes for name in self.names)
+        )
 
     @property
     def reasons(self) -> Mapping[str, int]:
         """On how many nodes each reason is the first that stands against the pod."""
-        if self.narrowing.status is not None:
-            return dict.fromkeys(self.narrowing.status.reasons, len(self.rows))
+        if self.pre_filter_result.status is not None:
+            return dict.fromkeys(self.pre_filter_result.status.reasons, len(self.rows))
         reasons: dict[str, int] = {}
         for status, count in self.counted:
             for reason in status.reasons:
@@ -326,9 +330,9 @@ class Inquiry:
 
     def _count(self) -> Iterator[None]:
         first = self.first[self.rows]
-        objections, counts = np.unique(first[first != PASS], return_counts=True)
-        for objection, count in zip(objections.tolist(), counts.tolist(), strict=True):
-            self.counted.append((self.status(objection), count))
+        rejections, counts = np.unique(first[first != PASS], return_counts=True)
+        for rejection, count in zip(rejections.tolist(), counts.tolist(), strict=True):
+            self.counted.append((self.status(rejection), count))
             yield
         absent = self.absent
         if absent is not None:
@@ -337,18 +341,18 @@ class Inquiry:
     @property
     def message(self) -> str:
         """Why no node is feasible, word for word as an attempt says it, but for what PostFilter adds."""
-        status = self.narrowing.status
+        status = self.pre_filter_result.status
         return fit_error(len(self.rows), self.reasons, pre_filter_message=status.message if status is not None else "")
 
     @property
     def diagnosis(self) -> Diagnosis:
         """What stands against the nodes, as PostFilter plugins get it."""
-        nobody = self.absent or self.narrowing.status or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-        rejectors = sorted({status.plugin for status, _ in self.counted} | set(self.narrowing.narrowed_by))
+        nobody = self.absent or self.pre_filter_result.status or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+        rejectors = sorted({status.plugin for status, _ in self.counted} | set(self.pre_filter_result.narrowed_by))
         return Diagnosis(self.nodes, self.first, lambda o: nobody if o == PASS else self.status(o), rejectors)
 
     def __repr__(self) -> str:
-        return f"<Inquiry into {self.pod.key}: {len(self.feasible)} of {len(self.rows)} nodes are feasible>"
+        return f"<FullEvaluation into {self.pod.key}: {len(self.feasible)} of {len(self.rows)} nodes are feasible>"
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from kframework.core.preemption.dry_runs import DryRun, Ranked, rank
 from kframework.framework.plugin import Candidate
 from kframework.framework.status import Code, Status
 from kframework.observe.explain.explanation import Preemption
-from kframework.observe.explain.full_evaluation import Inquiry
+from kframework.observe.explain.full_evaluation import FullEvaluation
 
 #: The plugin whose way out this tells of; what other PostFilter plugins do is theirs to tell.
 PREEMPTION = "DefaultPreemption"
@@ -20,34 +20,34 @@ PREEMPTION = "DefaultPreemption"
 PERCENTAGE, AT_LEAST = 10, 100
 
 
-def preempting(inquiry: Inquiry) -> Generator[None, None, Preemption | None]:
+def preempting(evaluation: FullEvaluation) -> Generator[None, None, Preemption | None]:
     """Try preemption; None where the profile has none.
 
     Yields wherever it may pause.
     """
-    if all(step.name != PREEMPTION for step in inquiry.profile.post_filter):
+    if all(step.name != PREEMPTION for step in evaluation.profile.post_filter):
         return None
-    objection = inquiry.engine.preemption.ineligible(inquiry.pod, inquiry.diagnosis)
-    if objection is not None:
-        return Preemption(why=objection.message)
+    rejection = evaluation.engine.preemption.ineligible(evaluation.pod, evaluation.diagnosis)
+    if rejection is not None:
+        return Preemption(why=rejection.message)
     yield
-    names = _promising(inquiry)
+    names = _promising(evaluation)
     if not names:
-        return Preemption(why="no node's objection would go with less important pods")
+        return Preemption(why="no node's rejection would go with less important pods")
     yield
-    tries = _Tries(inquiry, inquiry.engine.preemption.dry_run(inquiry, inquiry.state))
+    tries = _Tries(evaluation, evaluation.engine.preemption.dry_run(evaluation, evaluation.state))
     yield from tries.run(names)
     return tries.summary()
 
 
-def _promising(inquiry: Inquiry) -> list[str]:
-    """Name the nodes whose first objection may go with less important pods."""
-    status = inquiry.narrowing.status
+def _promising(evaluation: FullEvaluation) -> list[str]:
+    """Name the nodes whose first rejection may go with less important pods."""
+    status = evaluation.pre_filter_result.status
     if status is not None:
-        return inquiry.names if status.code == Code.UNSCHEDULABLE else []
-    first = inquiry.first[inquiry.rows]
-    alike = [each for each in np.unique(first[first != PASS]).tolist() if _may_go(inquiry.status(each))]
-    return [inquiry.names[place] for place in np.flatnonzero(np.isin(first, alike)).tolist()]
+        return evaluation.names if status.code == Code.UNSCHEDULABLE else []
+    first = evaluation.first[evaluation.rows]
+    alike = [each for each in np.unique(first[first != PASS]).tolist() if _may_go(evaluation.status(each))]
+    return [evaluation.names[place] for place in np.flatnonzero(np.isin(first, alike)).tolist()]
 
 
 def _may_go(status: Status) -> bool:
@@ -57,8 +57,8 @@ def _may_go(status: Status) -> bool:
 class _Tries:
     """Dry runs on one node after the other, until there are enough candidates."""
 
-    def __init__(self, inquiry: Inquiry, dry_run: DryRun) -> None:
-        self._inquiry = inquiry
+    def __init__(self, evaluation: FullEvaluation, dry_run: DryRun) -> None:
+        self._evaluation = evaluation
         self._dry_run = dry_run
         self._candidates: list[Candidate] = []
         self._reasons: dict[str, int] = {}
@@ -67,7 +67,7 @@ class _Tries:
     def run(self, names: list[str]) -> Iterator[None]:
         enough = max(len(names) * PERCENTAGE // 100, AT_LEAST)
         for name in names:
-            node = self._inquiry.nodes.named(name)
+            node = self._evaluation.nodes.named(name)
             if node is None:
                 continue  # it has left meanwhile
             self._tried += 1

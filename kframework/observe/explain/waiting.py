@@ -32,7 +32,7 @@ def state_of(engine: PodEngine, uid: str) -> State:
 def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
     """Say what a pod in this state waits for; None if for nothing that this scheduler knows of.
 
-    A gate is asked again, so call it inside an inquiry's `aside`.
+    A gate is asked again, so call it inside an evaluation's `aside`.
     """
     if state is State.PERMIT:
         reserved = engine.cluster.waiting.get(uid)

@@ -50,24 +50,24 @@ class _TimedHandlers(EventHandlers):
         self._times = times
         self._labels: list[str] = []
 
-    def changed(self, obj: ApiObject) -> None:
+    def upserted(self, obj: ApiObject) -> None:
         began = self._begin()
         known = obj.metadata.uid in self.pending
-        super().changed(obj)
+        super().upserted(obj)
         if isinstance(obj, Pod) and not obj.spec.node_name:
             self._labels.append(_UPDATED if known else _ADDED)
         self._observe(began)
 
-    def gone(self, obj: ApiObject) -> None:
+    def deleted(self, obj: ApiObject) -> None:
         began = self._begin()
         if isinstance(obj, Pod) and not obj.spec.node_name:
             self._labels.append(_DELETED)
-        super().gone(obj)
+        super().deleted(obj)
         self._observe(began)
 
-    def happened(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
+    def on_event(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
         self._labels.append(event.label)
-        super().happened(event, only)
+        super().on_event(event, only)
 
     def _begin(self) -> int:
         """Forget events that came of no object, such as those of a binding that failed; return the moment."""

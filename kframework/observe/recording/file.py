@@ -154,7 +154,7 @@ class RecordingFile:
         self._over = self._turning = False
 
     def _is_full(self) -> bool:
-        """Tell whether the part is as large as it may be, yet not for its opening alone."""
+        """Return whether the part is as large as it may be, yet not for its opening alone."""
         return self._rotates and self._raw.tell() > max(self._limit, 2 * self._opened_with)
 
     def _open(self) -> None:

@@ -16,9 +16,9 @@ import msgspec
 from kframework.config.configuration import Configuration
 from kframework.core.cycle.attempt import Attempt
 from kframework.core.cycle.decision import Decision, Observer, Result
-from kframework.core.cycle.outcome import Found
+from kframework.core.cycle.outcome import ScheduleResult
 from kframework.core.cycle.search import Search
-from kframework.core.effects import Nowhere
+from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
@@ -79,7 +79,7 @@ def reconsider(
     return Reconsidered(attempts, tuple(disagreements), recording.header.part, recording.cut_off)
 
 
-class Reconsidering(Nowhere):
+class Reconsidering(NullEffects):
     """Asks another configuration about the attempt at which a replay stands; make it before anything is told."""
 
     def __init__(self, replay: Replay, configuration: Configuration, registry: Registry | None = None) -> None:
@@ -125,7 +125,7 @@ class Reconsidering(Nowhere):
         """Make an attempt that changes nothing."""
         engine = self._engine
         engine.attempts = recorded.attempt
-        engine.rotation.start = self._first.rotation.start
+        engine.rotation.next_start_index = self._first.rotation.next_start_index
         copy = QueuedPod(queued.pod, queued.timestamp)
         copy.attempts, copy.initial_attempt = recorded.tries, queued.initial_attempt
         with engine.aside():
@@ -149,7 +149,7 @@ class _SecondThought(Attempt):
         super().__init__(engine, profile, queued)
         self._recorded = recorded
 
-    def _place(self, search: Search, found: Found) -> None:
+    def _place(self, search: Search, found: ScheduleResult) -> None:
         """Choose a node, and leave the pod where it is."""
         if self._recorded.node in _best(search, found):
             found = msgspec.structs.replace(found, node=self._recorded.node)
@@ -169,7 +169,7 @@ class _SecondThought(Attempt):
         """Send nobody away."""
 
 
-def _best(search: Search, found: Found) -> Iterator[str]:
+def _best(search: Search, found: ScheduleResult) -> Iterator[str]:
     """List the nodes that are as good as the one that was drawn."""
     if found.ties > 1:
         places = (search.totals == found.score).nonzero()[0].tolist()

@@ -19,9 +19,9 @@ from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.core.cycle.extenders import Extenders
-from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
-from kframework.core.effects import Nowhere
+from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
@@ -78,7 +78,7 @@ def replay(file: Path, registry: Registry | None = None) -> Replayed:
     return _Check(Recorded(file), registry).run()
 
 
-class _Check(Nowhere):
+class _Check(NullEffects):
     """One replay while it runs."""
 
     def __init__(self, recorded: Recorded, registry: Registry | None) -> None:
@@ -129,7 +129,7 @@ class _Check(Nowhere):
 # -- to see again ----------------------------------------------------------------------------------------------------
 
 
-class Replay(Nowhere):
+class Replay(NullEffects):
     """A recording told to an engine that follows it: what was decided is what happens.
 
     `observers` take notice of what was recorded, as it comes. Raises InputError for what is no recording, ConfigError
@@ -242,15 +242,15 @@ class Following(PodEngine):
             queued.attempts = decision.tries
         return queued
 
-    def find(self, search: Search) -> Found | Unfit | Failed:
+    def find(self, search: Search) -> ScheduleResult | FitError | ScheduleError:
         """Run a search, and find what was found."""
         outcome, told = super().find(search), self._told
         if told is None:
             return outcome
         if told.result is Result.SCHEDULED:
-            return Found(told.node, told.score, told.ties, told.evaluated, told.feasible, told.top)
-        if isinstance(outcome, Found) and not told.feasible:
-            return Failed(Status(told.code, (told.message,)))
+            return ScheduleResult(told.node, told.score, told.ties, told.evaluated, told.feasible, told.top)
+        if isinstance(outcome, ScheduleResult) and not told.feasible:
+            return ScheduleError(Status(told.code, (told.message,)))
         return outcome
 
     def failed(self, queued: QueuedPod, status: Status, nominated: str | None) -> None:
@@ -270,7 +270,7 @@ class _Told:
     """An engine that is told what a recording says, and the time that it is there."""
 
     def __init__(
-        self, recorded: Recorded, engine: type[PodEngine], outside: Nowhere, registry: Registry | None
+        self, recorded: Recorded, engine: type[PodEngine], outside: NullEffects, registry: Registry | None
     ) -> None:
         self._recorded = recorded
         self._moment = recorded.header.at
@@ -311,7 +311,7 @@ class _Told:
         elif line.what == "Continued":
             continued = self._recorded.read(line.body, Continued)
             self.engine.attempts = continued.attempts
-            self.engine.rotation.start = continued.rotation
+            self.engine.rotation.next_start_index = continued.rotation
         else:
             self.messages += 1
             self.engine.offer(self._recorded.message(line))

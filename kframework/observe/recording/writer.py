@@ -170,7 +170,7 @@ def _opening(engine: PodEngine, header: Header, now: float) -> Opening:
         for uid, pod in engine.handlers.pending.items()
         if (node_name := nominator.node_of(uid)) != pod.nominated_node_name
     )
-    after = (Activated(tuple(awake)), *nominated, Continued(engine.attempts, engine.rotation.start))
+    after = (Activated(tuple(awake)), *nominated, Continued(engine.attempts, engine.rotation.next_start_index))
     return Opening(
         header,
         nodes=[nodes[row].name for row in nodes.order.tolist()],

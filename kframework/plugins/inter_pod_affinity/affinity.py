@@ -7,7 +7,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from kframework.objects.pod_affinity import AffinityTerm, PodTerms
-from kframework.state.counters import Counters, HeldTerm, Role, Selection, terms_of
+from kframework.state.counters import Counters, ExistingTerm, Role, Selection, terms_of
 from kframework.state.namespaces import Namespaces
 from kframework.state.pods import LabelClass, PodInfo, PodTemplate
 
@@ -15,34 +15,34 @@ from kframework.state.pods import LabelClass, PodInfo, PodTemplate
 NO_LABELS: Mapping[str, str] = {}
 
 
-class Wishes(NamedTuple):
+class IncomingTerms(NamedTuple):
     """The terms of a pod, with their namespace selectors resolved.
 
-    `company` is what one and the same pod must be to satisfy the required affinity, `keys` the topologies in which such
-    pods must be near. The other terms stand with their topology, preferred ones with their weight before it. `problem`
-    says what could not be read.
+    `affinity` is what one and the same pod must be to satisfy the required affinity, `keys` the topologies in which
+    such pods must be near. The other terms stand with their topology, preferred ones with their weight before it.
+    `problem` says what could not be read.
     """
 
-    company: tuple[Selection, ...] = ()
+    affinity: tuple[Selection, ...] = ()
     keys: tuple[str, ...] = ()
     anti_affinity: tuple[tuple[str, Selection], ...] = ()
     preferred: tuple[tuple[int, str, Selection], ...] = ()
     problem: str = ""
 
     def met_by(self, pods: LabelClass) -> bool:
-        """Tell whether such pods are the company that is wanted."""
-        return bool(self.company) and all(selection.chooses(pods) for selection in self.company)
+        """Return whether such pods satisfy the required affinity."""
+        return bool(self.affinity) and all(selection.chooses(pods) for selection in self.affinity)
 
 
-_NO_WISHES = Wishes()
+_NO_TERMS = IncomingTerms()
 
 
-class Encounters(NamedTuple):
+class ExistingTerms(NamedTuple):
     """The terms held by pods on nodes that are about a pod."""
 
-    affinity: tuple[HeldTerm, ...]
-    anti_affinity: tuple[HeldTerm, ...]
-    preferred: tuple[HeldTerm, ...]
+    affinity: tuple[ExistingTerm, ...]
+    anti_affinity: tuple[ExistingTerm, ...]
+    preferred: tuple[ExistingTerm, ...]
 
 
 class Affinities:
@@ -50,27 +50,27 @@ class Affinities:
 
     def __init__(self, namespaces: Namespaces) -> None:
         self.namespaces: Namespaces = namespaces
-        self._wishes: WeakKeyDictionary[PodTemplate, dict[str, Wishes]] = WeakKeyDictionary()
-        self._wishes_at = -1
-        self._encounters: WeakKeyDictionary[LabelClass, Encounters] = WeakKeyDictionary()
-        self._encounters_at = (-1, -1)
+        self._incoming_terms: WeakKeyDictionary[PodTemplate, dict[str, IncomingTerms]] = WeakKeyDictionary()
+        self._incoming_terms_at = -1
+        self._existing_terms: WeakKeyDictionary[LabelClass, ExistingTerms] = WeakKeyDictionary()
+        self._existing_terms_at = (-1, -1)
 
-    def wishes(self, pod: PodInfo) -> Wishes:
+    def incoming_terms(self, pod: PodInfo) -> IncomingTerms:
         """Return what the terms of a pod choose."""
         if not pod.template.has_terms:
-            return _NO_WISHES
+            return _NO_TERMS
         generation = self.namespaces.generation
-        if self._wishes_at != generation:
-            self._wishes.clear()
-            self._wishes_at = generation
-        by_namespace = self._wishes.setdefault(pod.template, {})
-        wishes = by_namespace.get(pod.namespace)
-        if wishes is None:
-            wishes = by_namespace[pod.namespace] = self._resolved(terms_of(pod))
-        return wishes
+        if self._incoming_terms_at != generation:
+            self._incoming_terms.clear()
+            self._incoming_terms_at = generation
+        by_namespace = self._incoming_terms.setdefault(pod.template, {})
+        incoming_terms = by_namespace.get(pod.namespace)
+        if incoming_terms is None:
+            incoming_terms = by_namespace[pod.namespace] = self._resolved(terms_of(pod))
+        return incoming_terms
 
-    def _resolved(self, terms: PodTerms) -> Wishes:
-        return Wishes(
+    def _resolved(self, terms: PodTerms) -> IncomingTerms:
+        return IncomingTerms(
             tuple(self._selection(term) for term in terms.affinity),
             tuple(dict.fromkeys(term.topology_key for term in terms.affinity)),
             tuple((term.topology_key, self._selection(term)) for term in terms.anti_affinity),
@@ -88,24 +88,24 @@ class Affinities:
             return Selection(None, term.selector)
         return Selection(term.namespaces | self.namespaces.chosen(term.namespace_selector), term.selector)
 
-    def encounters(self, pod: PodInfo, counters: Counters) -> Encounters:
+    def existing_terms(self, pod: PodInfo, counters: Counters) -> ExistingTerms:
         """Return which terms of others are about a pod, of those in use; some may have lost their last holder."""
         at = (counters.version, self.namespaces.generation)
-        if self._encounters_at != at:
-            self._encounters.clear()
-            self._encounters_at = at
-        encounters = self._encounters.get(pod.label_class)
-        if encounters is None:
-            encounters = self._encounters[pod.label_class] = self._met(pod, counters)
-        return encounters
+        if self._existing_terms_at != at:
+            self._existing_terms.clear()
+            self._existing_terms_at = at
+        existing_terms = self._existing_terms.get(pod.label_class)
+        if existing_terms is None:
+            existing_terms = self._existing_terms[pod.label_class] = self._met(pod, counters)
+        return existing_terms
 
-    def _met(self, pod: PodInfo, counters: Counters) -> Encounters:
+    def _met(self, pod: PodInfo, counters: Counters) -> ExistingTerms:
         about = counters.about(pod.namespace, self.namespaces.labels(pod.namespace), pod.labels)
 
-        def of(role: Role) -> tuple[HeldTerm, ...]:
+        def of(role: Role) -> tuple[ExistingTerm, ...]:
             return tuple(held for held in about if held.role == role)
 
-        return Encounters(of("affinity"), of("anti_affinity"), of("preferred"))
+        return ExistingTerms(of("affinity"), of("anti_affinity"), of("preferred"))
 
     def __repr__(self) -> str:
-        return f"<Affinities of {len(self._wishes)} templates and {len(self._encounters)} label classes>"
+        return f"<Affinities of {len(self._incoming_terms)} templates and {len(self._existing_terms)} label classes>"

@@ -32,8 +32,8 @@ from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import MAX_SCORE, PluginArgs, Rows, Scores
 from kframework.objects import Namespace, Node
 from kframework.objects.selectors import Selector
-from kframework.plugins.inter_pod_affinity.affinity import NO_LABELS, Affinities, Wishes
-from kframework.state.counters import HeldTerm, Selection, terms_of
+from kframework.plugins.inter_pod_affinity.affinity import NO_LABELS, Affinities, IncomingTerms
+from kframework.state.counters import ExistingTerm, Selection, terms_of
 from kframework.state.namespaces import Namespaces
 from kframework.state.pods import LabelClass
 from kframework.state.topology import Tally, Topology
@@ -42,10 +42,14 @@ AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-_ALONE, _REFUSED, _UNWELCOME = unresolvable(AFFINITY), unschedulable(ANTI_AFFINITY), unschedulable(EXISTING)
+_ALONE, _REFUSED, _EXISTING_ANTI_AFFINITY = (
+    unresolvable(AFFINITY),
+    unschedulable(ANTI_AFFINITY),
+    unschedulable(EXISTING),
+)
 # Reason bits, of which a node has one at most.
-_IS_ALONE, _IS_REFUSED, _IS_UNWELCOME = 1, 2, 4
-_STATUSES = {_IS_ALONE: _ALONE, _IS_REFUSED: _REFUSED, _IS_UNWELCOME: _UNWELCOME}
+_IS_ALONE, _IS_REFUSED, _IS_EXISTING_ANTI_AFFINITY = 1, 2, 4
+_STATUSES = {_IS_ALONE: _ALONE, _IS_REFUSED: _REFUSED, _IS_EXISTING_ANTI_AFFINITY: _EXISTING_ANTI_AFFINITY}
 
 #: Numbers of pods per domain, and the topology whose domains they are.
 _Near = tuple[Topology, Tally]
@@ -56,14 +60,14 @@ _Worth = tuple[int, Topology, Tally]
 class _Rules(NamedTuple):
     """What decides about nodes: the pods wanted near, those not wanted, and those that do not want this one."""
 
-    wishes: Wishes
+    incoming_terms: IncomingTerms
     wanted: tuple[_Near, ...]
     refused: tuple[_Near, ...]
-    unwelcome: tuple[_Near, ...]
+    existing_anti_affinity: tuple[_Near, ...]
 
     def may_be_first(self, pod: PendingPod) -> bool:
-        """Tell whether the pod needs no company: there is none anywhere, and pods like itself would do."""
-        return not _anywhere(self.wanted) and self.wishes.met_by(pod.label_class)
+        """Return whether the pod needs no company: there is none anywhere, and pods like itself would do."""
+        return not _anywhere(self.wanted) and self.incoming_terms.met_by(pod.label_class)
 
 
 _RULES = StateKey[_Rules]("InterPodAffinity.rules")
@@ -91,13 +95,15 @@ class InterPodAffinity(Plugin):
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
-        wishes = self._affinities.wishes(pod)
-        if wishes.problem:
-            return unresolvable(f"parsing pod: {wishes.problem}")
-        unwelcome = _held(self._affinities.encounters(pod, nodes.counters).anti_affinity)
-        if not (wishes.company or wishes.anti_affinity or _anywhere(unwelcome)):
+        incoming_terms = self._affinities.incoming_terms(pod)
+        if incoming_terms.problem:
+            return unresolvable(f"parsing pod: {incoming_terms.problem}")
+        existing_anti_affinity = _held(self._affinities.existing_terms(pod, nodes.counters).anti_affinity)
+        if not (incoming_terms.affinity or incoming_terms.anti_affinity or _anywhere(existing_anti_affinity)):
             return Skip
-        state[_RULES] = _Rules(wishes, _wanted(nodes, wishes), _refused(nodes, wishes), unwelcome)
+        state[_RULES] = _Rules(
+            incoming_terms, _wanted(nodes, incoming_terms), _refused(nodes, incoming_terms), existing_anti_affinity
+        )
         return None
 
     @hookimpl
@@ -106,8 +112,8 @@ class InterPodAffinity(Plugin):
 
         All else, and a pod that leaves, shows in the counts.
         """
-        unwelcome = self._affinities.encounters(pod, node.table.counters).anti_affinity
-        state[_RULES] = state[_RULES]._replace(unwelcome=_held(unwelcome))
+        existing_anti_affinity = self._affinities.existing_terms(pod, node.table.counters).anti_affinity
+        state[_RULES] = state[_RULES]._replace(existing_anti_affinity=_held(existing_anti_affinity))
         return None
 
     @hookimpl
@@ -117,15 +123,17 @@ class InterPodAffinity(Plugin):
             return _ALONE
         if _near_any(rules.refused, row):
             return _REFUSED
-        return _UNWELCOME if _near_any(rules.unwelcome, row) else None
+        return _EXISTING_ANTI_AFFINITY if _near_any(rules.existing_anti_affinity, row) else None
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         rules = state[_RULES]
-        codes = _codes((topology for topology, _ in (*rules.wanted, *rules.refused, *rules.unwelcome)), rows)
+        codes = _codes(
+            (topology for topology, _ in (*rules.wanted, *rules.refused, *rules.existing_anti_affinity)), rows
+        )
         bits = np.zeros(len(next(iter(codes.values()))), dtype=np.int64)
-        # The last word is the first objection.
-        for reason, near in ((_IS_UNWELCOME, rules.unwelcome), (_IS_REFUSED, rules.refused)):
+        # The last word is the first rejection.
+        for reason, near in ((_IS_EXISTING_ANTI_AFFINITY, rules.existing_anti_affinity), (_IS_REFUSED, rules.refused)):
             for topology, tally in near:
                 if tally.total:
                     bits[tally.values[codes[topology]] > 0] = reason
@@ -143,25 +151,25 @@ class InterPodAffinity(Plugin):
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
-        wishes = self._affinities.wishes(pod)
-        if self.args.ignore_preferred_terms_of_existing_pods and not wishes.preferred:
+        incoming_terms = self._affinities.incoming_terms(pod)
+        if self.args.ignore_preferred_terms_of_existing_pods and not incoming_terms.preferred:
             return Skip
-        if wishes.problem:
-            return error(f"failed to parse pod: {wishes.problem}")
-        present = tuple(worth for worth in self._worths(pod, wishes, nodes) if worth[2].total)
+        if incoming_terms.problem:
+            return error(f"failed to parse pod: {incoming_terms.problem}")
+        present = tuple(worth for worth in self._worths(pod, incoming_terms, nodes) if worth[2].total)
         if not present:
             return Skip
         state[_WORTH] = present
         return None
 
-    def _worths(self, pod: PendingPod, wishes: Wishes, nodes: NodeTable) -> Iterator[_Worth]:
+    def _worths(self, pod: PendingPod, incoming_terms: IncomingTerms, nodes: NodeTable) -> Iterator[_Worth]:
         """Yield what others are worth to the pod, then what it is worth to others."""
-        for weight, key, selection in wishes.preferred:
+        for weight, key, selection in incoming_terms.preferred:
             yield weight, *_counted(nodes, key, selection)
-        encounters, hard = self._affinities.encounters(pod, nodes.counters), self.args.hard_pod_affinity_weight
-        for held in encounters.preferred:
+        existing_terms, hard = self._affinities.existing_terms(pod, nodes.counters), self.args.hard_pod_affinity_weight
+        for held in existing_terms.preferred:
             yield held.weight, held.topology, held.domains(held.topology)
-        for held in encounters.affinity if hard else ():
+        for held in existing_terms.affinity if hard else ():
             yield hard, held.topology, held.domains(held.topology)
 
     @hookimpl
@@ -206,7 +214,7 @@ class InterPodAffinity(Plugin):
         before = old.label_class if old is not None else None
         after = new.label_class if new is not None else None
         helps = (
-            bool(self._affinities.wishes(pod).problem)
+            bool(self._affinities.incoming_terms(pod).problem)
             or self._company_changes(pod, before, after)
             or self._refused_leave(pod, before, after)
             or (old is not None and new is None and self._kept_away(pod, old))
@@ -214,21 +222,21 @@ class InterPodAffinity(Plugin):
         return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
     def _company_changes(self, pod: PendingPod, before: LabelClass | None, after: LabelClass | None) -> bool:
-        """Tell whether company has come, or has left a pod that may be the first of its group."""
-        wishes = self._affinities.wishes(pod)
-        was = before is not None and wishes.met_by(before)
-        now = after is not None and wishes.met_by(after)
-        return was != now and (now or wishes.met_by(pod.label_class))
+        """Return whether company has come, or has left a pod that may be the first of its group."""
+        incoming_terms = self._affinities.incoming_terms(pod)
+        was = before is not None and incoming_terms.met_by(before)
+        now = after is not None and incoming_terms.met_by(after)
+        return was != now and (now or incoming_terms.met_by(pod.label_class))
 
     def _refused_leave(self, pod: PendingPod, before: LabelClass | None, after: LabelClass | None) -> bool:
-        """Tell whether a pod is no longer one of those that are not wanted."""
+        """Return whether a pod is no longer one of those that are not wanted."""
         return before is not None and any(
             selection.chooses(before) and not (after is not None and selection.chooses(after))
-            for _, selection in self._affinities.wishes(pod).anti_affinity
+            for _, selection in self._affinities.incoming_terms(pod).anti_affinity
         )
 
     def _kept_away(self, pod: PendingPod, other: PodInfo) -> bool:
-        """Tell whether another pod did not want this one; to kube-scheduler's hint its namespace has no labels."""
+        """Return whether another pod did not want this one; to kube-scheduler's hint its namespace has no labels."""
         return any(
             term.matches(pod.namespace, labels, pod.labels)
             for term in terms_of(other).anti_affinity
@@ -237,16 +245,16 @@ class InterPodAffinity(Plugin):
 
     def after_node_change(self, pod: PendingPod, old: Node | None, new: Node | None) -> QueueingHint:
         """Queue the pod for a node that comes where it wants to be, or that takes others out of its way."""
-        wishes = self._affinities.wishes(pod)
-        if old is None and (wishes.anti_affinity or not wishes.keys):
+        incoming_terms = self._affinities.incoming_terms(pod)
+        if old is None and (incoming_terms.anti_affinity or not incoming_terms.keys):
             return QueueingHint.QUEUE
         before = old.metadata.labels if old is not None else NO_LABELS
         after = new.metadata.labels if new is not None else NO_LABELS
-        held = self._affinities.encounters(pod, self.handle.nodes.counters).anti_affinity
-        in_the_way = [*(key for key, _ in wishes.anti_affinity), *(each.topology.key for each in held)]
-        if wishes.met_by(pod.label_class):
-            in_the_way += wishes.keys
-        helps = _enters(wishes.keys, before, after) or _enters(in_the_way, after, before)
+        held = self._affinities.existing_terms(pod, self.handle.nodes.counters).anti_affinity
+        in_the_way = [*(key for key, _ in incoming_terms.anti_affinity), *(each.topology.key for each in held)]
+        if incoming_terms.met_by(pod.label_class):
+            in_the_way += incoming_terms.keys
+        helps = _enters(incoming_terms.keys, before, after) or _enters(in_the_way, after, before)
         return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
     def after_namespace_change(self, pod: PendingPod, old: Namespace | None, new: Namespace | None) -> QueueingHint:
@@ -263,26 +271,26 @@ class InterPodAffinity(Plugin):
 
 
 def _chosen(selector: Selector, labels: Mapping[str, str] | None) -> bool:
-    """Tell whether a term is about the namespace of these labels (None: there is none) because of its selector."""
+    """Return whether a term is about the namespace of these labels (None: there is none) because of its selector."""
     return labels is not None and selector.matches(labels) and not selector.matches(NO_LABELS)
 
 
 def _enters(keys: Iterable[str], before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """Tell whether a node comes into a domain of one of these topologies when its labels change."""
+    """Return whether a node comes into a domain of one of these topologies when its labels change."""
     return any(after.get(key) not in (None, before.get(key)) for key in keys)
 
 
 # -- pods and domains ----------------------------------------------------------------------------------------------
 
 
-def _wanted(nodes: NodeTable, wishes: Wishes) -> tuple[_Near, ...]:
+def _wanted(nodes: NodeTable, incoming_terms: IncomingTerms) -> tuple[_Near, ...]:
     """Return the pods that satisfy all of the affinity, by the domains of each of its topologies."""
-    return tuple(_counted(nodes, key, *wishes.company) for key in wishes.keys)
+    return tuple(_counted(nodes, key, *incoming_terms.affinity) for key in incoming_terms.keys)
 
 
-def _refused(nodes: NodeTable, wishes: Wishes) -> tuple[_Near, ...]:
+def _refused(nodes: NodeTable, incoming_terms: IncomingTerms) -> tuple[_Near, ...]:
     """Return the pods that are not wanted, by the domains in which they are not."""
-    return tuple(_counted(nodes, key, selection) for key, selection in wishes.anti_affinity)
+    return tuple(_counted(nodes, key, selection) for key, selection in incoming_terms.anti_affinity)
 
 
 def _counted(nodes: NodeTable, key: str, *selections: Selection) -> _Near:
@@ -290,12 +298,12 @@ def _counted(nodes: NodeTable, key: str, *selections: Selection) -> _Near:
     return topology, nodes.counters.count(*selections).domains(topology)
 
 
-def _held(terms: Iterable[HeldTerm]) -> tuple[_Near, ...]:
+def _held(terms: Iterable[ExistingTerm]) -> tuple[_Near, ...]:
     return tuple((held.topology, held.domains(held.topology)) for held in terms)
 
 
 def _anywhere(near: tuple[_Near, ...]) -> bool:
-    """Tell whether any of the pods are in any domain."""
+    """Return whether any of the pods are in any domain."""
     return any(tally.total for _, tally in near)
 
 
@@ -308,7 +316,7 @@ def _codes(topologies: Iterable[Topology], rows: Rows) -> dict[Topology, Scores]
 
 
 def _in_all(near: tuple[_Near, ...], row: int) -> bool:
-    """Tell whether a row lies in a domain of each topology."""
+    """Return whether a row lies in a domain of each topology."""
     for topology, _ in near:
         if not topology.cells[row]:
             return False
@@ -316,7 +324,7 @@ def _in_all(near: tuple[_Near, ...], row: int) -> bool:
 
 
 def _near_all(near: tuple[_Near, ...], row: int) -> bool:
-    """Tell whether a row shares each topology's domain with pods."""
+    """Return whether a row shares each topology's domain with pods."""
     for topology, tally in near:
         if not tally.cells[topology.cells[row]]:
             return False
@@ -324,7 +332,7 @@ def _near_all(near: tuple[_Near, ...], row: int) -> bool:
 
 
 def _near_any(near: tuple[_Near, ...], row: int) -> bool:
-    """Tell whether a row shares a topology's domain with pods."""
+    """Return whether a row shares a topology's domain with pods."""
     for topology, tally in near:
         if tally.cells[topology.cells[row]]:
             return True

@@ -113,11 +113,11 @@ class PodTopologySpread(Plugin):
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-        return state[_LIMITS].objection(node.row)
+        return state[_LIMITS].rejection(node.row)
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        return state[_LIMITS].objections(rows)
+        return state[_LIMITS].rejections(rows)
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
@@ -201,7 +201,7 @@ class PodTopologySpread(Plugin):
         return QueueingHint.QUEUE if moved or self._mean_else(old, new) else QueueingHint.SKIP
 
     def _mean_else(self, old: PodInfo | None, new: PodInfo | None) -> bool:
-        """Tell whether a pending pod's own labels or tolerations make its constraints count others or elsewhere."""
+        """Return whether a pending pod's own labels or tolerations make its constraints count others or elsewhere."""
         if not isinstance(old, PendingPod) or not isinstance(new, PendingPod):
             return False
         constraints = self._constraints(new, DO_NOT_SCHEDULE)
@@ -234,7 +234,7 @@ def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecti
 
 
 def _matters(other: PodInfo, pod: PendingPod) -> bool:
-    """Tell whether a pod is the one in question, or one in its namespace that has a node or is to get one."""
+    """Return whether a pod is the one in question, or one in its namespace that has a node or is to get one."""
     has_place = bool(other.node_name or other.nominated_node_name)
     return other.uid == pod.uid or (has_place and other.namespace == pod.namespace)
 
@@ -292,7 +292,7 @@ class _Limits:
             if constraint.selector.matches(other.labels):
                 counts.add(row, more)
 
-    def objection(self, row: int) -> Status | None:
+    def rejection(self, row: int) -> Status | None:
         """Say what stands against a row."""
         for _, counts, leeway in self._limits:
             code = counts.topology.cells[row]
@@ -303,15 +303,15 @@ class _Limits:
                 return _SKEWED
         return None
 
-    def objections(self, rows: Rows) -> Scores:
+    def rejections(self, rows: Rows) -> Scores:
         """Say what stands against each of these rows, as reason bits."""
-        first, *others = (_objections(limit, rows) for limit in self._limits)
+        first, *others = (_rejections(limit, rows) for limit in self._limits)
         for other in others:
             first = np.where(first, first, other)
         return first
 
 
-def _objections(limit: _Limit, rows: Rows) -> Scores:
+def _rejections(limit: _Limit, rows: Rows) -> Scores:
     tally, fewest = limit.counts.look()
     by_domain = (tally.values > fewest + limit.leeway).astype(np.int64)
     by_domain[0] = _NO_LABEL

@@ -73,7 +73,7 @@ class Attachments:
     # -- asking ----------------------------------------------------------------------------------------------------
 
     def exceeds(self, row: int, driver: str, wanted: Collection[VolumeId]) -> bool:
-        """Tell whether these volumes of a driver are more than a node can attach beside those it has.
+        """Return whether these volumes of a driver are more than a node can attach beside those it has.
 
         Volumes of pods that are there are there already, those of mere VolumeAttachments are not (and so count twice,
         as in kube-scheduler).

@@ -39,7 +39,7 @@ class PodVolumes(msgspec.Struct, frozen=True):
 class PodClaims:
     """The claims of one pod, in one cycle: those that are bound and those that wait for their first pod.
 
-    `find` and `objections` raise SelectorError when they need the selector of a claim and it does not parse, and
+    `find` and `rejections` raise SelectorError when they need the selector of a claim and it does not parse, and
     TranslationError when a bound volume is served by a CSI driver that cannot.
     """
 
@@ -98,7 +98,7 @@ class PodClaims:
 
     # -- many rows -------------------------------------------------------------------------------------------------
 
-    def objections(self, nodes: NodeTable, rows: Rows) -> Bits:
+    def rejections(self, nodes: NodeTable, rows: Rows) -> Bits:
         """Return what stands against the nodes of these rows, as `find` does of each."""
         listed = np.arange(nodes.capacity)[rows]
         bits = self._bound_column(nodes, listed)
@@ -113,8 +113,8 @@ class PodClaims:
     def _bound_column(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Bits:
         bits = np.zeros(len(rows), dtype=np.int64)
         for reach in self._reaches:
-            objection = np.where(reach.covered(nodes, rows), 0, NODE_CONFLICT) if reach is not None else VOLUME_MISSING
-            bits = np.where(bits == 0, objection, bits)
+            rejection = np.where(reach.covered(nodes, rows), 0, NODE_CONFLICT) if reach is not None else VOLUME_MISSING
+            bits = np.where(bits == 0, rejection, bits)
         return bits
 
     def _selected_elsewhere(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Mask:
@@ -204,7 +204,7 @@ class VolumeReach:
         self._volume = volume
 
     def covers(self, node: NodeInfo) -> bool:
-        """Tell whether the node is among them."""
+        """Return whether the node is among them."""
         if self._plugin is not None and self._migrations.concern(self._plugin, node.name):
             return self._after_migration.covers(node.labels)
         return self._reach.covers(node.labels)

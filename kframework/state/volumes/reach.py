@@ -79,7 +79,7 @@ class Reach:
         return (expression.key, expression.values) if expression.operator == "In" else None
 
     def covers(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether a node of these labels is among them."""
+        """Return whether a node of these labels is among them."""
         return self.anywhere or self._compiled.matches(labels, "")
 
     def covered(self, nodes: NodeTable, rows: Rows) -> Mask:

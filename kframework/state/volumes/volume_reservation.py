@@ -67,7 +67,7 @@ class VolumeReservation:
             undo()
 
     def is_complete(self, node: NodeInfo) -> bool:
-        """Tell whether the cluster has bound everything; BindingError when it will not."""
+        """Return whether the cluster has bound everything; BindingError when it will not."""
         return all(self._is_kept(volume, claim, node) for volume, claim in self.volumes) and all(
             self._is_made(claim, node) for claim in self.claims
         )
@@ -148,6 +148,6 @@ def _annotated(metadata: ObjectMeta, key: str, text: str) -> ObjectMeta:
 
 
 def _lags(seen: ObjectMeta, written: ObjectMeta) -> bool:
-    """Tell whether the cluster has not shown yet what was written."""
+    """Return whether the cluster has not shown yet what was written."""
     versions = seen.resource_version, written.resource_version
     return all(version.isdecimal() for version in versions) and int(versions[0]) < int(versions[1])

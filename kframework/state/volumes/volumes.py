@@ -216,7 +216,7 @@ class Migrations:
         return self._nodes.get(plugin, ())
 
     def concern(self, plugin: str, node_name: str) -> bool:
-        """Tell whether the plugin has been replaced on the node."""
+        """Return whether the plugin has been replaced on the node."""
         return node_name in self._nodes.get(plugin, ())
 
     def _changed(self, old: CSINode | None, new: CSINode | None) -> None:

@@ -37,7 +37,7 @@ def compare_pre_enqueue(recorded: Recorded, profile: Profile, pod: PendingPod, b
             status = fault(profile, step.name, "pre_enqueue", error)
         assert status is None or isinstance(status, Status)
         got[step.name] = Verdict.of(status)
-    yield from beside(_objections(recorded.pre_enqueue, built), _objections(got), "preEnqueue")
+    yield from beside(_rejections(recorded.pre_enqueue, built), _rejections(got), "preEnqueue")
 
 
 class Answers:
@@ -59,7 +59,7 @@ class Answers:
 
     def compare(self, recorded: Recorded) -> Iterator[Fact]:
         """Compare PreFilter, Filter on every node, and Score over the nodes that are recorded as feasible."""
-        yield from beside(_objections(recorded.pre_filter, self._built), _objections(self._pre_filter), "preFilter")
+        yield from beside(_rejections(recorded.pre_filter, self._built), _rejections(self._pre_filter), "preFilter")
         skipped = [step.name for step in self._profile.filters if self._said(step).code == "Skip"]
         not_run = [step.name for step in self._profile.filters if self._said(step).rejects]
         yield from self._compare_names(recorded.filter_skipped, skipped, "filterSkipped")
@@ -88,10 +88,10 @@ class Answers:
                 at_once[node.name][step.name] = verdict
         columnar_names = {step.name for step in columnar}
         for name in dict.fromkeys((*recorded.filter, *one_by_one)):
-            expected = _objections(recorded.filter.get(name, {}), self._built)
-            yield from beside(expected, _objections(one_by_one.get(name, {})), "filter", name)
-            expected = _objections(expected, columnar_names)
-            yield from beside(expected, _objections(at_once.get(name, {})), "filter_nodes", name)
+            expected = _rejections(recorded.filter.get(name, {}), self._built)
+            yield from beside(expected, _rejections(one_by_one.get(name, {})), "filter", name)
+            expected = _rejections(expected, columnar_names)
+            yield from beside(expected, _rejections(at_once.get(name, {})), "filter_nodes", name)
 
     def _verdict(self, step: FilterStep, row: int) -> Verdict:
         status = run_filter(self._profile, step, self._state, self._pod, self._nodes[row])
@@ -163,7 +163,7 @@ class Answers:
         return {self._nodes[row].name: score for row, score in zip(rows.tolist(), scores, strict=True)}
 
 
-def _objections(verdicts: Verdicts, of: Set[str] | None = None) -> dict[str, Verdict]:
+def _rejections(verdicts: Verdicts, of: Set[str] | None = None) -> dict[str, Verdict]:
     """Leave out consent, which is not recorded everywhere, and all plugins but these."""
     return {name: verdict for name, verdict in verdicts.items() if verdict != PASSES and (of is None or name in of)}
 

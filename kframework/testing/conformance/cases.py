@@ -11,7 +11,7 @@ from typing import IO, TypeVar, cast
 import msgspec
 
 from kframework.errors import InputError
-from kframework.objects.codec import misfit, spelled, without_nulls
+from kframework.objects.codec import spelled, undecodable, without_nulls
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class Case(msgspec.Struct, frozen=True):
         try:
             return msgspec.convert(plain, struct)
         except msgspec.ValidationError as error:
-            path, message = misfit(error, plain)
+            path, message = undecodable(error, plain)
             raise self.error(message, spelled((part, *path))) from error
 
     def error(self, message: str, path: str = "") -> InputError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from kframework.core.cycle.outcome import Unfit
+from kframework.core.cycle.outcome import FitError
 from kframework.core.runtime.points import PostFilterAnswer, fault, run_post_filter
 from kframework.core.runtime.profile import Step
 from kframework.framework.plugin import ClearNomination, Diagnosis, Nominate, Preempt
@@ -18,7 +18,7 @@ _CLAIMS, _PREEMPTION = "DynamicResources", "DefaultPreemption"
 
 def compare(recorded: PostFilter, cycle: WholeCycle, built: Set[str]) -> Iterator[Fact | Uncompared]:
     """Compare each of the default set's two plugins by itself, and the whole step if both exist."""
-    if not isinstance(cycle.outcome, Unfit):
+    if not isinstance(cycle.outcome, FitError):
         yield Fact(("postFilter",), recorded, None)
         return
     diagnosis = cycle.outcome.diagnosis

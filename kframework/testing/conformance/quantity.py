@@ -47,5 +47,5 @@ def _of_two(one: str, other: str) -> dict[str, object]:
 
 
 def _may_be_left_out(value: object) -> bool:
-    """Tell whether this is an amount that may not fit in 64 bits: such are not recorded."""
+    """Return whether this is an amount that may not fit in 64 bits: such are not recorded."""
     return isinstance(value, int) and abs(value) >= 2**63

@@ -12,7 +12,7 @@ from kframework.clock import VIRTUAL_EPOCH
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
-from kframework.core.effects import Nowhere
+from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
@@ -70,7 +70,7 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
 
     def engine(self, registry: Registry) -> PodEngine:
         """Set the cluster up under an engine of this profile; raises ConfigError."""
-        outside = Nowhere()
+        outside = NullEffects()
         engine = PodEngine(ClusterState(), _StoppedClock(), outside, verifying=False)
         engine.use(
             compile_profiles(

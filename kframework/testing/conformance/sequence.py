@@ -77,6 +77,6 @@ def _compare_step(number: int, step: Step, cycle: WholeCycle) -> Iterator[Fact]:
 
 
 def _chooses(plugin: str) -> bool:
-    """Tell whether a plugin may have a say in where pods go."""
+    """Return whether a plugin may have a say in where pods go."""
     points = in_tree_points(plugin) if plugin in known_in_tree else frozenset({"filter"})
     return plugin not in _SILENT and not points.isdisjoint(("pre_filter", "filter", "score"))

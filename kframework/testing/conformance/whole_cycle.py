@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from kframework.core.cycle.decision import fit_error
-from kframework.core.cycle.oracle import Afresh, VerificationError, verify
-from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.oracle import Oracle, VerificationError, verify
+from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Search
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.core.runtime.points import narrow
+from kframework.core.runtime.points import excluded_status
 from kframework.core.runtime.profile import Profile
 from kframework.framework.status import Status
 from kframework.state.nodes import NodeTable
@@ -28,10 +28,10 @@ class WholeCycle:
     def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
         self.profile: Profile = engine.profiles[PROFILE]
         self.nodes: NodeTable = engine.cluster.nodes
-        self._start = engine.rotation.start
+        self._start = engine.rotation.next_start_index
         self.search: Search = engine.search(self.profile, QueuedPod(pod, 0.0))
-        self.outcome: Found | Unfit | Failed = self.search.run()
-        self._afresh = Afresh(engine.cluster, self.profile, pod)
+        self.outcome: ScheduleResult | FitError | ScheduleError = self.search.run()
+        self._afresh = Oracle(engine.cluster, self.profile, pod)
 
     def doubts(self) -> Iterator[Fact]:
         """Compare every remembered answer with the one asked afresh."""
@@ -54,29 +54,29 @@ class WholeCycle:
         Plugins that it asks along the rotation are not asked about what others reject, as long as some node passes.
         """
         looked_at = slice(self.search.evaluated)
-        rows, objections = self.search.ring[looked_at].tolist(), self.search.objections[looked_at].tolist()
-        known = zip(rows, objections, strict=True)
-        return {row: objection for row, objection in known if objection == PASS or not self.search.along}
+        rows, rejections = self.search.node_order[looked_at].tolist(), self.search.rejections[looked_at].tolist()
+        known = zip(rows, rejections, strict=True)
+        return {row: rejection for row, rejection in known if rejection == PASS or not self.search.fresh_scalar}
 
     def _verdict(self, row: int, name: str) -> Verdict:
-        narrowing = self._afresh.narrowing
+        pre_filter_result = self._afresh.pre_filter_result
         status: Status | None
-        if isinstance(self.outcome, Unfit):
+        if isinstance(self.outcome, FitError):
             status = self.outcome.diagnosis[row]
-        elif narrowing.status is not None:
-            status = narrowing.status
-        elif narrowing.nodes is not None and name not in narrowing.nodes:
-            status = narrow(narrowing)
+        elif pre_filter_result.status is not None:
+            status = pre_filter_result.status
+        elif pre_filter_result.nodes is not None and name not in pre_filter_result.nodes:
+            status = excluded_status(pre_filter_result)
         elif row in self._known:
             status = None if self._known[row] == PASS else self.search.status(self._known[row])
         else:
-            status = self._afresh.objection(row)
+            status = self._afresh.rejection(row)
         return Verdict.of(status, status.plugin if status is not None else "")
 
     @property
     def feasible(self) -> list[str]:
         """The names of the nodes that go on to scoring: the nominated one alone if it passes."""
-        if isinstance(self.outcome, Found) and not len(self.search.ring):
+        if isinstance(self.outcome, ScheduleResult) and not len(self.search.node_order):
             return [self.outcome.node]
         return sorted(name for name, verdict in self.verdicts.items() if verdict.code == "Success")
 
@@ -85,7 +85,7 @@ class WholeCycle:
     @cached_property
     def totals(self) -> Mapping[str, int] | Status:
         """The total of each feasible node, or what went wrong; a single node is scored too, though no search does."""
-        if isinstance(self.outcome, Failed):
+        if isinstance(self.outcome, ScheduleError):
             return self.outcome.status
         if len(self.search.totals) and self.profile.scores:
             rows = self.search.candidates.tolist()
@@ -107,7 +107,7 @@ class WholeCycle:
     @property
     def failed(self) -> bool:
         """Whether the cycle ended with an error."""
-        return isinstance(self.outcome, Failed)
+        return isinstance(self.outcome, ScheduleError)
 
     @property
     def fit_error(self) -> str:
@@ -117,7 +117,7 @@ class WholeCycle:
     def fit_error_after(self, post_filter_message: str) -> str:
         """The message when no node is feasible, with what PostFilter adds."""
         unfit = self.outcome
-        if not isinstance(unfit, Unfit):
+        if not isinstance(unfit, FitError):
             return ""
         return fit_error(
             len(self.nodes),

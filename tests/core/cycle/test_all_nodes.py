@@ -1,6 +1,6 @@
 """A survey asks about all nodes, draws nothing, and scores what it is told to.
 
-That it says what an inquiry says is tried on random clusters: properties/test_survey.py.
+That it says what an evaluation says is tried on random clusters: properties/test_survey.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kframework import Code, Plugin, Status, error, unresolvable, unschedulable
-from kframework.core.cycle.all_nodes import Survey
+from kframework.core.cycle.all_nodes import AllNodesSearch
 from kframework.core.cycle.rejections import PASS
 from kframework.framework.plugin import Reads
 from kframework.testing import make_node, make_pod
@@ -22,9 +22,9 @@ NO = unschedulable("no")
 class Surveying(Searching):
     """Surveys in place of searches."""
 
-    def survey(self) -> Survey:
+    def survey(self) -> AllNodesSearch:
         pending = self.pending(make_pod())
-        return Survey(self.cluster, self.plan(pending), pending, self.rotation, self.random)
+        return AllNodesSearch(self.cluster, self.plan(pending), pending, self.rotation, self.random)
 
     def rows(self, names: str) -> list[int]:
         return [row for name in names if (row := self.cluster.nodes.row(name)) is not None]
@@ -43,12 +43,12 @@ def surveying(*plugins: type[Plugin], names: str = "abcd") -> Surveying:
 @pytest.mark.parametrize("reading", [None, "pods"])
 def test_all_nodes_are_asked_about(reading: Reads) -> None:
     scene = surveying(not_on("bd", reading=reading))
-    survey, start = scene.survey(), scene.rotation.start
+    survey, start = scene.survey(), scene.rotation.next_start_index
     survey.look()
     said = {name: int(survey.by_row[row]) for name, row in zip("abcd", scene.rows("abcd"), strict=True)}
-    assert [name for name, objection in said.items() if objection == PASS] == ["a", "c"]
-    assert survey.words(said["b"]) == NO.by("F")
-    assert (survey.rejected, scene.rotation.start) == (None, start)
+    assert [name for name, rejection in said.items() if rejection == PASS] == ["a", "c"]
+    assert survey.words(said["b"]) == NO.with_plugin("F")
+    assert (survey.rejected, scene.rotation.next_start_index) == (None, start)
 
 
 def test_a_pod_that_can_go_nowhere_is_rejected_on_all_nodes() -> None:
@@ -78,7 +78,7 @@ def test_one_row_is_asked_as_it_stands_now() -> None:
     scene = surveying(plugin("F", filter=lambda state, pod, node: NO if node.name in letters else None))
     survey = scene.survey()
     letters.add("a")
-    assert survey.ask(scene.rows("a")[0]) == NO.by("F")
+    assert survey.ask(scene.rows("a")[0]) == NO.with_plugin("F")
     assert survey.ask(scene.rows("c")[0]) is None
 
 
@@ -124,4 +124,4 @@ def test_what_a_score_plugin_does_wrong_is_its_status() -> None:
 def test_without_nodes_there_is_nothing_to_say() -> None:
     survey = surveying(not_on("a"), names="").survey()
     survey.look()
-    assert survey.rejected is None and not len(survey.ring)
+    assert survey.rejected is None and not len(survey.node_order)

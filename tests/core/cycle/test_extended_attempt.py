@@ -24,7 +24,7 @@ from kframework.core.cycle.decision import Decision, Result
 from kframework.core.cycle.extender import Extender
 from kframework.core.cycle.extenders import Extenders
 from kframework.objects import ApiObject
-from kframework.observe.explain.full_evaluation import inquire
+from kframework.observe.explain.full_evaluation import evaluate
 from kframework.observe.explain.slices import finished
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
@@ -265,7 +265,7 @@ def test_what_others_ask_while_extenders_think_is_not_timed() -> None:
         return 1
 
     def look_on(question: Any) -> object:
-        finished(inquire(staged.engine, PendingPod(make_pod("another"), staged.engine.cluster.interned)))
+        finished(evaluate(staged.engine, PendingPod(make_pod("another"), staged.engine.cluster.interned)))
         return lets_pass("a")(question)
 
     staged = stage(plugin("A", score=score), extenders=[extender({"filter": look_on})])

@@ -17,8 +17,8 @@ from kframework.core.cycle.extended_search import ExtendedSearch
 from kframework.core.cycle.extender import Extender
 from kframework.core.cycle.extenders import Extenders
 from kframework.core.cycle.layers import Layers
-from kframework.core.cycle.oracle import Afresh, verify
-from kframework.core.cycle.outcome import Failed, Found, Unfit
+from kframework.core.cycle.oracle import Oracle, verify
+from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Rotation, Search
 from kframework.testing import make_node, make_pod
 from kframework.testing.clusters import RandomCluster
@@ -33,7 +33,7 @@ class Extended(Searching):
 
     def run_with(self, *extenders: Extender, pod: PendingPod | None = None) -> tuple[ExtendedSearch, Outcome]:
         pending = pod or self.pending(make_pod())
-        plan, start = self.plan(pending), self.rotation.start
+        plan, start = self.plan(pending), self.rotation.next_start_index
         search = ExtendedSearch(self.cluster, plan, pending, self.rotation, self.random, Extenders(extenders))
         outcome = asyncio.run(search.run_extended())
         verify(search, outcome, start)
@@ -62,13 +62,13 @@ def test_extenders_choose_among_the_feasible_nodes() -> None:
 
     _, outcome = Extended(profile_of(FILTER, LENGTH), nodes("abcde")).run_with(extender({"filter": answer}))
     assert asked == [["c", "d", "e"]]
-    assert outcome == Found("d", 0, 1, 5, 1)
+    assert outcome == ScheduleResult("d", 0, 1, 5, 1)
 
 
 def test_one_node_left_is_not_scored() -> None:
     scoring = extender({"prioritize": NO_ANSWER})
     _, outcome = Extended(profile_of(LENGTH), nodes("a")).run_with(scoring)
-    assert outcome == Found("a", 0, 1, 1, 1)
+    assert outcome == ScheduleResult("a", 0, 1, 1, 1)
 
 
 def test_scores_of_extenders_add_to_the_totals() -> None:
@@ -76,20 +76,20 @@ def test_scores_of_extenders_add_to_the_totals() -> None:
     search, outcome = Extended(profile_of(LENGTH), nodes("cde")).run_with(extender({"prioritize": scores}, weight=2))
     base = {search.nodes[row].name: total for row, total in zip(search.feasible.tolist(), search.totals, strict=True)}
     top = (("c", base["c"] + 20), ("e", base["e"]), ("d", base["d"] - 40))
-    assert outcome == Found("c", base["c"] + 20, 1, 3, 3, top)
+    assert outcome == ScheduleResult("c", base["c"] + 20, 1, 3, 3, top)
 
 
 def test_the_totals_may_sink_below_zero() -> None:
     scores = [{"Host": name, "Score": score} for name, score in (("a", -5), ("b", -4), ("c", -4))]
     _, outcome = Extended(profile_of(), nodes("abc")).run_with(extender({"prioritize": scores}))
-    assert isinstance(outcome, Found)
+    assert isinstance(outcome, ScheduleResult)
     assert (outcome.score, outcome.ties, outcome.node in "bc") == (-40, 2, True)
     assert outcome.top == (("b", -40), ("c", -40), ("a", -50))
 
 
 def test_without_score_plugins_the_totals_start_at_zero() -> None:
     _, outcome = Extended(profile_of(), nodes("ab")).run_with(extender({"filter": lets_pass()}))
-    assert isinstance(outcome, Found)
+    assert isinstance(outcome, ScheduleResult)
     assert (outcome.score, outcome.ties, outcome.feasible) == (0, 2, 2)
 
 
@@ -101,14 +101,14 @@ def test_who_filters_or_prioritizes_is_given_a_choice(verbs: list[str], evaluate
     choosing = extender({verb: answers.get(verb, {}) for verb in verbs})
     extended = Extended(profile_of(), nodes("abcd"))
     _, outcome = extended.run_with(choosing)
-    assert isinstance(outcome, Found)
+    assert isinstance(outcome, ScheduleResult)
     assert outcome.evaluated == evaluated
-    assert extended.rotation.start == evaluated % 4
+    assert extended.rotation.next_start_index == evaluated % 4
 
 
 def test_equals_are_drawn_from() -> None:
     extended = Extended(profile_of(), nodes("abc"))
-    drawn = {extended.run_with(extender({"filter": lets_pass("a", "c")}))[1].node for _ in range(30)}  # type: ignore[union-attr]  # Found
+    drawn = {extended.run_with(extender({"filter": lets_pass("a", "c")}))[1].node for _ in range(30)}  # type: ignore[union-attr]  # ScheduleResult
     assert drawn == {"a", "c"}
 
 
@@ -119,7 +119,7 @@ def test_a_refusal_stands_against_its_node() -> None:
     refusing = extender({"filter": lets_pass("none", failed={"c": "no c"}, unresolvable={"d": "never d"})})
     other = extender({"filter": NO_ANSWER})
     _, outcome = Extended(profile_of(FILTER), nodes("abcde")).run_with(refusing, other)
-    assert isinstance(outcome, Unfit)
+    assert isinstance(outcome, FitError)
     statuses = {node.name: outcome.diagnosis[node.row] for node in outcome.diagnosis.nodes}
     assert statuses == {
         "a": Status(Code.UNSCHEDULABLE, ("full",), "F"),
@@ -136,14 +136,14 @@ def test_a_refusal_stands_against_its_node() -> None:
 def test_an_extender_that_was_not_asked_is_no_rejector() -> None:
     rejecting = plugin("F", filter=unschedulable("full"))
     _, outcome = Extended(profile_of(rejecting), nodes("ab")).run_with(extender({"filter": NO_ANSWER}))
-    assert isinstance(outcome, Unfit)
+    assert isinstance(outcome, FitError)
     assert outcome.rejectors == {"F"}
 
 
 def test_an_extender_has_a_say_only_on_what_it_was_asked_about() -> None:
     overbearing = extender({"filter": lets_pass("none", unresolvable={"a": "not asked", "x": "unknown"})})
     _, outcome = Extended(profile_of(FILTER), nodes("ac")).run_with(overbearing)
-    assert isinstance(outcome, Unfit)
+    assert isinstance(outcome, FitError)
     assert outcome.reasons == {"full": 1}
     assert outcome.rejectors == {"F", "Extender"}
 
@@ -152,7 +152,7 @@ def test_a_node_that_was_not_reached_is_not_blamed() -> None:
     """Of 120 nodes 100 are enough: the others have no status, as in kube-scheduler."""
     extended = Extended(profile_of(LENGTH, percentage=1), [make_node(f"n{number}") for number in range(120)])
     _, outcome = extended.run_with(extender({"filter": {"Nodes": {"items": []}, "FailedNodes": {"n0": "no"}}}))
-    assert isinstance(outcome, Unfit)
+    assert isinstance(outcome, FitError)
     assert outcome.evaluated == 100
     statuses = [outcome.diagnosis[node.row] for node in outcome.diagnosis.nodes]
     assert [status.plugin for status in statuses].count("Extender") == 100
@@ -160,19 +160,19 @@ def test_a_node_that_was_not_reached_is_not_blamed() -> None:
     assert outcome.reasons == {"no": 1}
 
 
-def test_the_first_objection_is_known_though_some_node_passed() -> None:
+def test_the_first_rejection_is_known_though_some_node_passed() -> None:
     """A scalar filter that signs nothing is asked late; where no node is left, kube-scheduler's order counts."""
     first = plugin("First", filter=letters({"a": unschedulable("first")}))
     second = plugin("Second", reads="node", filter=letters(dict.fromkeys("ab", unschedulable("second"))))
     _, outcome = Extended(profile_of(first, second), nodes("abc")).run_with(extender({"filter": {}}))
-    assert isinstance(outcome, Unfit)
+    assert isinstance(outcome, FitError)
     assert outcome.reasons == {"first": 1, "second": 1}
 
 
 def test_a_node_left_out_without_a_word_counts_with_those_that_were_out_of_the_question() -> None:
-    narrowing = plugin("N", pre_filter=frozenset(("a", "b")))
-    _, outcome = Extended(profile_of(narrowing), nodes("abc")).run_with(extender({"filter": lets_pass("none")}))
-    assert isinstance(outcome, Unfit)
+    pre_filter_result = plugin("N", pre_filter=frozenset(("a", "b")))
+    _, outcome = Extended(profile_of(pre_filter_result), nodes("abc")).run_with(extender({"filter": lets_pass("none")}))
+    assert isinstance(outcome, FitError)
     text = "node(s) didn't satisfy plugin(s) [N]"
     assert outcome.reasons == {text: 3}
     assert outcome.rejectors == {"N", "Extender"}
@@ -182,8 +182,8 @@ def test_a_node_left_out_without_a_word_counts_with_those_that_were_out_of_the_q
 def test_an_error_ends_the_search() -> None:
     extended = Extended(profile_of(), nodes("ab"))
     _, outcome = extended.run_with(extender({"filter": {"Error": "on fire"}}))
-    assert outcome == Failed(Status(Code.ERROR, ("on fire",)))
-    assert extended.rotation.start == 0
+    assert outcome == ScheduleError(Status(Code.ERROR, ("on fire",)))
+    assert extended.rotation.next_start_index == 0
 
 
 @pytest.mark.parametrize(
@@ -196,12 +196,12 @@ def test_an_error_ends_the_search() -> None:
 )
 def test_what_a_plugin_does_wrong_is_found_as_ever(failing: Any, code: Code) -> None:
     _, outcome = Extended(profile_of(failing), nodes("ab")).run_with(extender({"filter": lets_pass()}))
-    assert isinstance(outcome, Unfit if code == Code.UNSCHEDULABLE else Failed)
+    assert isinstance(outcome, FitError if code == Code.UNSCHEDULABLE else ScheduleError)
 
 
 def test_without_nodes_nobody_is_asked() -> None:
     _, outcome = Extended(profile_of()).run_with(extender({"filter": NO_ANSWER}))
-    assert outcome == Failed(unresolvable("no nodes available to schedule pods"))
+    assert outcome == ScheduleError(unresolvable("no nodes available to schedule pods"))
 
 
 # -- the nominated node --------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def test_the_nominated_node_is_asked_about_alone(answer: Any, asked: list[list[s
     extended = Extended(profile_of(LENGTH), nodes("ab"))
     pod = extended.pending(make_pod(nominated_node_name="b"))
     _, outcome = extended.run_with(extender({"filter": noted}), pod=pod)
-    assert isinstance(outcome, Found)
+    assert isinstance(outcome, ScheduleResult)
     assert (outcome.node, questions) == (node, asked)
 
 
@@ -238,7 +238,7 @@ def test_a_nominated_node_that_the_filters_refuse_is_not_asked_about() -> None:
     pod = extended.pending(make_pod(nominated_node_name="a"))
     journal: list[tuple[str, Any]] = []
     _, outcome = extended.run_with(extender({"filter": lets_pass()}, journal), pod=pod)
-    assert isinstance(outcome, Found)
+    assert isinstance(outcome, ScheduleResult)
     assert (outcome.node, [names_in(question) for _, question in journal]) == ("c", [["c"]])
 
 
@@ -252,7 +252,7 @@ def gives(points: Mapping[str, int]) -> Answer:
 
 def parts(search: Search, outcome: Outcome) -> object:
     """Return what there is to compare about an outcome."""
-    if not isinstance(outcome, Unfit):
+    if not isinstance(outcome, FitError):
         return outcome
     statuses = {node.name: outcome.diagnosis[node.row] for node in search.nodes}
     return (statuses, outcome.reasons, outcome.rejectors, outcome.pending, outcome.evaluated)
@@ -270,14 +270,14 @@ def test_an_extender_that_lets_all_pass_and_scores_zero_changes_nothing(seed: in
         for pod in cluster.pending(3):
             plan, start = layers.plan(profile.sign(pod), pod), random.randrange(40)
             plain = Search(cluster.state, plan, pod, Rotation(start), Random(seed))
-            if not plain.choosy:
+            if not plain.needs_scoring:
                 continue
             expected = plain.run()
             extenders = Extenders([zeros])
             extended = ExtendedSearch(cluster.state, plan, pod, Rotation(start), Random(seed), extenders)
             outcome = asyncio.run(extended.run_extended())
             assert parts(extended, outcome) == parts(plain, expected)
-            assert extended.rotation.start == plain.rotation.start
+            assert extended.rotation.next_start_index == plain.rotation.next_start_index
 
 
 @settings(max_examples=60, derandomize=True, database=None, phases=[Phase.generate])
@@ -298,9 +298,9 @@ def test_extenders_at_random_do_what_the_slow_rules_say(seed: int) -> None:
     )
     with patch("logging.Logger.error"):
         for pod in cluster.pending(3):
-            start = extended.rotation.start
+            start = extended.rotation.next_start_index
             search, outcome = extended.run_with(made, pod=pod)
-            if not isinstance(outcome, Failed) and len(search.ring):
+            if not isinstance(outcome, ScheduleError) and len(search.node_order):
                 judge_slowly(search, outcome, start, refused, points)
 
 
@@ -308,17 +308,17 @@ def judge_slowly(
     search: ExtendedSearch, outcome: Outcome, start: int, refused: dict[str, str], points: dict[str, int]
 ) -> None:
     """Ask every plugin about every node, then take away what the extender refuses and add what it gives."""
-    slow = Afresh(search.cluster, search.profile, search.pod)
-    statuses = {search.nodes[row]: slow.objection(row) for row in slow.rows(start)}
+    slow = Oracle(search.cluster, search.profile, search.pod)
+    statuses = {search.nodes[row]: slow.rejection(row) for row in slow.rows(start)}
     feasible = [node for node, status in statuses.items() if status is None and node.name not in refused]
-    if isinstance(outcome, Unfit):
+    if isinstance(outcome, FitError):
         assert not feasible
         for node, status in statuses.items():
             wanted = status or Status(Code.UNSCHEDULABLE, (refused[node.name],), "Extender")
             assert outcome.diagnosis[node.row] == wanted
         assert ("Extender" in outcome.rejectors) == (None in statuses.values())
         return
-    assert isinstance(outcome, Found)
+    assert isinstance(outcome, ScheduleResult)
     assert outcome.feasible == len(feasible)
     if len(feasible) == 1:
         assert outcome.node == feasible[0].name

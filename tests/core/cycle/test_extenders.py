@@ -215,12 +215,12 @@ def test_the_first_that_does_not_skip_binds(
 
 
 @pytest.mark.parametrize(
-    ("verbs", "choosy"),
+    ("verbs", "needs_scoring"),
     [([], False), (["bind", "preempt"], False), (["filter"], True), (["bind", "prioritize"], True)],
 )
-def test_some_need_more_than_one_node(verbs: list[str], choosy: bool) -> None:
+def test_some_need_more_than_one_node(verbs: list[str], needs_scoring: bool) -> None:
     # Whether they are interested in a pod does not matter.
-    assert Extenders([extender({verb: {} for verb in verbs}, **MANAGES_GPU)]).choosy == choosy
+    assert Extenders([extender({verb: {} for verb in verbs}, **MANAGES_GPU)]).needs_scoring == needs_scoring
 
 
 def test_all_are_started_and_closed() -> None:

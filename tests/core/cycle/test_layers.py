@@ -9,7 +9,7 @@ import pytest
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.core.cycle.layers import FEW, Layers, Plan
-from kframework.core.cycle.outcome import Unfit
+from kframework.core.cycle.outcome import FitError
 from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.profile import as_column
 from kframework.framework.plugin import Rows, Scores
@@ -102,8 +102,8 @@ def words(searching: Searching, pod: PendingPod) -> dict[str, str]:
     search = searching.search(pod)
     top = caught_up(searching, pod).top
     assert top is not None
-    said = {node.name: top.objections.cells[node.row] for node in searching.nodes}
-    return {name: "" if objection == PASS else search.status(objection).message for name, objection in said.items()}
+    said = {node.name: top.rejections.cells[node.row] for node in searching.nodes}
+    return {name: "" if rejection == PASS else search.status(rejection).message for name, rejection in said.items()}
 
 
 # -- catching up ---------------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def test_words_that_nothing_refers_to_are_thrown_away() -> None:
 
 
 @pytest.mark.parametrize("order", [(Owner, Crowded), (Crowded, Owner)])
-def test_the_first_objection_in_order_is_kept_whichever_layer_it_is_in(order: tuple[type[Plugin], ...]) -> None:
+def test_the_first_rejection_in_order_is_kept_whichever_layer_it_is_in(order: tuple[type[Plugin], ...]) -> None:
     searching = Searching(profile_of(*order), [make_node("a", labels={"owner": "me"})])
     for name in "xy":
         searching.cluster.put_pod(make_pod(name, node_name="a"))
@@ -309,5 +309,5 @@ class Thorough(Plugin):
 def test_a_pod_that_is_rejected_as_a_whole_is_not_prepared_for_scoring(caplog: pytest.LogCaptureFixture) -> None:
     searching = Searching(profile_of(Thorough), [make_node("a")])
     outcome = searching.run(make_pod("x"))
-    assert isinstance(outcome, Unfit) and outcome.diagnosis.pre_filter_message == "not today"
+    assert isinstance(outcome, FitError) and outcome.diagnosis.pre_filter_message == "not today"
     assert not caplog.records

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pytest
 
-from kframework.core.cycle.oracle import Afresh, VerificationError, verify
+from kframework.core.cycle.oracle import Oracle, VerificationError, verify
 from kframework.core.cycle.search import Search
 from kframework.framework.status import unschedulable
 from kframework.objects import Node
@@ -32,7 +32,7 @@ def three() -> Searching:
 def verified(searching: Searching, spoil: Callable[[Search], object] = lambda search: None) -> None:
     """Search, spoil what was remembered before a second search, and verify that one."""
     searching.run(make_pod())
-    search, start = searching.search(make_pod()), searching.rotation.start
+    search, start = searching.search(make_pod()), searching.rotation.next_start_index
     spoil(search)
     verify(search, search.run(), start)
 
@@ -41,9 +41,9 @@ def test_what_is_remembered_rightly_passes() -> None:
     verified(three())
 
 
-def spoil_objection(search: Search) -> None:
+def spoil_rejection(search: Search) -> None:
     assert search.top is not None
-    search.top.objections.cells[1] = search.top.objections.cells[0]
+    search.top.rejections.cells[1] = search.top.rejections.cells[0]
 
 
 def spoil_words(search: Search) -> None:
@@ -65,7 +65,7 @@ def spoil_raw(search: Search) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (spoil_objection, "pod default/pod: node n1: remembered Status("),
+        (spoil_rejection, "pod default/pod: node n1: remembered Status("),
         (spoil_words, "pod default/pod: node n0: remembered Status(code=<Code.UNSCHEDULABLE: 2>, reasons=('yes',)"),
         (spoil_total, "pod default/pod: totals: remembered {1: 2, 2: 102}, asked afresh {1: 1, 2: 102}"),
         (spoil_raw, "pod default/pod: totals: remembered {1: 1, 2: 2}, asked afresh {1: 1, 2: 102}"),
@@ -119,9 +119,9 @@ def test_verifying_changes_nothing() -> None:
     searching.cluster.nominator.put(searching.pending(make_pod("rival")), "n1")
     search = searching.search(make_pod())
     outcome = search.run()
-    after, drawn, logged = searching.rotation.start, searching.random.getstate(), searching.nodes.pod_log.end
+    after, drawn, logged = searching.rotation.next_start_index, searching.random.getstate(), searching.nodes.pod_log.end
     verify(search, outcome, 0)
-    assert (searching.rotation.start, searching.random.getstate(), searching.nodes.pod_log.end) == (
+    assert (searching.rotation.next_start_index, searching.random.getstate(), searching.nodes.pod_log.end) == (
         after,
         drawn,
         logged,
@@ -131,18 +131,18 @@ def test_verifying_changes_nothing() -> None:
 
 def test_rows_are_listed_from_any_place_in_the_order() -> None:
     searching = Searching(profile(Narrows("n0", "n2", "n3")), nodes(4))
-    afresh = Afresh(searching.cluster, searching.profile, searching.pending(make_pod()))
+    afresh = Oracle(searching.cluster, searching.profile, searching.pending(make_pod()))
     assert [afresh.rows(start) for start in (0, 1, 4)] == [[0, 2, 3], [2, 3, 0], [2, 3, 0]]
 
 
 def test_a_pod_narrowed_to_no_node_at_all_has_no_rows() -> None:
     searching = Searching(profile(Narrows("elsewhere")), nodes(4))
-    afresh = Afresh(searching.cluster, searching.profile, searching.pending(make_pod()))
+    afresh = Oracle(searching.cluster, searching.profile, searching.pending(make_pod()))
     assert afresh.rows(3) == []
 
 
 def test_totals_are_weighted_sums_of_normalised_scores() -> None:
     searching = Searching(profile(Likes, Stretches, weights={"Likes": 3}), nodes(3))
-    afresh = Afresh(searching.cluster, searching.profile, searching.pending(make_pod()))
+    afresh = Oracle(searching.cluster, searching.profile, searching.pending(make_pod()))
     assert afresh.totals([1, 2]) == {1: 3, 2: 106}
     assert np.array_equal(searching.nodes.order, [0, 1, 2])

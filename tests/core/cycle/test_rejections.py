@@ -1,4 +1,4 @@
-"""An objection is one integer of which the smallest is the first in configured order."""
+"""A rejection is one integer of which the smallest is the first in configured order."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ bits = st.integers(1, 2**32 - 1)
 
 @given(order=orders, bits=bits)
 def test_a_plugins_own_bits_can_be_read_back(order: int, bits: int) -> None:
-    objection = of_plugin(order) | bits
-    assert (order_of(objection), source_of(objection), bits_of(objection)) == (order, PLUGIN, bits)
+    rejection = of_plugin(order) | bits
+    assert (order_of(rejection), source_of(rejection), bits_of(rejection)) == (order, PLUGIN, bits)
 
 
 @given(order=orders, source=st.sampled_from([LOWER, UPPER, ATTEMPT]), before=st.integers(0, 50))
 def test_a_status_can_be_read_back(order: int, source: int, before: int) -> None:
     table = StatusTable(source)
     for number in range(before):
-        table.objection(0, unschedulable(f"other {number}"))
-    objection = table.objection(order, unschedulable("mine"))
-    assert (order_of(objection), source_of(objection)) == (order, source)
-    assert table.statuses[bits_of(objection)] == unschedulable("mine")
+        table.rejection(0, unschedulable(f"other {number}"))
+    rejection = table.rejection(order, unschedulable("mine"))
+    assert (order_of(rejection), source_of(rejection)) == (order, source)
+    assert table.statuses[bits_of(rejection)] == unschedulable("mine")
     assert len(table) == before + 1
-    assert table.objection(order, unschedulable("mine")) == objection  # equal Statuses share a place
+    assert table.rejection(order, unschedulable("mine")) == rejection  # equal Statuses share a place
     assert len(table) == before + 1
 
 
@@ -68,7 +68,7 @@ def test_all_is_exact_in_int64() -> None:
 @pytest.mark.parametrize(("status", "faults"), [(unschedulable("a"), 0), (unresolvable("a"), 0), (error("a"), 1)])
 def test_what_is_no_rejection_counts_as_a_fault(status: object, faults: int) -> None:
     table = StatusTable(ATTEMPT)
-    table.objection(0, status)  # type: ignore[arg-type]  # a Status, from the table above
+    table.rejection(0, status)  # type: ignore[arg-type]  # a Status, from the table above
     assert table.faults == faults
     table.clear()
     assert (len(table), table.faults) == (0, 0)

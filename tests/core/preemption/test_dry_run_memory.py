@@ -11,7 +11,7 @@ from kframework import PendingPod, PodInfo, Status, unschedulable
 from kframework.clock import SystemClock
 from kframework.core.cycle.layers import Plan
 from kframework.core.cycle.oracle import VerificationError
-from kframework.core.cycle.outcome import Unfit
+from kframework.core.cycle.outcome import FitError
 from kframework.core.cycle.search import Search
 from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.budgets import Budgets
@@ -128,7 +128,7 @@ class Course:
         pod = self.random.choice(self.preemptors)
         search = self.engine.search(self.engine.profiles["default-scheduler"], QueuedPod(pod, 0.0))
         outcome = self.engine.find(search)
-        if not isinstance(outcome, Unfit):
+        if not isinstance(outcome, FitError):
             return
         enough = self.random.choice([1, 2, 100])
         offsets = Random()
@@ -228,7 +228,7 @@ def again(stopped: Cycle, pod: Pod) -> Cycle:
     pending = PendingPod(pod, engine.cluster.interned)
     search = engine.search(engine.profiles["default-scheduler"], QueuedPod(pending, 0.0))
     outcome = engine.find(search)
-    assert isinstance(outcome, Unfit)
+    assert isinstance(outcome, FitError)
     return Cycle(engine, search, pending, outcome.diagnosis)
 
 

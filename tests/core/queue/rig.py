@@ -55,7 +55,7 @@ _interned = Interned()
 
 
 def registered(event: Occurrence, plugin: str) -> bool:
-    """Tell whether a plugin registered an event."""
+    """Return whether a plugin registered an event."""
     return any(registration.matches(event) for registration in REGISTERED.get(plugin, ()))
 
 
@@ -148,7 +148,7 @@ class Rig:
         """Let a pod change as the event handlers do: to one in flight its events are told."""
         if new.name in self.popped and new.uid in self.queue.in_flight:
             for event in own_updates(self.popped[new.name].pod, new):
-                self.queue.in_flight.happened(event)
+                self.queue.in_flight.add(event)
         else:
             self.queue.update(new)
 

@@ -24,16 +24,16 @@ def heard(in_flight: InFlight, uid: str) -> str:
 def test_a_pod_hears_what_happened_since_its_pop() -> None:
     in_flight = InFlight()
     in_flight.pop("a")
-    in_flight.happened(event(1))
+    in_flight.add(event(1))
     in_flight.pop("b")
-    in_flight.happened(event(2))
+    in_flight.add(event(2))
     assert (heard(in_flight, "a"), heard(in_flight, "b")) == ("12", "2")
     assert ("a" in in_flight, "c" in in_flight, len(in_flight), in_flight.events) == (True, False, 2, 2)
 
 
 def test_with_nothing_in_flight_events_are_not_kept() -> None:
     in_flight = InFlight()
-    in_flight.happened(event(1))
+    in_flight.add(event(1))
     in_flight.pop("a")
     assert (heard(in_flight, "a"), in_flight.events) == ("", 0)
 
@@ -46,10 +46,10 @@ def test_with_nothing_in_flight_events_are_not_kept() -> None:
 def test_events_are_kept_for_the_oldest(first: str, kept: int, then: str) -> None:
     in_flight = InFlight()
     in_flight.pop("a")
-    in_flight.happened(event(1))
+    in_flight.add(event(1))
     in_flight.pop("b")
-    in_flight.happened(event(2))
-    in_flight.happened(event(3))
+    in_flight.add(event(2))
+    in_flight.add(event(3))
     assert in_flight.done(first)
     assert in_flight.events == kept
     assert in_flight.done(then)
@@ -66,10 +66,10 @@ def test_a_pod_popped_again_hears_only_of_what_came_after() -> None:
     in_flight = InFlight()
     in_flight.pop("a")
     in_flight.pop("b")
-    in_flight.happened(event(1))
+    in_flight.add(event(1))
     in_flight.done("a")
     in_flight.pop("a")
-    in_flight.happened(event(2))
+    in_flight.add(event(2))
     assert (heard(in_flight, "a"), heard(in_flight, "b")) == ("2", "12")
 
 
@@ -87,7 +87,7 @@ def test_it_is_one_list_of_pops_and_events(steps: list[tuple[str, str]]) -> None
             in_flight.pop(uid)
             entries.append(("pod", uid))
         elif step == "happened":
-            in_flight.happened(event(number))
+            in_flight.add(event(number))
             if pods:
                 entries.append(("event", str(number)))
         elif step == "done":

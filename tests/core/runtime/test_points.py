@@ -12,10 +12,10 @@ import pytest
 from kframework import ClearNomination, Code, Nominate, Status, Wait, error, unresolvable, unschedulable
 from kframework.core.runtime.points import (
     MAX_PERMIT_WAIT,
-    Narrowing,
     PermitAnswer,
+    PreFilterResult,
     ask_pre_filter,
-    narrow,
+    excluded_status,
     run_add_pod,
     run_filter,
     run_permit,
@@ -119,25 +119,28 @@ def test_an_unreserve_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> 
 
 
 @pytest.mark.parametrize(
-    ("answers", "narrowing"),
+    ("answers", "pre_filter_result"),
     [
-        ([None, Status(Code.SUCCESS)], Narrowing()),
-        ([{"a", "b"}, None, {"b", "c"}], Narrowing(None, frozenset("b"), ("P0", "P2"))),
-        ([Status(Code.SKIP), None], Narrowing(skipped=frozenset({"P0"}))),
-        ([unschedulable("x"), {"a"}], Narrowing(Status(Code.UNSCHEDULABLE, ("x",), "P0"), frozenset("a"), ("P1",))),
+        ([None, Status(Code.SUCCESS)], PreFilterResult()),
+        ([{"a", "b"}, None, {"b", "c"}], PreFilterResult(None, frozenset("b"), ("P0", "P2"))),
+        ([Status(Code.SKIP), None], PreFilterResult(skipped=frozenset({"P0"}))),
+        (
+            [unschedulable("x"), {"a"}],
+            PreFilterResult(Status(Code.UNSCHEDULABLE, ("x",), "P0"), frozenset("a"), ("P1",)),
+        ),
         (
             [{"a"}, unresolvable("x"), Status(Code.SKIP)],
-            Narrowing(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("x",), "P1"), frozenset("a"), ended_by="P1"),
+            PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("x",), "P1"), frozenset("a"), ended_by="P1"),
         ),
         (
             [Status(Code.SKIP), error("x")],
-            Narrowing(
+            PreFilterResult(
                 Status(Code.ERROR, ('running PreFilter plugin "P1": x',), "P1"), None, (), frozenset({"P0"}), "P1"
             ),
         ),
     ],
 )
-def test_what_pre_filter_comes_to(answers: list[object], narrowing: Narrowing) -> None:
+def test_what_pre_filter_comes_to(answers: list[object], pre_filter_result: PreFilterResult) -> None:
     stage = Stage()
     compiled = profile(*(plugin(f"P{number}", pre_filter=answer) for number, answer in enumerate(answers)))
     got = run_pre_filter(
@@ -145,13 +148,15 @@ def test_what_pre_filter_comes_to(answers: list[object], narrowing: Narrowing) -
         compiled.pre_filter,
         lambda step: ask_pre_filter(compiled, step, stage.state, stage.pod, stage.nodes),
     )
-    assert got == narrowing
+    assert got == pre_filter_result
 
 
 def test_what_is_said_of_nodes_that_were_left_out() -> None:
     assert unsatisfied(["B"]) == "node(s) didn't satisfy plugin B"
     assert unsatisfied(["B", "A"]) == "node(s) didn't satisfy plugin(s) [A B] simultaneously"
-    assert narrow(Narrowing(None, frozenset("a"), ("B", "A"))) == unresolvable("node(s) didn't satisfy plugin(s) [A B]")
+    assert excluded_status(PreFilterResult(None, frozenset("a"), ("B", "A"))) == unresolvable(
+        "node(s) didn't satisfy plugin(s) [A B]"
+    )
 
 
 @pytest.mark.parametrize(

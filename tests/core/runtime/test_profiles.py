@@ -9,7 +9,7 @@ import pytest
 from kframework import ActionType, ConfigError, Handle, Plugin, PluginArgs, unschedulable
 from kframework.clock import SystemClock
 from kframework.config.load import parse
-from kframework.core.effects import Nowhere
+from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
@@ -26,11 +26,11 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
 
 
 #: An engine that schedules nothing, behind the handles.
-ENGINE = PodEngine(ClusterState(), SystemClock(), Nowhere(), verifying=False)
+ENGINE = PodEngine(ClusterState(), SystemClock(), NullEffects(), verifying=False)
 
 
 def a_handle(profile: str, plugin: str) -> Handle:
-    return PluginHandle(ENGINE, Nowhere(), profile, plugin)
+    return PluginHandle(ENGINE, NullEffects(), profile, plugin)
 
 
 def compiled(text: str, *plugins: type[Plugin]) -> Profiles:
@@ -169,7 +169,7 @@ def pending(scheduler: str, **fields: int) -> PendingPod:
     return PendingPod(make_pod(scheduler_name=scheduler, **fields), Interned())  # type: ignore[arg-type]  # the priority
 
 
-def test_a_pod_is_gated_by_its_own_profile(two: Profiles) -> None:
+def test_a_pod_is_fenced_by_its_own_profile(two: Profiles) -> None:
     status = two.gate(pending("one"))
     assert status is not None and (status.plugin, status.message) == ("Gate", "closed")
     assert two.gate(pending("two")) is None

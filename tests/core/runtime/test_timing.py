@@ -1,4 +1,4 @@
-"""Laps add up to the whole, and every plugin that is asked has its time; others ask as if there were no clock."""
+"""PhaseTimer add up to the whole, and every plugin that is asked has its time; others ask as if there were no clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import kframework.core.runtime.timing
 from kframework import Code, CycleState, PendingPod, Plugin, Preempt, Status, Wait, error, unschedulable
 from kframework.core.cycle.decision import Decision, PluginTiming
-from kframework.core.runtime.timing import Laps, PluginStopwatch
+from kframework.core.runtime.timing import PhaseTimer, PluginTimer
 from kframework.framework.plugin import Candidate
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import Stage
@@ -64,17 +64,17 @@ def timings(*plugins: type[Plugin]) -> set[PluginTiming]:
     return set(decision.plugins)
 
 
-# -- laps ----------------------------------------------------------------------------------------------------------
+# -- timer ----------------------------------------------------------------------------------------------------------
 
 
-def test_laps_follow_each_other_without_a_gap(ticks: Ticks) -> None:
-    laps = Laps()
+def test_timer_follow_each_other_without_a_gap(ticks: Ticks) -> None:
+    timer = PhaseTimer()
     ticks.moment += 10
-    laps.take("a")
+    timer.take("a")
     ticks.moment += 20
-    laps.take("b", Status(Code.PENDING))
-    assert laps.taken == [("a", 11, Code.SUCCESS), ("b", 21, Code.PENDING)]
-    assert laps.started + 32 == ticks.moment
+    timer.take("b", Status(Code.PENDING))
+    assert timer.taken == [("a", 11, Code.SUCCESS), ("b", 21, Code.PENDING)]
+    assert timer.started + 32 == ticks.moment
 
 
 # -- plugins -------------------------------------------------------------------------------------------------------
@@ -170,12 +170,12 @@ def test_the_plugins_own_hooks_are_back_afterwards() -> None:
     compiled = profile(plugin("A", filter=None, score=1, permit=ValueError("x")))
     (permit,), (filtering,), (scoring,) = compiled.permit, compiled.filters, compiled.scores
     hooks = permit.call, filtering.ask, scoring.ask
-    stopwatch = PluginStopwatch(compiled)
-    with pytest.raises(ValueError, match="x"), stopwatch.running():
+    plugin_timer = PluginTimer(compiled)
+    with pytest.raises(ValueError, match="x"), plugin_timer.running():
         assert hooks != (permit.call, filtering.ask, scoring.ask)
         permit.call(None, None, None)
     assert hooks == (permit.call, filtering.ask, scoring.ask)
-    assert not stopwatch.inside
+    assert not plugin_timer.inside
 
 
 def test_plugins_that_are_not_timed_are_not_told() -> None:

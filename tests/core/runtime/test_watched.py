@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from kframework import ActionType, ClusterEvent, ConfigError, EventResource, Plugin, Watch, unschedulable
-from kframework.core.effects import Outside
+from kframework.core.effects import EngineHost
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
@@ -111,7 +111,7 @@ class Noting(PluginHandle):
 
     looked_at: defaultdict[str, set[type[ApiObject]]]
 
-    def __init__(self, engine: PodEngine, outside: Outside, profile: str, plugin: str) -> None:
+    def __init__(self, engine: PodEngine, outside: EngineHost, profile: str, plugin: str) -> None:
         super().__init__(engine, outside, profile, plugin)
         self._plugin = plugin
 

@@ -7,7 +7,7 @@ from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.extenders import Extenders
-from kframework.core.effects import Eviction, Nowhere, Reservation
+from kframework.core.effects import Eviction, NullEffects, Reservation
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
@@ -24,7 +24,7 @@ from kframework.testing import make_pod
 __all__ = ["Scene"]
 
 
-class Scene(Nowhere):
+class Scene(NullEffects):
     """An engine on a clock that stands still, and what it has decided."""
 
     def __init__(self, *objects: ApiObject, configuration: str = "", registry: Registry | None = None) -> None:

@@ -143,7 +143,7 @@ def test_the_cluster_may_change_while_it_is_looked_at(monkeypatch: pytest.Monkey
             scene.engine.catch_up()
     assert turns > 40
     assert explanation.now.nodes == 6
-    assert set(explanation.now.objections[0].examples) == {"n1", "new-4", "new-8", "new-12", "new-16"}
+    assert set(explanation.now.rejections[0].examples) == {"n1", "new-4", "new-8", "new-12", "new-16"}
     assert explanation.now.feasible == 0
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from kframework.objects import Affinity, PersistentVolumeClaimSource, Volume
 from kframework.observe.explain import assessing
-from kframework.observe.explain.explanation import KeptRoom, NodeScore, Objection
+from kframework.observe.explain.explanation import KeptRoom, NodeScore, Rejection
 from kframework.testing import make_node, make_pod
 from tests.observe.explain.scene import Scene
 
@@ -31,23 +31,23 @@ def test_what_every_plugin_says_is_counted() -> None:
     assert (now.nodes, now.feasible) == (4, 0)
     assert now.reasons == {TAINT: 3, CPU: 1}
     assert now.message == f"0/4 nodes are available: 1 {CPU}, 3 {TAINT}."
-    assert now.objections == (
-        Objection("TaintToleration", TAINT, 3, 3, 1, ("tainted", "both-1", "both-2"), False),
-        Objection("NodeResourcesFit", CPU, 3, 1, 1, ("full", "both-1", "both-2"), False),
+    assert now.rejections == (
+        Rejection("TaintToleration", TAINT, 3, 3, 1, ("tainted", "both-1", "both-2"), False),
+        Rejection("NodeResourcesFit", CPU, 3, 1, 1, ("full", "both-1", "both-2"), False),
     )
 
 
 def test_of_two_reasons_on_one_node_none_is_alone() -> None:
     pod = make_pod("pod", cpu=2, memory="2Gi")
     now = Scene(make_node("n1", cpu=1, memory="1Gi"), make_node("n2", cpu=1), pod).settle().explain("pod").now
-    found = {(each.reason, each.nodes, each.first, each.alone) for each in now.objections}
+    found = {(each.reason, each.nodes, each.first, each.alone) for each in now.rejections}
     assert found == {(CPU, 2, 2, 1), ("Insufficient memory", 1, 1, 0)}
 
 
 def test_a_few_nodes_are_named_those_first_where_nothing_else_objects() -> None:
     nodes = [make_node(f"n{n}", cpu="500m", taints=["a=b:NoSchedule"] if n < 8 else ()) for n in range(16)]
     now = Scene(*nodes, make_pod("pod", cpu=1)).settle().explain("pod").now
-    cpu = next(each for each in now.objections if each.reason == CPU)
+    cpu = next(each for each in now.rejections if each.reason == CPU)
     assert (cpu.nodes, cpu.first, cpu.alone) == (16, 8, 8)
     assert cpu.examples == ("n8", "n9", "n10", "n11", "n12")
 
@@ -55,7 +55,7 @@ def test_a_few_nodes_are_named_those_first_where_nothing_else_objects() -> None:
 def test_room_that_other_pods_would_leave_can_be_preempted() -> None:
     low = make_pod("low", cpu=1, node_name="n1", priority=0)
     now = Scene(make_node("n1", cpu=1), low, make_pod("pod", cpu=1, priority=0)).settle().explain("pod").now
-    assert [each.preemptible for each in now.objections] == [True]
+    assert [each.preemptible for each in now.rejections] == [True]
 
 
 def pinned(name: str) -> dict[str, object]:
@@ -69,13 +69,13 @@ def test_nodes_that_pre_filter_leaves_out_are_counted() -> None:
     now = Scene(*nodes, make_pod("pod", cpu=1, affinity=affinity)).settle().explain("pod").now
     absent = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
     assert now.reasons == {absent: 3, CPU: 1}
-    assert now.objections[0] == Objection("NodeAffinity", absent, 3, 3, 3, ("n0", "n2", "n3"), False)
+    assert now.rejections[0] == Rejection("NodeAffinity", absent, 3, 3, 3, ("n0", "n2", "n3"), False)
 
 
 def test_a_rejection_of_the_pod_as_a_whole_stands_against_all_nodes() -> None:
     now = Scene(make_node("n1"), make_node("n2"), make_pod("pod", volumes=[MISSING])).settle().explain("pod").now
     assert now.message == '0/2 nodes are available: persistentvolumeclaim "missing" not found.'
-    found = [(each.plugin, each.nodes, each.first, each.alone, each.examples) for each in now.objections]
+    found = [(each.plugin, each.nodes, each.first, each.alone, each.examples) for each in now.rejections]
     assert found == [("VolumeRestrictions", 2, 2, 2, ("n1", "n2"))]
 
 
@@ -108,7 +108,7 @@ def test_the_pods_own_node_is_shown_wherever_it_comes() -> None:
 def test_one_feasible_node_is_not_scored() -> None:
     now = Scene(make_node("n1", cpu=2), make_node("n2", cpu="100m")).pending(cpu=1)
     assert (now.feasible, now.top, now.ties, now.message) == (1, (NodeScore("n1", 1, 0, ()),), 1, "")
-    assert [each.reason for each in now.objections] == [CPU]
+    assert [each.reason for each in now.rejections] == [CPU]
 
 
 def test_room_is_kept_for_nominated_pods() -> None:
@@ -135,7 +135,7 @@ def test_of_countless_reasons_some_are_told(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(assessing, "REASONS", 1)
     nodes = [make_node("n1", cpu=1), make_node("n2", taints=["a=b:NoSchedule"]), make_node("n3", cpu=1)]
     now = Scene(*nodes).pending(cpu=2)
-    assert [each.reason for each in now.objections] == [CPU]
+    assert [each.reason for each in now.rejections] == [CPU]
     assert now.reasons_left_out == 1
     assert now.reasons == {CPU: 2, TAINT: 1}
 
@@ -157,4 +157,4 @@ def test_a_nominated_pod_counts_on_its_own_node_only() -> None:
     scene.engine.catch_up()
     now = scene.explain("pod").now
     assert now.feasible == 2
-    assert [each.examples for each in now.objections] == [("n1",)]
+    assert [each.examples for each in now.rejections] == [("n1",)]

@@ -10,8 +10,8 @@ from kframework.observe.explain.explanation import (
     Explanation,
     KeptRoom,
     NodeScore,
-    Objection,
     Preemption,
+    Rejection,
     Score,
     State,
     Waiting,
@@ -23,7 +23,7 @@ DOCUMENT = (ROOT / "docs/reference/explanation.md").read_text()
 
 
 @pytest.mark.parametrize(
-    "struct", [Explanation, Assessment, Objection, NodeScore, Score, KeptRoom, Preemption, Waiting, Waker]
+    "struct", [Explanation, Assessment, Rejection, NodeScore, Score, KeptRoom, Preemption, Waiting, Waker]
 )
 def test_every_field_is_documented(struct: type[msgspec.Struct]) -> None:
     assert [name for name in struct.__struct_fields__ if f"`{name}`" not in DOCUMENT] == []

@@ -1,6 +1,6 @@
-"""An inquiry asks all plugins about all nodes, in slices, and leaves nothing behind.
+"""An evaluation asks all plugins about all nodes, in slices, and leaves nothing behind.
 
-That it finds what an attempt finds is tried on random clusters: properties/test_inquiry.py.
+That it finds what an attempt finds is tried on random clusters: properties/test_evaluation.py.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, PodInfo, StateKey, Status, hookimpl, unschedulable
 from kframework.core.cycle.rejections import PASS
-from kframework.core.runtime.points import Narrowing
+from kframework.core.runtime.points import PreFilterResult
 from kframework.framework.plugin import Reads, Scores
 from kframework.observe.explain import slices
-from kframework.observe.explain.full_evaluation import Inquiry, inquire
+from kframework.observe.explain.full_evaluation import FullEvaluation, evaluate
 from kframework.observe.explain.slices import finished
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
@@ -29,13 +29,13 @@ def nodes(number: int) -> list[Changed]:
     return [Changed(make_node(f"n{n}", labels={"score": str(n)})) for n in range(number)]
 
 
-def asked(stage: Stage, name: str = "pod", **fields: object) -> Inquiry:
+def asked(stage: Stage, name: str = "pod", **fields: object) -> FullEvaluation:
     pod = PendingPod(make_pod(name, **fields), stage.engine.cluster.interned)  # type: ignore[arg-type]  # fields of a pod
-    return finished(inquire(stage.engine, pod))
+    return finished(evaluate(stage.engine, pod))
 
 
 def against_n0(plugin: str, status: Status, reading: Reads = None) -> type[Plugin]:
-    """Make a plugin that objects to one node."""
+    """Make a plugin that rejects one node."""
 
     class Against(Plugin):
         name = plugin
@@ -63,22 +63,22 @@ def staged(*plugins: type[Plugin], number: int = 3) -> Stage:
 
 
 def test_every_plugin_is_heard_on_every_node() -> None:
-    inquiry = asked(staged(against_n0("A", NO, "node"), against_n0("B", NEVER)))
-    row = inquiry.nodes.row("n0")
+    evaluation = asked(staged(against_n0("A", NO, "node"), against_n0("B", NEVER)))
+    row = evaluation.nodes.row("n0")
     assert row is not None
-    said = {plugin: inquiry.status(int(column[row])).reasons for plugin, column in inquiry.said.items()}
+    said = {plugin: evaluation.status(int(column[row])).reasons for plugin, column in evaluation.said.items()}
     assert said == {"A": ("no",), "B": ("never",)}
-    assert inquiry.status(int(inquiry.first[row])) == NO.by("A")
-    assert inquiry.names == ["n0", "n1", "n2"]
-    assert len(inquiry.feasible) == 2
-    assert inquiry.counted == [(NO.by("A"), 1)]
+    assert evaluation.status(int(evaluation.first[row])) == NO.with_plugin("A")
+    assert evaluation.names == ["n0", "n1", "n2"]
+    assert len(evaluation.feasible) == 2
+    assert evaluation.counted == [(NO.with_plugin("A"), 1)]
 
 
 def test_scores_are_told_apart() -> None:
-    inquiry = asked(staged(Likes, Stretches))
-    assert [column.plugin for column in inquiry.scores] == ["Likes", "Stretches"]
-    total = sum(column.normalized * column.weight for column in inquiry.scores)
-    assert np.array_equal(inquiry.totals, total)
+    evaluation = asked(staged(Likes, Stretches))
+    assert [column.plugin for column in evaluation.scores] == ["Likes", "Stretches"]
+    total = sum(column.normalized * column.weight for column in evaluation.scores)
+    assert np.array_equal(evaluation.totals, total)
 
 
 def test_raw_scores_stay_as_they_were() -> None:
@@ -102,9 +102,9 @@ def test_a_plugin_that_fails_is_told_of() -> None:
         def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
             raise ValueError("cannot read")
 
-    inquiry = asked(staged(Fails))
-    assert inquiry.fault is not None and inquiry.fault.plugin == "Fails"
-    assert not len(inquiry.totals)
+    evaluation = asked(staged(Fails))
+    assert evaluation.fault is not None and evaluation.fault.plugin == "Fails"
+    assert not len(evaluation.totals)
 
 
 def test_what_a_plugin_does_wrong_is_not_logged_by_those_who_only_look_on(caplog: pytest.LogCaptureFixture) -> None:
@@ -116,8 +116,8 @@ def test_what_a_plugin_does_wrong_is_not_logged_by_those_who_only_look_on(caplog
             raise ValueError("cannot read")
 
     stage = staged(Fails)
-    inquiry = asked(stage)
-    assert "cannot read" in inquiry.counted[0][0].message
+    evaluation = asked(stage)
+    assert "cannot read" in evaluation.counted[0][0].message
     assert not caplog.records
     stage.engine.offer(Changed(make_pod()))
     stage.steps()
@@ -131,9 +131,9 @@ def test_wrappers_have_the_last_word() -> None:
         @hookimpl(wrapper=True)
         def pre_filter(
             self, state: CycleState, pod: PendingPod, nodes: object
-        ) -> Generator[None, Narrowing, Narrowing]:
+        ) -> Generator[None, PreFilterResult, PreFilterResult]:
             yield
-            return Narrowing(nodes=frozenset({"n0", "n2"}))
+            return PreFilterResult(nodes=frozenset({"n0", "n2"}))
 
         @hookimpl(wrapper=True)
         def pre_score(
@@ -141,9 +141,9 @@ def test_wrappers_have_the_last_word() -> None:
         ) -> Generator[None, set[str], set[str]]:
             return (yield) | {"Likes"}
 
-    inquiry = asked(staged(Narrows, Likes, Stretches))
-    assert [inquiry.nodes[int(row)].name for row in inquiry.feasible] == ["n0", "n2"]
-    assert [column.plugin for column in inquiry.scores] == ["Stretches"]
+    evaluation = asked(staged(Narrows, Likes, Stretches))
+    assert [evaluation.nodes[int(row)].name for row in evaluation.feasible] == ["n0", "n2"]
+    assert [column.plugin for column in evaluation.scores] == ["Stretches"]
 
 
 def test_a_wrapper_that_fails_is_told_of() -> None:
@@ -155,7 +155,7 @@ def test_a_wrapper_that_fails_is_told_of() -> None:
             yield
             raise ValueError("cannot wrap")
 
-    status = asked(staged(Breaks)).narrowing.status
+    status = asked(staged(Breaks)).pre_filter_result.status
     assert status is not None and "cannot wrap" in status.message
 
 
@@ -171,27 +171,27 @@ def test_a_score_out_of_range_is_a_fault() -> None:
         def normalize_score(self, state: CycleState, pod: PendingPod, scores: object) -> int:
             return 101
 
-    inquiry = asked(staged(TooMuch))
-    assert inquiry.fault is not None and "invalid score 101" in inquiry.fault.message
+    evaluation = asked(staged(TooMuch))
+    assert evaluation.fault is not None and "invalid score 101" in evaluation.fault.message
 
 
 def test_one_feasible_node_is_not_scored() -> None:
-    inquiry = asked(staged(against_n0("A", NO), Likes, number=2))
-    assert len(inquiry.feasible) == 1 and not inquiry.scores
+    evaluation = asked(staged(against_n0("A", NO), Likes, number=2))
+    assert len(evaluation.feasible) == 1 and not evaluation.scores
 
 
 def test_nodes_may_come_and_go_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "SLICE", 0.0)
     stage = staged(against_n0("A", NO), number=40)
-    work = inquire(stage.engine, PendingPod(make_pod(), stage.engine.cluster.interned))
+    work = evaluate(stage.engine, PendingPod(make_pod(), stage.engine.cluster.interned))
     for number in range(3):
         for _ in range(4):
             next(work)
         stage.engine.offer(Changed(make_node(f"new{number}")))
         stage.engine.catch_up()
-    inquiry = finished(work)
-    assert len(inquiry.names) == len(inquiry.rows) == 43
-    assert len(inquiry.feasible) == 42
+    evaluation = finished(work)
+    assert len(evaluation.names) == len(evaluation.rows) == 43
+    assert len(evaluation.feasible) == 42
 
 
 # -- nothing is left behind --------------------------------------------------------------------------------------------
@@ -256,11 +256,11 @@ def test_room_is_left_for_pods_nominated_to_a_node() -> None:
     stage = staged(One)
     rival = PendingPod(make_pod("rival", priority=5), stage.engine.cluster.interned)
     stage.engine.cluster.nominator.put(rival, "n2")
-    inquiry = asked(stage)
-    row = inquiry.nodes.row("n2")
+    evaluation = asked(stage)
+    row = evaluation.nodes.row("n2")
     assert row is not None
-    assert list(inquiry.rivals) == [row]
-    assert inquiry.said["One"][row] != PASS and len(inquiry.feasible) == 2
+    assert list(evaluation.rivals) == [row]
+    assert evaluation.said["One"][row] != PASS and len(evaluation.feasible) == 2
 
 
 class Arrivals:
@@ -296,9 +296,9 @@ def test_nominated_pods_arrive_on_their_own_node_only() -> None:
     for number in range(2):
         rival = PendingPod(make_pod(f"rival-{number}", priority=5), stage.engine.cluster.interned)
         stage.engine.cluster.nominator.put(rival, f"n{number}")
-    inquiry = asked(stage)
-    assert len(inquiry.rivals) == 2
-    assert len(inquiry.feasible) == 3
+    evaluation = asked(stage)
+    assert len(evaluation.rivals) == 2
+    assert len(evaluation.feasible) == 3
 
 
 @pytest.mark.parametrize("slices_before", range(1, 5))
@@ -309,7 +309,7 @@ def test_nominated_pods_may_arrive_meanwhile(monkeypatch: pytest.MonkeyPatch, sl
     rivals = [PendingPod(make_pod(f"rival-{number}", priority=5), cluster.interned) for number in range(2)]
     for number, rival in enumerate(rivals):
         cluster.nominator.put(rival, f"n{number}")
-    work = inquire(stage.engine, PendingPod(make_pod(), cluster.interned))
+    work = evaluate(stage.engine, PendingPod(make_pod(), cluster.interned))
     for _ in range(slices_before):
         next(work)
     cluster.assume(rivals[1], "n1")

@@ -40,7 +40,7 @@ def test_what_is_kept_for_pods_in_flight_is_counted() -> None:
         in_flight = rig.scheduler.engine.queue.in_flight
         assert {value for name, value in read_off(rig).items() if "inflight" in name} == {0}
         in_flight.pop("u-1")
-        in_flight.happened(Occurrence(EventResource.NODE, ActionType.UPDATE_NODE_TAINT))
+        in_flight.add(Occurrence(EventResource.NODE, ActionType.UPDATE_NODE_TAINT))
         said = {name: value for name, value in read_off(rig).items() if "inflight" in name and value}
         assert said == {
             'scheduler_inflight_events{event="PodPopped"}': 1,

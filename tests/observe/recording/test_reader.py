@@ -97,7 +97,7 @@ def no_kind(lines: list[Line]) -> None:
     lines[nth(lines, "Changed", 0)]["with"] |= {"apiVersion": "example.com/v1", "kind": "Widget"}
 
 
-def misfit(lines: list[Line]) -> None:
+def undecodable(lines: list[Line]) -> None:
     lines[nth(lines, "Changed", 0)]["with"]["metadata"] = 7
 
 
@@ -113,7 +113,7 @@ def misfit(lines: list[Line]) -> None:
         (unheard_of, "4: 'Miracle' is nothing that is known to happen"),
         (timeless, "4: is damaged from here on: Object missing required field `at`"),
         (no_kind, "Widget of example.com/v1 is no known kind: install the plugin that declares it"),
-        (misfit, r"\d+: \w+: metadata: expected"),
+        (undecodable, r"\d+: \w+: metadata: expected"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_line(

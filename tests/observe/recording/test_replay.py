@@ -12,7 +12,7 @@ from kframework import Plugin, hookimpl, unschedulable
 from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.cycle.extenders import Extenders
-from kframework.core.effects import Nowhere
+from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
@@ -134,7 +134,7 @@ class Clock:
 def test_the_queue_of_a_replay_is_as_old_as_the_recorded_one(tmp_path: Path) -> None:
     """The pool of unschedulable pods is looked through every 30 s from then on."""
     recorder, clock = Recorder(tmp_path / "recording"), Clock(1007.5)
-    outside = Nowhere()
+    outside = NullEffects()
     outside.decided = recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
     configuration = parse(alone(Never))
     engine = recorder.engine(configuration, clock, outside, Extenders())

@@ -14,7 +14,7 @@ from kframework import ConfigError, CycleState, PendingPod, Plugin, Wait, hookim
 from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.extender import Extender
 from kframework.core.cycle.extenders import Extenders
-from kframework.core.effects import Nowhere
+from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
@@ -46,7 +46,7 @@ class Recorded:
     def __init__(self, file: Path, *plugins: type[Plugin]) -> None:
         self.file = file
         self.recorder = Recorder(file)
-        self.outside = Nowhere()
+        self.outside = NullEffects()
         self.outside.decided = self.recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
         configuration = parse(alone(*plugins))
         self.engine: PodEngine = self.recorder.engine(configuration, Ticking(), self.outside, Extenders())
@@ -95,7 +95,7 @@ def test_messages_and_steps_stand_in_their_order(file: Path) -> None:
 def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:
     text = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nseed: 42\n"
     recorder = Recorder(file)
-    recorder.engine(parse(text), Ticking(), Nowhere(), Extenders())
+    recorder.engine(parse(text), Ticking(), NullEffects(), Extenders())
     recorder.close()
     (header,) = read(file)
     assert parse(header["configuration"]) == parse(text)
@@ -191,14 +191,14 @@ def test_a_run_with_extenders_is_refused(file: Path) -> None:
     (settings,) = parse(EXTENDED).settings.extenders
     extenders = Extenders([Extender(settings, HttpLine(settings))])
     with pytest.raises(ConfigError, match="with extenders cannot be recorded"):
-        recorder.engine(default_configuration(), Ticking(), Nowhere(), extenders)
+        recorder.engine(default_configuration(), Ticking(), NullEffects(), extenders)
     recorder.close()
 
 
 def test_the_same_run_makes_the_same_file(tmp_path: Path) -> None:
     def write(name: str) -> bytes:
         recorder = Recorder(tmp_path / name)
-        engine = recorder.engine(default_configuration(), Ticking(), Nowhere(), Extenders())
+        engine = recorder.engine(default_configuration(), Ticking(), NullEffects(), Extenders())
         engine.offer(Changed(NODE))
         recorder.close()
         return (tmp_path / name).read_bytes()

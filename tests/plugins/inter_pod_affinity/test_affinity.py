@@ -9,7 +9,7 @@ import msgspec
 
 from kframework.objects import Affinity, Namespace, ObjectMeta
 from kframework.objects.selectors import exact
-from kframework.plugins.inter_pod_affinity.affinity import Affinities, Wishes
+from kframework.plugins.inter_pod_affinity.affinity import Affinities, IncomingTerms
 from kframework.state.cluster import ClusterState
 from kframework.state.counters import Selection
 from kframework.state.namespaces import Namespaces
@@ -40,54 +40,54 @@ def pending(state: ClusterState, name: str = "p", **fields: Any) -> PendingPod:
     return PendingPod(pod(name, **fields), state.interned)
 
 
-def test_wishes_are_worked_out_once_for_each_namespace_until_namespaces_change() -> None:
+def test_incoming_terms_are_worked_out_once_for_each_namespace_until_namespaces_change() -> None:
     state, affinities = cluster()
     terms = affinity("podAffinity", namespaceSelector={"matchLabels": {"team": "a"}})
     first, twin = (pending(state, name, affinity=terms) for name in "pq")
-    wishes = affinities.wishes(first)
-    assert wishes == Wishes(company=(Selection(frozenset(), WEB),), keys=("zone",))
-    assert affinities.wishes(twin) is wishes
+    incoming_terms = affinities.incoming_terms(first)
+    assert incoming_terms == IncomingTerms(affinity=(Selection(frozenset(), WEB),), keys=("zone",))
+    assert affinities.incoming_terms(twin) is incoming_terms
     put(state, "other", team="a")
-    assert affinities.wishes(twin).company == (Selection(frozenset({"other"}), WEB),)
+    assert affinities.incoming_terms(twin).affinity == (Selection(frozenset({"other"}), WEB),)
 
 
-def test_wishes_of_the_same_template_differ_by_namespace() -> None:
+def test_incoming_terms_of_the_same_template_differ_by_namespace() -> None:
     state, affinities = cluster()
     pods = [pending(state, namespace=name, affinity=affinity("podAntiAffinity")) for name in ("default", "other")]
     for each in pods:
         expected = Selection(frozenset({each.namespace}), WEB)
-        assert affinities.wishes(each) == Wishes(anti_affinity=(("zone", expected),))
+        assert affinities.incoming_terms(each) == IncomingTerms(anti_affinity=(("zone", expected),))
 
 
-def test_wishes_are_met_by_what_satisfies_every_term() -> None:
+def test_incoming_terms_are_met_by_what_satisfies_every_term() -> None:
     state, affinities = cluster()
     web, other = (pending(state, labels={"app": app}).label_class for app in ("web", "db"))
-    wishes = affinities.wishes(pending(state, affinity=affinity("podAffinity")))
-    assert wishes.met_by(web) and not wishes.met_by(other)
-    assert not Wishes().met_by(web)
+    incoming_terms = affinities.incoming_terms(pending(state, affinity=affinity("podAffinity")))
+    assert incoming_terms.met_by(web) and not incoming_terms.met_by(other)
+    assert not IncomingTerms().met_by(web)
 
 
-def test_encounters_are_found_once_until_a_term_comes_into_use_or_namespaces_change() -> None:
+def test_existing_terms_are_found_once_until_a_term_comes_into_use_or_namespaces_change() -> None:
     state, affinities = cluster()
     counters = state.nodes.counters
     web, twin = (pending(state, name, labels={"app": "web"}) for name in "pq")
-    before = affinities.encounters(web, counters)
+    before = affinities.existing_terms(web, counters)
     assert before == ((), (), ())
-    assert affinities.encounters(twin, counters) is before
+    assert affinities.existing_terms(twin, counters) is before
     selected = affinity("podAntiAffinity", namespaceSelector={"matchLabels": {"team": "a"}})
     state.put_pod(pod("holder", node_name="n", affinity=selected))
-    assert affinities.encounters(web, counters) == ((), (), ())
+    assert affinities.existing_terms(web, counters) == ((), (), ())
     put(state, "default", team="a")
-    ((held,),) = (affinities.encounters(web, counters).anti_affinity,)
+    ((held,),) = (affinities.existing_terms(web, counters).anti_affinity,)
     assert held.rows == {0: 1}
-    assert affinities.encounters(pending(state, labels={"app": "db"}), counters) == ((), (), ())
+    assert affinities.existing_terms(pending(state, labels={"app": "db"}), counters) == ((), (), ())
 
 
 def test_what_no_pod_needs_any_more_is_forgotten() -> None:
     state, affinities = cluster()
     gone = pending(state, labels={"app": "web"}, affinity=affinity("podAffinity"))
-    affinities.wishes(gone)
-    affinities.encounters(gone, state.nodes.counters)
+    affinities.incoming_terms(gone)
+    affinities.existing_terms(gone, state.nodes.counters)
     assert repr(affinities) == "<Affinities of 1 templates and 1 label classes>"
     del gone
     gc.collect()

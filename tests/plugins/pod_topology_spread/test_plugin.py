@@ -107,10 +107,10 @@ def compare_filter(plugin: PodTopologySpread, state: CycleState, pod: PendingPod
         return
     assert said == (None if limits else Skip)
     if limits:
-        assert objections(plugin, state, pod, slow.nodes) == [slow.objection(limits, node) for node in slow.nodes]
+        assert rejections(plugin, state, pod, slow.nodes) == [slow.rejection(limits, node) for node in slow.nodes]
 
 
-def objections(
+def rejections(
     plugin: PodTopologySpread, state: CycleState, pod: PendingPod, nodes: Sequence[NodeInfo]
 ) -> list[Status | None]:
     """Ask about each of the nodes in both forms."""
@@ -176,8 +176,8 @@ def compare_what_if(plugin: PodTopologySpread, world: World, pod: PendingPod, sl
                 statement.add(other, node.name)
                 plugin.add_pod(copied, pod, other, node)
                 slow.add(limits, other, node, 1)
-            expected = [slow.objection(limits, each) for each in slow.nodes]
-            assert objections(plugin, copied, pod, slow.nodes) == expected
+            expected = [slow.rejection(limits, each) for each in slow.nodes]
+            assert rejections(plugin, copied, pod, slow.nodes) == expected
             compare_live(plugin, state, pod, slow)
     compare_live(plugin, state, pod, slow)
     with world.cluster.statement() as statement:
@@ -188,7 +188,7 @@ def compare_what_if(plugin: PodTopologySpread, world: World, pod: PendingPod, sl
 
 def compare_live(plugin: PodTopologySpread, state: CycleState, pod: PendingPod, slow: SlowSpread) -> None:
     limits = slow.limits()
-    assert objections(plugin, state, pod, slow.nodes) == [slow.objection(limits, node) for node in slow.nodes]
+    assert rejections(plugin, state, pod, slow.nodes) == [slow.rejection(limits, node) for node in slow.nodes]
 
 
 # -- single cases ------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def rejected(cluster: ClusterState, pod: Pod, plugin: PodTopologySpread | None =
     if plugin.pre_filter(state, asked, cluster.nodes) == Skip:
         return {}
     nodes = list(cluster.nodes)
-    answers = objections(plugin, state, asked, nodes)
+    answers = rejections(plugin, state, asked, nodes)
     return {node.name: status.code for node, status in zip(nodes, answers, strict=True) if status is not None}
 
 

@@ -66,7 +66,7 @@ def found(cluster: ClusterState, claims: Sequence[PersistentVolumeClaim]) -> Fou
     bound, waiting = split(claims)
     asked, nodes = PodClaims(Storage(cluster), bound, waiting), cluster.nodes
     answers: Found = {}
-    columns = [asked.objections(nodes, rows) for rows in (nodes.order, slice(0, nodes.capacity))]
+    columns = [asked.rejections(nodes, rows) for rows in (nodes.order, slice(0, nodes.capacity))]
     for place, row in enumerate(nodes.order.tolist()):
         node = nodes[row]
         bits, volumes = asked.find(node)
@@ -221,7 +221,7 @@ def test_a_driver_has_zone_labels_of_its_own(objects: Sequence[ApiObject], reach
         cluster.objects(type(each)).put(each.metadata, each)
     asked, nodes = PodClaims(Storage(cluster), [claim(bound="v")], []), cluster.nodes
     assert [node.name for node in nodes if not asked.find(node)[0]] == reached
-    columns = zip(nodes.order.tolist(), asked.objections(nodes, nodes.order).tolist(), strict=True)
+    columns = zip(nodes.order.tolist(), asked.rejections(nodes, nodes.order).tolist(), strict=True)
     assert [nodes[row].name for row, bits in columns if not bits] == reached
 
 
@@ -248,7 +248,7 @@ def test_a_volume_that_no_driver_can_serve_is_a_fault_where_one_should(
     a, b = cluster.nodes.named("a"), cluster.nodes.named("b")
     assert a is not None and b is not None
     assert asked.find(a)[0] == 0
-    for ask in (lambda: asked.find(b), lambda: asked.objections(cluster.nodes, cluster.nodes.order)):
+    for ask in (lambda: asked.find(b), lambda: asked.rejections(cluster.nodes, cluster.nodes.order)):
         with pytest.raises(TranslationError) as raised:
             ask()
         assert str(raised.value) == f"could not translate pv: {problem}"
@@ -262,8 +262,8 @@ def test_a_selector_that_does_not_parse_is_a_fault_where_it_is_asked() -> None:
     assert a is not None and b is not None
     assert asked.find(a)[0] == BIND_CONFLICT
     rows = cluster.nodes.order[[node.name == "a" for node in cluster.nodes]]
-    assert asked.objections(cluster.nodes, rows).tolist() == [BIND_CONFLICT]
-    for ask in (lambda: asked.find(b), lambda: asked.objections(cluster.nodes, cluster.nodes.order)):
+    assert asked.rejections(cluster.nodes, rows).tolist() == [BIND_CONFLICT]
+    for ask in (lambda: asked.find(b), lambda: asked.rejections(cluster.nodes, cluster.nodes.order)):
         with pytest.raises(
             SelectorError, match=r"^error creating internal label selector for claim: default/nonsense: "
         ):

@@ -125,7 +125,7 @@ def test_nominated_pods_are_taken_into_account() -> None:
     assert made.feasible == ["soft"]
 
 
-def test_the_first_objection_is_told_even_where_the_search_does_not_ask() -> None:
+def test_the_first_rejection_is_told_even_where_the_search_does_not_ask() -> None:
     made = cycle(None, Stranger)
     assert str(made.verdicts["hard"]) == "Stranger Unschedulable: strange"
     assert made.feasible == ["plain", "soft"]

@@ -9,7 +9,7 @@ from kframework.engine import (
     BindingEnded,
     ClusterState,
     Decision,
-    Outside,
+    EngineHost,
     Reservation,
     ReservedPod,
     Result,
@@ -24,7 +24,7 @@ from kframework_batch.task import TaskInfo
 class Bindings:
     """The binding cycles that are under way, by the pod's uid, and the Decisions that stand before them."""
 
-    def __init__(self, cluster: ClusterState, clock: Clock, outside: Outside, seeds: Seeds) -> None:
+    def __init__(self, cluster: ClusterState, clock: Clock, outside: EngineHost, seeds: Seeds) -> None:
         self._cluster = cluster
         self._clock = clock
         self._outside = outside

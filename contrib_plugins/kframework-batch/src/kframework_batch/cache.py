@@ -40,7 +40,7 @@ class JobCache:
         #: The uids of assumed pods of which the API has said that they are bound, and which are not confirmed yet.
         self._bound: set[str] = set()
 
-    def changed(self, obj: ApiObject) -> bool:
+    def upserted(self, obj: ApiObject) -> bool:
         """Take in an object that is new or changed; tell whether a session may now come to another result."""
         match obj:
             case Pod():
@@ -49,9 +49,9 @@ class JobCache:
                 old = self.cluster.put_node(obj)
                 return old is None or not same_node(old, obj)
             case _:
-                return self._table.changed(obj)
+                return self._table.upserted(obj)
 
-    def gone(self, obj: ApiObject) -> bool:
+    def deleted(self, obj: ApiObject) -> bool:
         """Take in that an object exists no more; tell whether a session may now come to another result."""
         match obj:
             case Pod():
@@ -59,7 +59,7 @@ class JobCache:
             case Node():
                 return self.cluster.remove_node(obj.metadata.name) is not None
             case _:
-                return self._table.gone(obj)
+                return self._table.deleted(obj)
 
     def leaving(self) -> Iterator[PodInfo]:
         """List the pods that are going but still take room on their nodes, whosever they are."""

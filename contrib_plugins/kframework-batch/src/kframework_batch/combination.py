@@ -117,15 +117,15 @@ class Combination:
         keys = [call(session, queue, preemptor_queue) for call in self._victim_queue_order]
         return (*keys, Descending(self.queue_key(queue)))
 
-    # -- objections --------------------------------------------------------------------------------------------------
+    # -- rejections --------------------------------------------------------------------------------------------------
 
     def job_valid(self, job: JobInfo) -> Status | None:
-        """Return the first objection to a job being scheduled at all."""
-        return _objection(self._job_valid, self._session, job)
+        """Return the first rejection to a job being scheduled at all."""
+        return _rejection(self._job_valid, self._session, job)
 
     def pre_predicate(self, task: TaskInfo) -> Status | None:
-        """Return the first objection to a task going anywhere."""
-        return _objection(self._pre_predicate, self._session, task)
+        """Return the first rejection to a task going anywhere."""
+        return _rejection(self._pre_predicate, self._session, task)
 
     # -- victims -----------------------------------------------------------------------------------------------------
 
@@ -160,21 +160,21 @@ class Combination:
     # -- queues ------------------------------------------------------------------------------------------------------
 
     def overused(self, queue: QueueInfo) -> bool:
-        """Tell whether a queue has its due already, as one plugin at least says."""
+        """Return whether a queue has its due already, as one plugin at least says."""
         return any(call(self._session, queue) for call in self._overused)
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Tell whether a queue may have room for this task too, as all plugins say."""
+        """Return whether a queue may have room for this task too, as all plugins say."""
         return all(call(self._session, queue, task) for call in self._allocatable)
 
     def preemptive(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Tell whether a queue may take room back for this task, as all plugins say."""
+        """Return whether a queue may take room back for this task, as all plugins say."""
         return all(call(self._session, queue, task) for call in self._preemptive)
 
     # -- jobs --------------------------------------------------------------------------------------------------------
 
     def job_enqueueable(self, job: JobInfo) -> bool:
-        """Tell whether pods of a job may be made."""
+        """Return whether pods of a job may be made."""
         return self._permitted(self._job_enqueueable, job)
 
     def job_enqueued(self, job: JobInfo) -> None:
@@ -183,15 +183,15 @@ class Combination:
             call(self._session, job)
 
     def job_ready(self, job: JobInfo) -> bool:
-        """Tell whether enough tasks of a job have room, as all plugins say."""
+        """Return whether enough tasks of a job have room, as all plugins say."""
         return all(call(self._session, job) for call in self._job_ready)
 
     def job_pipelined(self, job: JobInfo) -> bool:
-        """Tell whether enough tasks of a job have room or are promised it."""
+        """Return whether enough tasks of a job have room or are promised it."""
         return self._permitted(self._job_pipelined, job)
 
     def job_starving(self, job: JobInfo) -> bool:
-        """Tell whether a job may push others out, as all plugins of the first tier say that knows of starving."""
+        """Return whether a job may push others out, as all plugins of the first tier say that knows of starving."""
         return any(all(call(self._session, job) for call in tier) for tier in self._job_starving[:1])
 
     def target_job(self, jobs: Sequence[JobInfo]) -> JobInfo | None:
@@ -205,7 +205,7 @@ class Combination:
             call(self._session)
 
     def _permitted(self, tiers: _Tiered[Vote], job: JobInfo) -> bool:
-        """Count votes: a rejection decides at once, a permission with its tier; who only abstains has no objection."""
+        """Count votes: a rejection decides at once, a permission with its tier; who only abstains has no rejection."""
         for tier in tiers:
             permitted = False
             for call in tier:
@@ -222,7 +222,7 @@ class Combination:
     def allocated(self, task: TaskInfo) -> Status | None:
         """Tell every plugin that a task got room; if one refuses, return that after those told before took it back."""
         for told, call in enumerate(self._allocated):
-            refusal = _objection((call,), self._session, task)
+            refusal = _rejection((call,), self._session, task)
             if refusal is not None:
                 before = {earlier.plugin for earlier in self._allocated[:told]}
                 for undo in self._deallocated:
@@ -237,12 +237,12 @@ class Combination:
             call(self._session, task)
 
 
-def _objection(asked: Iterable[Call[Status | None]], *arguments: object) -> Status | None:
+def _rejection(asked: Iterable[Call[Status | None]], *arguments: object) -> Status | None:
     """Return the first status that is no success, with the name of the plugin that gave it."""
     for call in asked:
         status = call(*arguments)
         if status is not None and status.code is not Code.SUCCESS:
-            return status.by(call.plugin.name)
+            return status.with_plugin(call.plugin.name)
     return None
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from kframework import CycleState, PendingPod
 from kframework.engine import (
+    AllNodesSearch,
     ClusterState,
     Configuration,
     LabelClass,
@@ -27,7 +28,6 @@ from kframework.engine import (
     Rotation,
     Seeds,
     Signature,
-    Survey,
     in_tree_points,
     parse_configuration,
 )
@@ -132,7 +132,7 @@ class CoreQuestions:
         self._rotation = Rotation()
         self._random = Seeds(0).generator("nothing is drawn")
         self._signed: dict[str, tuple[PendingPod, Signature]] = {}
-        self._surveyed: tuple[Moment, Survey] | None = None
+        self._surveyed: tuple[Moment, AllNodesSearch] | None = None
         self._planned: _Planned | None = None
         self._even: dict[Plan, tuple[int, bool]] = {}
         self._unasked: dict[tuple[Plan, PodTemplate, LabelClass], tuple[int, bool]] = {}
@@ -168,7 +168,7 @@ class CoreQuestions:
         return self._now_planned(task).plan
 
     def remembers(self, task: TaskInfo) -> bool:
-        """Tell whether memory alone answers for a task, and no node's score depends on which others are candidates."""
+        """Return whether memory alone answers for a task, whose scores depend on no other candidate."""
         return self._now_planned(task).alone
 
     def _now_planned(self, task: TaskInfo) -> _Planned:
@@ -190,7 +190,7 @@ class CoreQuestions:
         return self._is_even(plan) and self._needs_nobody(task, plan)
 
     def _needs_nobody(self, task: TaskInfo, plan: Plan) -> bool:
-        """Tell whether no plugin must be asked afresh; within a session only other pods' terms can change that."""
+        """Return whether no plugin must be asked afresh; within a session only other pods' terms can change that."""
         # What is not remembered is no part of the signature, and so not of the plan either: a pod's own terms are not.
         alike, moved = (plan, task.pod.template, task.pod.label_class), self._cluster.nodes.terms_moved
         known = self._unasked.get(alike)
@@ -208,7 +208,7 @@ class CoreQuestions:
             log.since(log.end)
 
     def _is_even(self, plan: Plan) -> bool:
-        """Tell whether the scores that are normalised are the same on all nodes: they then decide nothing."""
+        """Return whether the scores that are normalised are the same on all nodes: they then decide nothing."""
         end = self._cluster.nodes.node_log.end
         known = self._even.get(plan)
         if known is None or known[0] != end:
@@ -218,7 +218,7 @@ class CoreQuestions:
             known = self._even[plan] = (end, all(not len(column) or bool(np.ptp(column) == 0) for column in raw))
         return known[1]
 
-    def survey(self, task: TaskInfo) -> Survey:
+    def survey(self, task: TaskInfo) -> AllNodesSearch:
         """Ask about all nodes as they stand now; the survey of a task is kept until a node or a pod changes."""
         now = self._now(task)
         if self._surveyed is None or self._surveyed[0] != now:
@@ -229,7 +229,7 @@ class CoreQuestions:
             self._read_logs()
         return self._surveyed[1]
 
-    def ask(self, task: TaskInfo) -> Survey:
+    def ask(self, task: TaskInfo) -> AllNodesSearch:
         """Return a survey that has asked nothing yet, for one node."""
         return self._fresh(task, self.plan(task))
 
@@ -240,8 +240,8 @@ class CoreQuestions:
             state = self._states[task.uid] = CycleState(self.plan(task).state)
         return state
 
-    def _fresh(self, task: TaskInfo, plan: Plan) -> Survey:
-        return Survey(self._cluster, plan, self.pending(task), self._rotation, self._random)
+    def _fresh(self, task: TaskInfo, plan: Plan) -> AllNodesSearch:
+        return AllNodesSearch(self._cluster, plan, self.pending(task), self._rotation, self._random)
 
     def __repr__(self) -> str:
         return f"<CoreQuestions {', '.join(repr(layers) for layers in self._layers.values())}>"

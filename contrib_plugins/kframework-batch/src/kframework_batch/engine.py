@@ -18,12 +18,12 @@ from kframework.engine import (
     Changed,
     ClusterState,
     Configuration,
+    EngineHost,
     Extenders,
     Gone,
     Inbox,
     MakeEngine,
     Message,
-    Outside,
     PluginHandle,
     Preemption,
     Profiles,
@@ -86,7 +86,7 @@ class BatchEngine:
         self,
         configuration: Configuration,
         clock: Clock,
-        outside: Outside,
+        outside: EngineHost,
         program: Program,
         *,
         period: float = PERIOD,
@@ -97,7 +97,7 @@ class BatchEngine:
         schedulers = frozenset(profile.scheduler_name for profile in configuration.profiles)
         self.cluster: ClusterState = ClusterState()
         self.clock: Clock = clock
-        self.effects: Outside = outside
+        self.effects: EngineHost = outside
         self.seeds: Seeds = Seeds(configuration.options.seed)
         self.inbox: Inbox = Inbox()
         self.synced: bool = False
@@ -139,7 +139,7 @@ class BatchEngine:
     ) -> MakeEngine[BatchEngine]:
         """Return what makes a Scheduler's engine; its configuration comes from `core_configuration`."""
 
-        def make(configuration: Configuration, clock: Clock, outside: Outside, extenders: Extenders) -> BatchEngine:
+        def make(configuration: Configuration, clock: Clock, outside: EngineHost, extenders: Extenders) -> BatchEngine:
             return cls(
                 configuration,
                 clock,
@@ -290,9 +290,9 @@ class BatchEngine:
     def _apply(self, message: Message) -> None:
         match message:
             case Changed(obj):
-                self._dirty |= self.cache.changed(obj)
+                self._dirty |= self.cache.upserted(obj)
             case Gone(obj):
-                self._dirty |= self.cache.gone(obj)
+                self._dirty |= self.cache.deleted(obj)
                 self._said.pop(obj.metadata.uid, None)
                 if isinstance(obj, Pod):
                     self._bindings.forget(obj.metadata.uid)

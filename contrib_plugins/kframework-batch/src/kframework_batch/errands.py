@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 import msgspec
 
 from kframework import ClusterError
-from kframework.engine import Outside, rfc3339_micro
+from kframework.engine import EngineHost, rfc3339_micro
 from kframework.objects import ApiObject, Event, ObjectMeta, ObjectReference, Pod, kind_of
 
 _log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class Errands:
     `report` takes what the engine is to do about the end of an errand.
     """
 
-    def __init__(self, outside: Outside, report: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, outside: EngineHost, report: Callable[[Callable[[], None]], None]) -> None:
         self._outside = outside
         self._report = report
         #: What is still to be written by the object's uid, and of which objects a status is being written.

@@ -172,17 +172,17 @@ class Fairness(Protocol):
 
     @hookspec
     def overused(self, session: Session, queue: QueueInfo) -> bool:
-        """Tell whether a queue has its due already; one plugin is enough."""
+        """Return whether a queue has its due already; one plugin is enough."""
         ...
 
     @hookspec
     def allocatable(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Tell whether a queue may have room for this task too; all plugins must agree."""
+        """Return whether a queue may have room for this task too; all plugins must agree."""
         ...
 
     @hookspec
     def preemptive(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Tell whether a queue may take room back for this task; all plugins must agree."""
+        """Return whether a queue may take room back for this task; all plugins must agree."""
         ...
 
     @hookspec
@@ -206,7 +206,7 @@ class Gang(Protocol):
 
     @hookspec
     def job_ready(self, session: Session, job: JobInfo) -> bool:
-        """Tell whether enough tasks of a job have room; all plugins must agree, then the job is committed."""
+        """Return whether enough tasks of a job have room; all plugins must agree, then the job is committed."""
         ...
 
     @hookspec
@@ -216,7 +216,7 @@ class Gang(Protocol):
 
     @hookspec
     def job_starving(self, session: Session, job: JobInfo) -> bool:
-        """Tell whether a job may push others out.
+        """Return whether a job may push others out.
 
         Within a tier all must agree; the first tier with a plugin that has this hook decides, without any: no.
         """

@@ -203,7 +203,7 @@ class JobInfo:
         return bool(self.role_minimums) and self.min_available >= sum(self.role_minimums.values())
 
     def _roles_have(self, *statuses: TaskStatus) -> bool:
-        """Tell whether every role has its minimum of tasks of these statuses; best effort ones may be pending."""
+        """Return whether every role has its minimum of tasks of these statuses; best effort ones may be pending."""
         if not self.minds_roles:
             return True
         counts = self.roles(*statuses)

@@ -29,7 +29,7 @@ class JobTable:
         #: What queues say that cannot be read: it is told once.
         self._unreadable: dict[str, QueueSpec] = {}
 
-    def changed(self, obj: ApiObject) -> bool:
+    def upserted(self, obj: ApiObject) -> bool:
         """Take in an object that is new or changed; tell whether a session may now come to another result."""
         before = self._cluster.objects(type(obj)).put(obj.metadata, obj)
         match obj:
@@ -42,7 +42,7 @@ class JobTable:
             case _:
                 return before is None or _versionless(before) != _versionless(obj)
 
-    def gone(self, obj: ApiObject) -> bool:
+    def deleted(self, obj: ApiObject) -> bool:
         """Take in that an object exists no more; tell whether a session may now come to another result."""
         if self._cluster.objects(type(obj)).remove(obj.metadata) is None:
             return False

@@ -38,8 +38,8 @@ class NodeQuestions:
 
     # -- predicates --------------------------------------------------------------------------------------------------
 
-    def objection(self, task: TaskInfo, node: NodeInfo) -> Status | None:
-        """Return the first objection to a node as it stands now; None if all let the task in."""
+    def rejection(self, task: TaskInfo, node: NodeInfo) -> Status | None:
+        """Return the first rejection to a node as it stands now; None if all let the task in."""
         session = self._session
         for plugin in self._filtering:
             asked = self._predicate.get(plugin)
@@ -49,7 +49,7 @@ class NodeQuestions:
                 code = int(self._predicate_nodes[plugin](session, task, np.array([node.row]))[0])
                 status = self._predicate_status[plugin](session, task, code) if code else None
             if _objects(status):
-                return status.by(plugin.name)
+                return status.with_plugin(plugin.name)
         return None
 
     def passing(self, task: TaskInfo, rows: Rows) -> NDArray[np.bool_]:
@@ -65,13 +65,13 @@ class NodeQuestions:
                     passing[place] = not _objects(self._predicate[plugin](self._session, task, node))
         return passing
 
-    def objections(self, task: TaskInfo, rows: Rows) -> list[tuple[Status, NDArray[np.bool_]]]:
-        """Return each first objection with the nodes that it is the first objection to (bool, aligned with rows)."""
+    def rejections(self, task: TaskInfo, rows: Rows) -> list[tuple[Status, NDArray[np.bool_]]]:
+        """Return each first rejection with the nodes that it is the first rejection to (bool, aligned with rows)."""
         open_rows = np.ones(len(rows), dtype=np.bool_)
         found: dict[tuple[str, tuple[str, ...]], tuple[Status, NDArray[np.bool_]]] = {}
         for plugin in self._filtering:
             for status, where in self._said(plugin, task, rows, open_rows):
-                status = status.by(plugin.name)
+                status = status.with_plugin(plugin.name)
                 known = found.setdefault((plugin.name, status.reasons), (status, np.zeros(len(rows), dtype=np.bool_)))
                 known[1][:] |= where
                 open_rows &= ~where

@@ -124,7 +124,7 @@ def _is_unschedulable(job: JobInfo) -> bool:
 
 
 def _is_only_leaving(job: JobInfo) -> bool:
-    """Tell whether a job has less than its minimum only because pods of it are going, and nobody is to follow."""
+    """Return whether a job has less than its minimum only because pods of it are going, and nobody is to follow."""
     waiting = job.count(TaskStatus.PENDING, TaskStatus.PIPELINED)
     leaving = _leaving(job)
     return bool(leaving and not waiting) and job.count(*SCHEDULED) + leaving >= job.min_available

@@ -117,9 +117,9 @@ class Placement:
 
     def choose(self, task: TaskInfo) -> Choice | str:
         """Return the best node with room for a task, now if there is one, else to come; or why there is none."""
-        objection = self._plugins.pre_predicate(task)
-        if objection is not None:
-            return fit_error(len(self._nodes), dict.fromkeys(objection.reasons, len(self._nodes)))
+        rejection = self._plugins.pre_predicate(task)
+        if rejection is not None:
+            return fit_error(len(self._nodes), dict.fromkeys(rejection.reasons, len(self._nodes)))
         signature = self._sign(task)
         outlook = self._looked_at(task) if signature is None else self._caught_up(task, signature)
         choice = self._best(task, outlook.idle, idle=True) or self._best(task, outlook.future, idle=False)
@@ -171,7 +171,7 @@ class Placement:
     def _fill_row(self, outlook: Outlook, task: TaskInfo, row: int) -> None:
         node = self._nodes[row]
         outlook.idle[row] = outlook.future[row] = _NOT_HERE
-        if self._room.fits_future(task, row) and self.questions.objection(task, node) is None:
+        if self._room.fits_future(task, row) and self.questions.rejection(task, node) is None:
             outlook.future[row] = self.questions.total(task, node)
             if self._room.fits_idle(task, row):
                 outlook.idle[row] = outlook.future[row]
@@ -206,22 +206,22 @@ class Placement:
     def ranked(self, task: TaskInfo) -> list[int]:
         """Return the rows on which a task might be placed if others went, the best first.
 
-        These are the nodes that let it in, or whose objection may go with the pods on them (Unschedulable).
+        These are the nodes that let it in, or whose rejection may go with the pods on them (Unschedulable).
         """
         if self._plugins.pre_predicate(task) is not None:
             return []
         rows = self._nodes.order
         hopeless = np.zeros(len(rows), dtype=np.bool_)
-        for status, where in self.questions.objections(task, rows):
+        for status, where in self.questions.rejections(task, rows):
             if status.code != Code.UNSCHEDULABLE:
                 hopeless |= where
         rows = rows[~hopeless]
         scores = self.questions.totals(task, rows)
         return [int(row) for row in rows[np.argsort(-scores, kind="stable")]]
 
-    def objection(self, task: TaskInfo, row: int) -> Status | None:
+    def rejection(self, task: TaskInfo, row: int) -> Status | None:
         """Return what the predicates have against a node as it stands now; resources are not among it."""
-        return self.questions.objection(task, self._nodes[row])
+        return self.questions.rejection(task, self._nodes[row])
 
     # -- why not -------------------------------------------------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class Placement:
             if not enough.all():
                 reasons[reason] = int(np.count_nonzero(~enough))
             short |= ~enough
-        for status, where in self.questions.objections(task, rows):
+        for status, where in self.questions.rejections(task, rows):
             count = int(np.count_nonzero(where & ~short))
             for reason in status.reasons if count else ():
                 reasons[reason] = reasons.get(reason, 0) + count

@@ -93,18 +93,18 @@ class QueueAccount:
         return all(held(name, 0) >= due for name, due in self.deserved.items())
 
     def has_room(self, request: Mapping[str, int]) -> bool:
-        """Tell whether it may hold this too."""
+        """Return whether it may hold this too."""
         held, most, otherwise = self.allocated.get, self.capability.get, self.otherwise
         return all(held(name, 0) + more <= most(name, otherwise) for name, more in request.items() if more > 0)
 
     def is_due(self, request: Mapping[str, int]) -> bool:
-        """Tell whether this is due to it too: all that it asks for of resources that are due, and some of them."""
+        """Return whether this is due to it too: all that it asks for of resources that are due, and some of them."""
         held, due = self.allocated.get, self.deserved
         within = [held(name, 0) + more <= due[name] for name, more in request.items() if more > 0 and name in due]
         return bool(within) and all(within)
 
     def can_spare(self, held: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
-        """Tell whether a task that holds this may be taken from the queue by one that wants that.
+        """Return whether a task that holds this may be taken from the queue by one that wants that.
 
         It has to give something that is wanted and of which the queue keeps its due without it; what it takes along
         beside that may be less than due, since what is due of each resource by itself can seldom be had of all. What is

@@ -65,7 +65,7 @@ def _upwards(name: str, queues: Mapping[str, QueueInfo]) -> list[str]:
 
 
 def _says(quantities: ResourceList, allocated: Resource) -> bool:
-    """Tell whether these quantities are these amounts; what is not named is nothing."""
+    """Return whether these quantities are these amounts; what is not named is nothing."""
     try:
         said = Resource.parse(quantities)
     except QuantityError:

@@ -42,5 +42,5 @@ class QueueTree:
             paths[step] = (*paths[self._parents[step]], step)
 
     def is_leaf(self, name: str) -> bool:
-        """Tell whether there is no queue below this one, so that it may have jobs."""
+        """Return whether there is no queue below this one, so that it may have jobs."""
         return name not in self._inner

@@ -66,11 +66,11 @@ class Resource(dict[str, int]):
         return Resource((name, max(amount, 0)) for name, amount in self.items())
 
     def fits(self, room: Mapping[str, int]) -> bool:
-        """Tell whether all that this asks for is within the room; what the room does not name is not there."""
+        """Return whether all that this asks for is within the room; what the room does not name is not there."""
         return all(amount <= room.get(name, 0) for name, amount in self.items() if amount > 0)
 
     def within(self, limit: Mapping[str, int]) -> bool:
-        """Tell whether this keeps to a limit; what the limit does not name is not limited."""
+        """Return whether this keeps to a limit; what the limit does not name is not limited."""
         return all(self.get(name, 0) <= most for name, most in limit.items())
 
     def at_most(self, limit: Mapping[str, int]) -> Resource:

@@ -83,13 +83,13 @@ class NodeRoom:
         return Resource((resource, self._future(resource, row)) for resource in self._nodes.allocatables)
 
     def fits_idle(self, task: TaskInfo, row: int) -> bool:
-        """Tell whether a task fits a node now."""
+        """Return whether a task fits a node now."""
         return not self._cell("evicted", _PODS, row) and all(
             amount <= self._idle(resource, row) for resource, amount in needs(task)
         )
 
     def fits_future(self, task: TaskInfo, row: int) -> bool:
-        """Tell whether a task fits a node once those who are to go have gone."""
+        """Return whether a task fits a node once those who are to go have gone."""
         return all(amount <= self._future(resource, row) for resource, amount in needs(task))
 
     def _idle(self, resource: str, row: int) -> int:

@@ -168,12 +168,12 @@ def _check(enabled: EnabledPlugin) -> None:
         raise PluginError(" ".join(str(error).split()), plugin=plugin.name, distribution=source) from error
     for name in dir(plugin):
         options = _options(plugin, name)
-        for objection in _objections(plugin, name, options) if options is not None else ():
-            raise PluginError(objection, plugin=plugin.name, hook=name, distribution=source)
+        for rejection in _rejections(plugin, name, options) if options is not None else ():
+            raise PluginError(rejection, plugin=plugin.name, hook=name, distribution=source)
     _SOUND.add(type(plugin))
 
 
-def _objections(plugin: BatchPlugin, hook: str, options: Mapping[str, object]) -> Iterator[str]:
+def _rejections(plugin: BatchPlugin, hook: str, options: Mapping[str, object]) -> Iterator[str]:
     if options.get("tryfirst") or options.get("trylast"):
         yield "tryfirst and trylast are refused: order comes from the configuration"
     if options.get("wrapper") or options.get("hookwrapper"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.controllers.job_admission import admitted, events_of, objection, pod_name
+from kframework_batch.controllers.job_admission import admitted, events_of, pod_name, rejection
 from kframework_batch.objects import Job, JobPolicy, JobSpec, PodTemplateSpec, TaskSpec
 from msgspec.structs import replace
 
@@ -84,7 +84,7 @@ def test_what_is_said_stays() -> None:
     ],
 )
 def test_what_is_wrong_is_said(subject: Job, complaint: str) -> None:
-    assert complaint in objection(admitted(subject, "volcano"))
+    assert complaint in rejection(admitted(subject, "volcano"))
 
 
 @pytest.mark.parametrize(
@@ -98,11 +98,11 @@ def test_what_is_wrong_is_said(subject: Job, complaint: str) -> None:
     ],
 )
 def test_what_is_right_is_passed(subject: Job) -> None:
-    assert objection(admitted(subject, "volcano")) == ""
+    assert rejection(admitted(subject, "volcano")) == ""
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
-    wrong = objection(admitted(job(task("a", 1, 2), min_available=5), "volcano"))
+    wrong = rejection(admitted(job(task("a", 1, 2), min_available=5), "volcano"))
     assert wrong == (
         "'minAvailable' is greater than 'replicas' in task: a; "
         "job 'minAvailable' should not be greater than total replicas in tasks"

@@ -41,7 +41,7 @@ def of(*statuses: TaskStatus) -> list[tuple[str, TaskStatus]]:
 
 
 @pytest.mark.parametrize(
-    ("made", "objection"),
+    ("made", "rejection"),
     [
         pytest.param(job(2, *of(READY, IDLE)), "", id="enough"),
         pytest.param(job(2, *of(WAITING, TaskStatus.SUCCEEDED)), "", id="those that have ended well count"),
@@ -59,9 +59,9 @@ def of(*statuses: TaskStatus) -> list[tuple[str, TaskStatus]]:
         pytest.param(job(0), "", id="nothing at all"),
     ],
 )
-def test_a_job_is_valid_that_may_have_its_minimum(made: JobInfo, objection: str) -> None:
+def test_a_job_is_valid_that_may_have_its_minimum(made: JobInfo, rejection: str) -> None:
     status = PLUGIN.job_valid(SESSION, made)
-    assert (status.message if status is not None else "") == objection
+    assert (status.message if status is not None else "") == rejection
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ class Books:
         return waits and not on_node_requests(pod)
 
     def is_complete(self, group: PodGroup) -> bool:
-        """Tell whether a gang has its minimum, of every role too."""
+        """Return whether a gang has its minimum, of every role too."""
         counted, minimums = self.counted(group), group.spec.min_task_member
         if len(counted) < group.spec.min_member:
             return False
@@ -93,7 +93,7 @@ class Books:
         return not minds or all(roles[role] >= minimum for role, minimum in minimums.items())
 
     def is_broken(self, group: PodGroup) -> bool:
-        """Tell whether members hold room, but not enough of them."""
+        """Return whether members hold room, but not enough of them."""
         return not self.is_complete(group) and any(name in self.keeping for name in self.members(group))
 
     # -- sums ----------------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def judge_eviction(world: World, books: Books, name: str, reason: str) -> None:
 
 
 def is_less_important(books: Books, victim: Pod) -> bool:
-    """Tell whether somebody waits in the victim's queue that is more important."""
+    """Return whether somebody waits in the victim's queue that is more important."""
     mine = books.group_of(victim.metadata.name)
     assert mine is not None
     for name, pod in books.pods.items():
@@ -290,7 +290,7 @@ def _value(books: Books, group: PodGroup) -> int:
 
 
 def is_surplus(books: Books, victim: Pod) -> bool:
-    """Tell whether a gang has its minimum without this one, of its role as well."""
+    """Return whether a gang has its minimum without this one, of its role as well."""
     group = books.group_of(victim.metadata.name)
     assert group is not None
     ready = [
@@ -310,7 +310,7 @@ def is_dispensable(books: Books, victim: Pod) -> bool:
 
 
 def keeps_guarantee(books: Books, victim: Pod) -> bool:
-    """Tell whether the victim's queue keeps what it is guaranteed."""
+    """Return whether the victim's queue keeps what it is guaranteed."""
     group = books.group_of(victim.metadata.name)
     assert group is not None
     queue = group.spec.queue

@@ -23,8 +23,8 @@ from kframework_batch.testing import make_queue
 from msgspec.structs import replace
 
 from kframework.clock import Clock
+from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import Fault, MemoryCluster
-from kframework.cluster.shelf import Change
 from kframework.cluster.transitions import has_ended
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Node, ObjectMeta, Pod, PriorityClass

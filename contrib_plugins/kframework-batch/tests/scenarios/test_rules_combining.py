@@ -53,7 +53,7 @@ def _by_name(said: object, session: Session, *asked: Any) -> object:
     return next((said[thing.name] for thing in asked if thing.name in said), 0)
 
 
-def _objection(said: Mapping[str, str], session: Session, *asked: Any) -> object:
+def _rejection(said: Mapping[str, str], session: Session, *asked: Any) -> object:
     reason = _by_name(said, session, *asked)
     return unschedulable(str(reason)) if reason else None
 
@@ -67,7 +67,7 @@ def _row(said: str | None, session: Session, *asked: Any) -> int | None:
 
 
 _ANSWERS: dict[str, Callable[..., object]] = {
-    **dict.fromkeys(("pre_predicate", "predicate", "job_valid"), _objection),
+    **dict.fromkeys(("pre_predicate", "predicate", "job_valid"), _rejection),
     **dict.fromkeys(("preemptable", "reclaimable", "victim_tasks"), _named),
     "best_node": _row,
 }
@@ -273,21 +273,21 @@ NOT_N1, NOT_N2 = voice("a", predicate={"n1": "a minds"}), voice("b", predicate={
 NODES = [
     rule("predicates: all must agree", [[NOT_N1], [NOT_N2]], one("x"), nodes=THREE, bound={"n3": "x-0"}),
     rule(
-        "predicates: where none agrees the first objection of each node counts",
+        "predicates: where none agrees the first rejection of each node counts",
         [[NOT_N1, voice("b", predicate={"n1": "b minds", "n2": "b minds", "n3": "b minds"})]],
         one("x"),
         nodes=THREE,
         says={"x-0": "0/3 nodes are available: 1 a minds, 2 b minds."},
     ),
     rule(
-        "pre-predicates: one objection is enough",
+        "pre-predicates: one rejection is enough",
         [[voice("a", pre_predicate={})], [voice("b", pre_predicate={"x-0": "never"})]],
         one("x"),
         nodes=THREE,
         says={"x-0": "0/3 nodes are available: 3 never."},
     ),
     rule(
-        "pre-predicates: of two objections the first counts",
+        "pre-predicates: of two rejections the first counts",
         [[voice("a", pre_predicate={"x-0": "first"}), voice("b", pre_predicate={"x-0": "second"})]],
         one("x"),
         nodes=THREE,
@@ -440,7 +440,7 @@ VERDICTS = [
     said("ready: all must agree", [[voice("a", job_ready=True)], [voice("b", job_ready=False)]], bound=NOBODY),
     said("ready: if they do the job is bound", [[voice("a", job_ready=True), voice("b", job_ready=True)]], bound=ALL),
     rule(
-        "valid: the first objection counts",
+        "valid: the first rejection counts",
         [[voice("a", job_valid={}), voice("b", job_valid={"x": "b minds"})], [voice("c", job_valid={"x": "c minds"})]],
         one("x"),
         says={"x-0": "b minds"},

@@ -25,7 +25,7 @@ class Requirement(NamedTuple):
     values: frozenset[str] = frozenset()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels meet the condition."""
+        """Return whether labels meet the condition."""
         match self.operator:
             case "In":
                 return labels.get(self.key) in self.values
@@ -42,7 +42,7 @@ Selector = frozenset[Requirement]
 
 
 def matches(selector: Selector, labels: Mapping[str, str]) -> bool:
-    """Tell whether labels meet all conditions."""
+    """Return whether labels meet all conditions."""
     for requirement in selector:  # quicker than all(), and this runs for every pod of a node that changed
         if not requirement.holds(labels):
             return False

@@ -194,7 +194,7 @@ def written(taint: Taint) -> str:
 
 
 def is_cordon(taint: Taint) -> bool:
-    """Tell whether a taint is there because its node is cordoned."""
+    """Return whether a taint is there because its node is cordoned."""
     return (taint.key, taint.effect) == (CORDON.key, CORDON.effect)
 
 

@@ -114,9 +114,9 @@ def enemies(cluster: ClusterState, node: NodeInfo, pod: PendingPod) -> Iterator[
     """Yield the pods in the node's domains that the pod cannot bear, then those that cannot bear it; some twice."""
     nodes = cluster.nodes
     affinities = Affinities(cluster.objects(Namespace).index(Namespaces))
-    for key, selection in affinities.wishes(pod).anti_affinity:
+    for key, selection in affinities.incoming_terms(pod).anti_affinity:
         yield from _chosen(nodes, node, key, selection)
-    for held in affinities.encounters(pod, nodes.counters).anti_affinity:
+    for held in affinities.existing_terms(pod, nodes.counters).anti_affinity:
         for row in held.rows:
             if _same_domain(nodes, held.topology.key, row, node.row):
                 yield from (other for other in nodes[row].pods if held in nodes.counters.held(other))

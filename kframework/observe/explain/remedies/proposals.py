@@ -1,4 +1,4 @@
-"""What could be done about one plugin's objection to a pod on a node: changes of the cluster, or of the pod.
+"""What could be done about one plugin's rejection to a pod on a node: changes of the cluster, or of the pod.
 
 A proposal is no promise: it is tried before anybody hears of it, and what is not needed of it is left out. For plugins
 that are not known here, single pods on the node are proposed to be deleted where the plugin says that this may help.
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kframework.config.args import NodeAffinityArgs
-from kframework.core.cycle.oracle import Afresh
+from kframework.core.cycle.oracle import Oracle
 from kframework.framework.status import Code, Status
 from kframework.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from kframework.objects.affinity import node_affinity
@@ -80,8 +80,8 @@ _GIVEN = frozenset(
 _LAX = frozenset({"Exists", "NotIn"})
 
 
-def of_cluster(afresh: Afresh, node: NodeInfo, status: Status) -> Iterator[Proposal]:
-    """List the changes of the cluster that may answer this objection to the pod on a node, the best first."""
+def of_cluster(afresh: Oracle, node: NodeInfo, status: Status) -> Iterator[Proposal]:
+    """List the changes of the cluster that may answer this rejection to the pod on a node, the best first."""
     propose = _OF_CLUSTER.get(status.plugin)
     if propose is not None:
         yield from (proposal for proposal in propose(afresh, node) if proposal)
@@ -89,8 +89,8 @@ def of_cluster(afresh: Afresh, node: NodeInfo, status: Status) -> Iterator[Propo
         yield from ((_deletion(other),) for other in _by_importance(node.pods)[:_FEW])
 
 
-def of_pod(afresh: Afresh, node: NodeInfo | None, status: Status) -> Iterator[Proposal]:
-    """List the changes of the pod that may answer this objection to it on a node, or as a whole (None)."""
+def of_pod(afresh: Oracle, node: NodeInfo | None, status: Status) -> Iterator[Proposal]:
+    """List the changes of the pod that may answer this rejection to it on a node, or as a whole (None)."""
     propose = _OF_POD.get(status.plugin)
     if propose is not None:
         yield from (proposal for proposal in propose(afresh, node) if proposal)
@@ -99,18 +99,18 @@ def of_pod(afresh: Afresh, node: NodeInfo | None, status: Status) -> Iterator[Pr
 # -- of the cluster ------------------------------------------------------------------------------------------------
 
 
-def _uncordon(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+def _uncordon(afresh: Oracle, node: NodeInfo) -> Iterator[Proposal]:
     yield (Uncordon(node.name),)
 
 
-def _remove_taints(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+def _remove_taints(afresh: Oracle, node: NodeInfo) -> Iterator[Proposal]:
     yield tuple(
         Uncordon(node.name) if node.unschedulable and is_cordon(taint) else RemoveTaint(node.name, taint)
         for taint in untolerated(node.taints, afresh.pod.spec.tolerations)
     )
 
 
-def _label(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+def _label(afresh: Oracle, node: NodeInfo) -> Iterator[Proposal]:
     """Label the node as the pod's nodeSelector, its node affinity and the one added to it require."""
     labels: Mapping[str, str] | None = {**node.labels, **afresh.pod.spec.node_selector}
     for selector in _selectors(afresh):
@@ -156,11 +156,11 @@ def _with_label(labels: Mapping[str, str], required: NodeSelectorRequirement) ->
             return None
 
 
-def _delete_port_holders(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+def _delete_port_holders(afresh: Oracle, node: NodeInfo) -> Iterator[Proposal]:
     yield _deletions(port_holders(node, afresh.pod))
 
 
-def _make_room(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+def _make_room(afresh: Oracle, node: NodeInfo) -> Iterator[Proposal]:
     """Free what is missing; before that, delete pods as long as each is worth more than one resource that is freed."""
     missing = _shortages(afresh, node)
     if not all(shortage.possible for shortage in missing):
@@ -208,7 +208,7 @@ def _examples(node: NodeInfo, shortage: Shortage) -> tuple[str, ...]:
     return tuple(chosen) if left <= 0 else ()
 
 
-def _delete_enemies(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+def _delete_enemies(afresh: Oracle, node: NodeInfo) -> Iterator[Proposal]:
     found = dict[str, PodInfo]()
     for enemy in enemies(afresh.cluster, node, afresh.pod):
         found[enemy.uid] = enemy
@@ -217,7 +217,7 @@ def _delete_enemies(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
     yield _deletions(found.values())
 
 
-def _even_out(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+def _even_out(afresh: Oracle, node: NodeInfo) -> Iterator[Proposal]:
     """Delete as many pods of the domain as are too many there."""
     deleted: dict[str, PodInfo] = {}
     for skew in skews(afresh.nodes, node, afresh.pod):
@@ -227,7 +227,7 @@ def _even_out(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
     yield _deletions(deleted.values())
 
 
-def _delete_disk_holders(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
+def _delete_disk_holders(afresh: Oracle, node: NodeInfo) -> Iterator[Proposal]:
     """Delete a pod on the node that has volumes, or whoever uses the same claims elsewhere."""
     pod, nodes = afresh.pod, afresh.nodes
     users = [
@@ -246,16 +246,16 @@ def _delete_disk_holders(afresh: Afresh, node: NodeInfo) -> Iterator[Proposal]:
 # -- of the pod ----------------------------------------------------------------------------------------------------
 
 
-def _remove_gates(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+def _remove_gates(afresh: Oracle, node: NodeInfo | None) -> Iterator[Proposal]:
     yield tuple(RemoveGate(gate.name) for gate in afresh.pod.spec.scheduling_gates)
 
 
-def _tolerate(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+def _tolerate(afresh: Oracle, node: NodeInfo | None) -> Iterator[Proposal]:
     if node is not None:
         yield tuple(Tolerate(taint) for taint in untolerated(node.taints, afresh.pod.spec.tolerations))
 
 
-def _drop_requirements(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+def _drop_requirements(afresh: Oracle, node: NodeInfo | None) -> Iterator[Proposal]:
     """Drop what the node does not meet; with no node at all, the names of nodes that are not there."""
     affinity = node_affinity(afresh.pod.spec)
     selector = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
@@ -271,12 +271,12 @@ def _drop_requirements(afresh: Afresh, node: NodeInfo | None) -> Iterator[Propos
     yield (*dropped, *(DropNodeRequirement(required) for required in closest))
 
 
-def _drop_ports(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+def _drop_ports(afresh: Oracle, node: NodeInfo | None) -> Iterator[Proposal]:
     if node is not None:
         yield tuple(DropHostPort.of(port) for port in taken_ports(node, afresh.pod))
 
 
-def _ask_for_less(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+def _ask_for_less(afresh: Oracle, node: NodeInfo | None) -> Iterator[Proposal]:
     """Ask for what there is; or only where a node never has so much, and make room for the rest."""
     missing = _shortages(afresh, node) if node is not None else []
     never = [each for each in missing if not each.possible]
@@ -291,7 +291,7 @@ def _lower(shortage: Shortage) -> Change:
     return LowerRequest(shortage.resource, amount, shortage.asked - amount)
 
 
-def _drop_terms(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+def _drop_terms(afresh: Oracle, node: NodeInfo | None) -> Iterator[Proposal]:
     affinity = afresh.pod.spec.affinity
     if affinity is None:
         return
@@ -303,7 +303,7 @@ def _drop_terms(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
     yield tuple(terms)
 
 
-def _allow_skew(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+def _allow_skew(afresh: Oracle, node: NodeInfo | None) -> Iterator[Proposal]:
     if node is not None:
         broken = skews(afresh.nodes, node, afresh.pod)
         yield tuple(
@@ -312,7 +312,7 @@ def _allow_skew(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
         )
 
 
-def _drop_volumes(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
+def _drop_volumes(afresh: Oracle, node: NodeInfo | None) -> Iterator[Proposal]:
     volumes = [DropVolume.of(volume) for volume in afresh.pod.spec.volumes]
     yield from ((volume,) for volume in volumes)
     yield tuple(volumes)
@@ -321,7 +321,7 @@ def _drop_volumes(afresh: Afresh, node: NodeInfo | None) -> Iterator[Proposal]:
 # -- what they share -----------------------------------------------------------------------------------------------
 
 
-def _selectors(afresh: Afresh) -> Iterator[NodeSelector]:
+def _selectors(afresh: Oracle) -> Iterator[NodeSelector]:
     """List the node selectors that a node must match: that of the Args, and the pod's own."""
     args = afresh.profile.plugins["NodeAffinity"].args
     added = args.added_affinity if isinstance(args, NodeAffinityArgs) else None
@@ -334,7 +334,7 @@ def _terms(selector: NodeSelector) -> list[NodeSelectorTerm]:
     return [term for term in selector.node_selector_terms if term.match_expressions or term.match_fields]
 
 
-def _shortages(afresh: Afresh, node: NodeInfo) -> list[Shortage]:
+def _shortages(afresh: Oracle, node: NodeInfo) -> list[Shortage]:
     rivals = dict(afresh.cluster.nominator.rivals(afresh.pod)).get(node.name, [])
     return shortages(node, afresh.pod, rivals)
 
@@ -360,7 +360,7 @@ def _deletion(pod: PodInfo) -> Change:
     return DeletePod(pod.key, pod.uid, pod.node_name)
 
 
-_OF_CLUSTER: dict[str, Callable[[Afresh, NodeInfo], Iterator[Proposal]]] = {
+_OF_CLUSTER: dict[str, Callable[[Oracle, NodeInfo], Iterator[Proposal]]] = {
     "SchedulingGates": lambda afresh, node: iter(()),
     "NodeUnschedulable": _uncordon,
     "TaintToleration": _remove_taints,
@@ -371,7 +371,7 @@ _OF_CLUSTER: dict[str, Callable[[Afresh, NodeInfo], Iterator[Proposal]]] = {
     "PodTopologySpread": _even_out,
     "VolumeRestrictions": _delete_disk_holders,
 }
-_OF_POD: dict[str, Callable[[Afresh, NodeInfo | None], Iterator[Proposal]]] = {
+_OF_POD: dict[str, Callable[[Oracle, NodeInfo | None], Iterator[Proposal]]] = {
     "SchedulingGates": _remove_gates,
     "TaintToleration": _tolerate,
     "NodeAffinity": _drop_requirements,

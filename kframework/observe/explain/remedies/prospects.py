@@ -16,7 +16,7 @@ from kframework.framework.plugin import Scores
 from kframework.framework.status import Code
 from kframework.objects import Namespace, NodeSelectorTerm
 from kframework.objects.affinity import node_affinity
-from kframework.observe.explain.full_evaluation import Inquiry
+from kframework.observe.explain.full_evaluation import FullEvaluation
 from kframework.observe.explain.remedies.changes import is_cordon
 from kframework.observe.explain.remedies.obstacles import spreads, untolerated
 from kframework.observe.explain.remedies.proposals import MOST
@@ -29,7 +29,7 @@ HOPELESS = 1 << 20
 
 
 class Estimate(NamedTuple):
-    """What it takes to answer one plugin's objections, for each row: how many changes, and how large they are."""
+    """What it takes to answer one plugin's rejections, for each row: how many changes, and how large they are."""
 
     changes: Scores
     size: NDArray[np.float64]
@@ -38,12 +38,12 @@ class Estimate(NamedTuple):
 class Prospects:
     """What stands in the pod's way on the nodes that PreFilter leaves."""
 
-    def __init__(self, inquiry: Inquiry) -> None:
-        self.inquiry = inquiry
-        among = inquiry.narrowing.nodes
-        rows = inquiry.nodes.order
+    def __init__(self, evaluation: FullEvaluation) -> None:
+        self.evaluation = evaluation
+        among = evaluation.pre_filter_result.nodes
+        rows = evaluation.nodes.order
         if among is not None:
-            rows = rows[[inquiry.nodes[row].name in among for row in rows.tolist()]]
+            rows = rows[[evaluation.nodes[row].name in among for row in rows.tolist()]]
         #: The rows that are looked at; all else is aligned to them.
         self.rows: NDArray[np.int64] = rows
         #: The plugins that object somewhere, each with the rows where it does and its estimate.
@@ -59,12 +59,12 @@ class Prospects:
     def work(self) -> Iterator[None]:
         """Estimate, one plugin after the other."""
         deletions: Scores = np.zeros(len(self.rows), dtype=np.int64)
-        for name, said in self.inquiry.said.items():
-            objections = said[self.rows]
-            objects = objections != PASS
+        for name, said in self.evaluation.said.items():
+            rejections = said[self.rows]
+            objects = rejections != PASS
             if not objects.any():
                 continue
-            estimate = _ESTIMATES.get(name, _of_unknown)(self.inquiry, self.rows, objections)
+            estimate = _ESTIMATES.get(name, _of_unknown)(self.evaluation, self.rows, rejections)
             self.pattern += objects.astype(np.int64) << len(self.objecting)
             self.objecting[name] = (objects, estimate)
             needed = np.where(objects, estimate.changes, 0)
@@ -78,7 +78,7 @@ class Prospects:
         self.changes += deletions
 
     def promising(self, each: int) -> list[int]:
-        """List the rows where changes of the cluster may help: so many for each pattern of objections, best first."""
+        """List the rows where changes of the cluster may help: so many for each pattern of rejections, best first."""
         return self._best(np.flatnonzero(self.changes <= MOST), self.changes, self.size, each)
 
     def easiest(self, each: int) -> list[int]:
@@ -108,21 +108,21 @@ class Prospects:
 # -- one plugin ----------------------------------------------------------------------------------------------------
 
 
-def _of_taints(inquiry: Inquiry, rows: NDArray[np.int64], objections: Scores) -> Estimate:
+def _of_taints(evaluation: FullEvaluation, rows: NDArray[np.int64], rejections: Scores) -> Estimate:
     """Count the taints; that of a cordoned node goes when it is uncordoned."""
-    sets, tolerations = inquiry.nodes.taint_sets, inquiry.pod.spec.tolerations
+    sets, tolerations = evaluation.nodes.taint_sets, evaluation.pod.spec.tolerations
     codes = sets.values[rows]
     counts, cordons = np.zeros((2, len(sets.meanings)), dtype=np.int64)
     for code in np.unique(codes).tolist():
         taints = untolerated(sets.meanings[code], tolerations)
         counts[code], cordons[code] = len(taints), sum(map(is_cordon, taints))
-    changes = counts[codes] - np.where(inquiry.nodes.unschedulable.values[rows], cordons[codes], 0)
+    changes = counts[codes] - np.where(evaluation.nodes.unschedulable.values[rows], cordons[codes], 0)
     return Estimate(changes, counts[codes].astype(np.float64))
 
 
-def _of_labels(inquiry: Inquiry, rows: NDArray[np.int64], objections: Scores) -> Estimate:
+def _of_labels(evaluation: FullEvaluation, rows: NDArray[np.int64], rejections: Scores) -> Estimate:
     """Count the labels that the pod's nodeSelector and the closest term of its node affinity miss."""
-    nodes, spec = inquiry.nodes, inquiry.pod.spec
+    nodes, spec = evaluation.nodes, evaluation.pod.spec
     missing = np.zeros(len(rows), dtype=np.int64)
     for key, value in spec.node_selector.items():
         missing += ~selection.labelled(nodes, {key: value}, rows)
@@ -139,12 +139,12 @@ def _of_labels(inquiry: Inquiry, rows: NDArray[np.int64], objections: Scores) ->
     return Estimate(np.maximum(missing, 1), missing.astype(np.float64))
 
 
-def _of_room(inquiry: Inquiry, rows: NDArray[np.int64], objections: Scores) -> Estimate:
+def _of_room(evaluation: FullEvaluation, rows: NDArray[np.int64], rejections: Scores) -> Estimate:
     """Take the largest share of what the pod asks for that is missing; one pod less may be enough for all of it."""
-    nodes = inquiry.nodes
+    nodes = evaluation.nodes
     size, hopeless = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.bool_)
     short = np.zeros(len(rows), dtype=np.int64)
-    for resource, amount in (*inquiry.pod.template.fit, ("pods", 1)):
+    for resource, amount in (*evaluation.pod.template.fit, ("pods", 1)):
         if amount:
             offered = nodes.allocatable(resource)[rows]
             missing = nodes.requested(resource)[rows] + amount - offered
@@ -154,39 +154,39 @@ def _of_room(inquiry: Inquiry, rows: NDArray[np.int64], objections: Scores) -> E
     return Estimate(np.where(hopeless, HOPELESS, 1), size + np.maximum(short - 1, 0))
 
 
-def _of_neighbours(inquiry: Inquiry, rows: NDArray[np.int64], objections: Scores) -> Estimate:
+def _of_neighbours(evaluation: FullEvaluation, rows: NDArray[np.int64], rejections: Scores) -> Estimate:
     """Count the pods in each node's domains that are in the way; there is no making company where it is wanted."""
-    nodes, pod = inquiry.nodes, inquiry.pod
-    affinities = Affinities(inquiry.cluster.objects(Namespace).index(Namespaces))
+    nodes, pod = evaluation.nodes, evaluation.pod
+    affinities = Affinities(evaluation.cluster.objects(Namespace).index(Namespaces))
     found = np.zeros(len(rows), dtype=np.int64)
-    for key, wish in affinities.wishes(pod).anti_affinity:
+    for key, wish in affinities.incoming_terms(pod).anti_affinity:
         topology = nodes.label(key)
         found += nodes.counters.count(wish).domains(topology).values[topology.values[rows]]
-    for held in affinities.encounters(pod, nodes.counters).anti_affinity:
+    for held in affinities.existing_terms(pod, nodes.counters).anti_affinity:
         found += held.domains(held.topology).values[held.topology.values[rows]]
     return Estimate(np.where(found > 0, found, HOPELESS), found.astype(np.float64))
 
 
-def _of_spread(inquiry: Inquiry, rows: NDArray[np.int64], objections: Scores) -> Estimate:
+def _of_spread(evaluation: FullEvaluation, rows: NDArray[np.int64], rejections: Scores) -> Estimate:
     """Count the pods that are too many in the node's domains; a node without the label is left alone."""
     found, unlabelled = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.bool_)
-    for spread in spreads(inquiry.nodes, inquiry.pod):
-        codes = inquiry.nodes.label(spread.own.topology_key).values[rows]
+    for spread in spreads(evaluation.nodes, evaluation.pod):
+        codes = evaluation.nodes.label(spread.own.topology_key).values[rows]
         found += np.where(codes > 0, spread.excess[codes], 0)
         unlabelled |= codes == 0
     return Estimate(np.where(unlabelled | (found == 0), HOPELESS, found), found.astype(np.float64))
 
 
-def _of_unknown(inquiry: Inquiry, rows: NDArray[np.int64], objections: Scores) -> Estimate:
+def _of_unknown(evaluation: FullEvaluation, rows: NDArray[np.int64], rejections: Scores) -> Estimate:
     """Take the plugin at its word whether it may help that pods go away."""
     changes = np.full(len(rows), HOPELESS, dtype=np.int64)
-    for objection in np.unique(objections[objections != PASS]).tolist():
-        if inquiry.status(objection).code == Code.UNSCHEDULABLE:
-            changes[objections == objection] = 1
+    for rejection in np.unique(rejections[rejections != PASS]).tolist():
+        if evaluation.status(rejection).code == Code.UNSCHEDULABLE:
+            changes[rejections == rejection] = 1
     return Estimate(changes, np.zeros(len(rows)))
 
 
-def _of_one(inquiry: Inquiry, rows: NDArray[np.int64], objections: Scores) -> Estimate:
+def _of_one(evaluation: FullEvaluation, rows: NDArray[np.int64], rejections: Scores) -> Estimate:
     """Expect that one change does."""
     return Estimate(np.ones(len(rows), dtype=np.int64), np.zeros(len(rows)))
 
@@ -194,7 +194,7 @@ def _of_one(inquiry: Inquiry, rows: NDArray[np.int64], objections: Scores) -> Es
 #: The plugins that look at the Node object alone.
 _OF_THE_NODE = frozenset({"NodeUnschedulable", "TaintToleration", "NodeAffinity"})
 
-_Estimate = Callable[[Inquiry, NDArray[np.int64], Scores], Estimate]
+_Estimate = Callable[[FullEvaluation, NDArray[np.int64], Scores], Estimate]
 _ESTIMATES: dict[str, _Estimate] = {
     "NodeUnschedulable": _of_one,
     "TaintToleration": _of_taints,

@@ -1,6 +1,6 @@
 """What would help: the smallest changes of the cluster, or of the pod, that would make a pending pod schedulable.
 
-Promising nodes are found in columns (`Prospects`). On each, the plugins' objections are answered one after the other
+Promising nodes are found in columns (`Prospects`). On each, the plugins' rejections are answered one after the other
 until none is left, every step in a what-if in which PreFilter is asked again (`Trials`). What is not needed of that is
 left out, down to the last unit.
 """
@@ -13,10 +13,10 @@ from typing import cast
 
 import msgspec
 
-from kframework.core.cycle.oracle import Afresh
+from kframework.core.cycle.oracle import Oracle
 from kframework.core.pod_engine import PodEngine
 from kframework.framework.status import Status
-from kframework.observe.explain.full_evaluation import Inquiry
+from kframework.observe.explain.full_evaluation import FullEvaluation
 from kframework.observe.explain.remedies.changes import (
     Change,
     DeletePod,
@@ -41,7 +41,7 @@ from kframework.observe.explain.remedies.pod_changes import (
 )
 from kframework.observe.explain.remedies.proposals import MOST, Proposal, of_cluster, of_pod
 from kframework.observe.explain.remedies.prospects import Prospects
-from kframework.observe.explain.remedies.trials import Trials, objections_to, rejection_of
+from kframework.observe.explain.remedies.trials import Trials, rejection_of, rejections_to
 from kframework.observe.explain.slices import in_slices
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
@@ -69,16 +69,16 @@ _ORDER: dict[type[Change], int] = {kind: place for place, kind in enumerate(AnyC
 
 #: At most so many remedies are found.
 _SHOWN = 5
-#: So many nodes are tried for each pattern of objections to them, and so many in all.
+#: So many nodes are tried for each pattern of rejections to them, and so many in all.
 _EACH, _TRIED = 3, 12
-#: So many plugins' objections to a node are answered at most.
+#: So many plugins' rejections to a node are answered at most.
 _STEPS = 8
 #: Nodes may come and go while a remedy is sought; after so many new beginnings it is given up.
 _BEGINNINGS = 3
 
 _Work = Generator[None, None, Proposal | None]
-#: Lists what could be done about an objection.
-_Side = Callable[[Afresh, NodeInfo, Status], Iterable[Proposal]]
+#: Lists what could be done about a rejection.
+_Side = Callable[[Oracle, NodeInfo, Status], Iterable[Proposal]]
 
 
 class Remedy(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ def remedies(engine: PodEngine, pod: PendingPod) -> Generator[None, None, tuple[
     The kinds of change take turns. Nothing is found for a pod that is schedulable as it is.
     """
     search = _Search(engine, pod)
-    yield from in_slices(search.work(), Inquiry(engine, pod).aside)
+    yield from in_slices(search.work(), FullEvaluation(engine, pod).aside)
     return tuple(Remedy(in_words(changes), cast("tuple[AnyChange, ...]", changes)) for changes in search.proved)
 
 
@@ -129,12 +129,12 @@ class _Search:
         base = yield from self._accepted()
         if base is None:
             return
-        inquiry = Inquiry(self._engine, self._trials.changed(base))
-        yield from inquiry.work()
-        if len(inquiry.feasible):
+        evaluation = FullEvaluation(self._engine, self._trials.changed(base))
+        yield from evaluation.work()
+        if len(evaluation.feasible):
             found = [base] if base else []
         else:
-            self._prospects = Prospects(inquiry)
+            self._prospects = Prospects(evaluation)
             yield from self._prospects.work()
             found = yield from self._on_nodes(base)
             found += yield from self._of_the_pod(base)
@@ -188,7 +188,7 @@ class _Search:
         name = self._engine.cluster.nodes[row].name
         for _ in range(_STEPS):
             with self._trials.made(changes) as afresh:
-                said = objections_to(afresh, name)
+                said = rejections_to(afresh, name)
                 if not said:
                     return [changes]
                 # Room comes last: pods that go for other reasons leave some.
@@ -204,12 +204,12 @@ class _Search:
         return []
 
     def _settled(self, name: str, changes: Proposal, status: Status, proposals: Sequence[Proposal]) -> _Work:
-        """Add the first proposal that answers a plugin's objection; None if none does."""
+        """Add the first proposal that answers a plugin's rejection; None if none does."""
         for proposal in proposals:
             tried = (*changes, *(change for change in proposal if change not in changes))
             if len(changes) < len(tried) <= MOST:
                 with self._trials.made(tried) as afresh:
-                    if all(each.plugin != status.plugin for each in objections_to(afresh, name)):
+                    if all(each.plugin != status.plugin for each in rejections_to(afresh, name)):
                         return tried
                 yield
         return None
@@ -259,7 +259,7 @@ class _Search:
         others = [change for change in changes if change not in freed]
         deletions = [DeletePod(pod.key, pod.uid, pod.node_name) for change in freed for pod in self._examples(change)]
         with self._trials.made([*others, *deletions]) as afresh:
-            if not freed or not objections_to(afresh, freed[0].node):
+            if not freed or not rejections_to(afresh, freed[0].node):
                 return changes
         return tuple(msgspec.structs.replace(each, examples=()) if each in freed else each for each in changes)
 

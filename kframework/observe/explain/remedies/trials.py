@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from kframework.core.cycle.layers import ask_filter_rows
-from kframework.core.cycle.oracle import Afresh
+from kframework.core.cycle.oracle import Oracle
 from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable
-from kframework.core.runtime.points import narrow, run_filter, run_pre_enqueue
+from kframework.core.runtime.points import excluded_status, run_filter, run_pre_enqueue
 from kframework.core.runtime.profile import FilterStep, Profile
 from kframework.framework.status import Status
 from kframework.objects import Node
@@ -35,7 +35,7 @@ class Trials:
         self._changed: dict[bytes, PendingPod] = {_key([]): pod}
 
     @contextmanager
-    def made(self, changes: Sequence[Change]) -> Iterator[Afresh]:
+    def made(self, changes: Sequence[Change]) -> Iterator[Oracle]:
         """Open a what-if in which the changes are made and PreFilter was asked; one that cannot be made is left out."""
         pod = self.changed(changes)
         with self.cluster.statement() as statement:
@@ -47,7 +47,7 @@ class Trials:
             self.cluster.nodes.host_ports.let_go = frozenset()
             for node in self._nodes(changes):
                 statement.set_node(node)
-            yield Afresh(self.cluster, self.profile, pod)
+            yield Oracle(self.cluster, self.profile, pod)
 
     def changed(self, changes: Iterable[Change]) -> PendingPod:
         """Return the pod as these changes make it."""
@@ -68,7 +68,7 @@ class Trials:
         return nodes.values()
 
     def anywhere(self, changes: Sequence[Change]) -> Generator[None, None, bool]:
-        """Tell whether the pod can be scheduled at all once the changes are made; in pieces."""
+        """Return whether the pod can be scheduled at all once the changes are made; in pieces."""
         with self.made(changes) as afresh:
             passing = _passing(afresh)
         yield
@@ -76,59 +76,62 @@ class Trials:
             with self.made(changes) as afresh:
                 scalar = [step for step in _filters(afresh) if step.ask_rows is None]
                 for name in passing[begin : begin + _PIECE]:
-                    if not _object(scalar, afresh, name) and not objections_to(afresh, name):
+                    if not _object(scalar, afresh, name) and not rejections_to(afresh, name):
                         return True
             yield
         return False
 
 
-def rejection_of(afresh: Afresh) -> Status | None:
+def rejection_of(afresh: Oracle) -> Status | None:
     """Return what stands against the pod before any node is looked at."""
-    rejected, among = run_pre_enqueue(afresh.profile, afresh.pod) or afresh.narrowing.status, afresh.narrowing.nodes
+    rejected, among = (
+        run_pre_enqueue(afresh.profile, afresh.pod) or afresh.pre_filter_result.status,
+        afresh.pre_filter_result.nodes,
+    )
     if rejected is None and among is not None and not any(name in afresh.nodes for name in among):
         return _left_out(afresh)
     return rejected
 
 
-def objections_to(afresh: Afresh, node_name: str) -> list[Status]:
+def rejections_to(afresh: Oracle, node_name: str) -> list[Status]:
     """List what stands against the pod as a whole or else against a node: all that the plugins say, in order."""
     rejected, node = rejection_of(afresh), afresh.nodes.named(node_name)
     if rejected is not None:
         return [rejected]
-    if node is None or (afresh.narrowing.nodes is not None and node_name not in afresh.narrowing.nodes):
+    if node is None or (afresh.pre_filter_result.nodes is not None and node_name not in afresh.pre_filter_result.nodes):
         return [_left_out(afresh)]
     said = (run_filter(afresh.profile, step, afresh.state, afresh.pod, node) for step in _filters(afresh))
     found = [status for status in said if status is not None]
     if found:
         return found
     # All is well with the node as it is; there may be pods nominated to it that have not arrived.
-    beside_rivals = afresh.objection(node.row)
+    beside_rivals = afresh.rejection(node.row)
     return [] if beside_rivals is None else [beside_rivals]
 
 
-def _left_out(afresh: Afresh) -> Status:
+def _left_out(afresh: Oracle) -> Status:
     """Say who leaves nodes out of the question."""
-    return narrow(afresh.narrowing).by(next(iter(afresh.narrowing.narrowed_by), ""))
+    return excluded_status(afresh.pre_filter_result).with_plugin(next(iter(afresh.pre_filter_result.narrowed_by), ""))
 
 
-def _passing(afresh: Afresh) -> list[str]:
+def _passing(afresh: Oracle) -> list[str]:
     """Name the nodes that pass the plugins with a columnar form; the others are not asked."""
-    if afresh.narrowing.status is not None:
+    if afresh.pre_filter_result.status is not None:
         return []
-    among, rows = afresh.narrowing.nodes, afresh.nodes.order
+    among, rows = afresh.pre_filter_result.nodes, afresh.nodes.order
     if among is not None:
         rows = rows[[afresh.nodes[row].name in among for row in rows.tolist()]]
-    objections, table = np.full(len(rows), PASS, dtype=np.int64), StatusTable(ATTEMPT)
+    rejections, table = np.full(len(rows), PASS, dtype=np.int64), StatusTable(ATTEMPT)
     for step in _filters(afresh):
         if step.ask_rows is not None:
-            ask_filter_rows(afresh.profile, step, afresh.state, afresh.pod, afresh.nodes, rows, objections, table)
-    return [afresh.nodes[row].name for row in rows[objections == PASS].tolist()]
+            ask_filter_rows(afresh.profile, step, afresh.state, afresh.pod, afresh.nodes, rows, rejections, table)
+    return [afresh.nodes[row].name for row in rows[rejections == PASS].tolist()]
 
 
-def _object(steps: Iterable[FilterStep], afresh: Afresh, node_name: str) -> bool:
+def _object(steps: Iterable[FilterStep], afresh: Oracle, node_name: str) -> bool:
     node = afresh.nodes.named(node_name)
     return node is None or any(run_filter(afresh.profile, step, afresh.state, afresh.pod, node) for step in steps)
 
 
-def _filters(afresh: Afresh) -> Iterator[FilterStep]:
-    return (step for step in afresh.profile.filters if step.name not in afresh.narrowing.skipped)
+def _filters(afresh: Oracle) -> Iterator[FilterStep]:
+    return (step for step in afresh.profile.filters if step.name not in afresh.pre_filter_result.skipped)

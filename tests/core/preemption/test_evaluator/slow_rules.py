@@ -112,13 +112,13 @@ class World:
 
     # -- the rules
 
-    def objection(self, node: Node, pods: list[Record]) -> tuple[Code, list[str]] | None:
+    def rejection(self, node: Node, pods: list[Record]) -> tuple[Code, list[str]] | None:
         """Say what stands against the preemptor on a node with these pods, first beside its nominated pods."""
         pod = record(self.preemptor)
         rivals = [r for r in map(record, self.nominated) if r.node == node.metadata.name and r.priority >= pod.priority]
-        return self._first_objection(node, pods + rivals) or self._first_objection(node, pods)
+        return self._first_rejection(node, pods + rivals) or self._first_rejection(node, pods)
 
-    def _first_objection(self, node: Node, pods: list[Record]) -> tuple[Code, list[str]] | None:
+    def _first_rejection(self, node: Node, pods: list[Record]) -> tuple[Code, list[str]] | None:
         pod, offered = record(self.preemptor), int(str(node.status.allocatable["cpu"])[:-1])
         free = offered - sum(other.cpu for other in pods)
         reasons = ["Too many pods"] if len(pods) + 1 > int(str(node.status.allocatable["pods"])) else []
@@ -144,13 +144,13 @@ class World:
         if not lower:
             return (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ["No preemption victims found for incoming pod"])
         kept = [pod for pod in pods if pod not in lower]
-        objection = self.objection(node, kept)
-        if objection is not None:
-            return objection
+        rejection = self.rejection(node, kept)
+        if rejection is not None:
+            return rejection
         violating = self._violating(lower)
         victims = []
         for pod in [pod for pod in lower if pod in violating] + [pod for pod in lower if pod not in violating]:
-            if self.objection(node, [*kept, pod]) is None:
+            if self.rejection(node, [*kept, pod]) is None:
                 kept.append(pod)
             else:
                 victims.append(pod)
@@ -159,10 +159,10 @@ class World:
         return sorted(victims, key=lambda pod: pod.importance), len([pod for pod in victims if pod in violating])
 
     def candidates(self, order: list[str], offsets: Random, percentage: int, absolute: int) -> dict[str, DryRun]:
-        """Dry-run the nodes whose objection is Unschedulable, from a random place in this order, until it is enough."""
+        """Dry-run the nodes whose rejection is Unschedulable, from a random place in this order, until it is enough."""
         nodes = {node.metadata.name: node for node in self.nodes}
-        objections = {name: self.objection(nodes[name], self.on(nodes[name])) for name in order}
-        potential = [name for name in order if (objections[name] or (None,))[0] == Code.UNSCHEDULABLE]
+        rejections = {name: self.rejection(nodes[name], self.on(nodes[name])) for name in order}
+        potential = [name for name in order if (rejections[name] or (None,))[0] == Code.UNSCHEDULABLE]
         enough = min(len(potential), max(len(potential) * percentage // 100, absolute))
         safe: dict[str, DryRun] = {}
         violating: dict[str, DryRun] = {}

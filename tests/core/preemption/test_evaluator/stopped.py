@@ -23,7 +23,7 @@ from kframework import (
 from kframework.clock import SystemClock
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
-from kframework.core.cycle.outcome import Unfit
+from kframework.core.cycle.outcome import FitError
 from kframework.core.cycle.search import Search
 from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.evaluator import Evaluator
@@ -221,7 +221,7 @@ def cycle(
     pending = PendingPod(preemptor, cluster.interned)
     search = engine.search(engine.profiles["default-scheduler"], QueuedPod(pending, 0.0))
     outcome = engine.find(search)
-    return Cycle(engine, search, pending, outcome.diagnosis) if isinstance(outcome, Unfit) else None
+    return Cycle(engine, search, pending, outcome.diagnosis) if isinstance(outcome, FitError) else None
 
 
 def unfit(nodes: list[Node], pods: list[Pod], preemptor: Pod, **more: Any) -> Cycle:

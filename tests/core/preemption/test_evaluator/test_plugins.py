@@ -5,7 +5,7 @@ from typing import Any
 from kframework import ClearNomination, CycleState, PendingPod, Plugin, Preempt, Wait, Watch, hookimpl
 from kframework.clock import SystemClock
 from kframework.config.load import parse
-from kframework.core.effects import Eviction, Nowhere
+from kframework.core.effects import Eviction, NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
@@ -122,7 +122,7 @@ def test_where_all_victims_are_going_nothing_is_done_but_to_wait() -> None:
     assert len(result.events_on("low")) == 1
 
 
-class Recorder(Nowhere):
+class Recorder(NullEffects):
     """Effects that are only noted: the evictions."""
 
     def __init__(self) -> None:

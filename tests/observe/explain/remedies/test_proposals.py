@@ -1,4 +1,4 @@
-"""What is proposed about an objection; that a proposal helps is another matter (test_remedies.py)."""
+"""What is proposed about a rejection; that a proposal helps is another matter (test_remedies.py)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
-from kframework.observe.explain.full_evaluation import inquire
+from kframework.observe.explain.full_evaluation import evaluate
 from kframework.observe.explain.remedies.prospects import HOPELESS, Prospects
 from kframework.observe.explain.slices import finished
 from kframework.testing import make_node, make_pod
@@ -12,19 +12,19 @@ from tests.support.helping import engine_of, pending
 
 def prospects(pod: Pod, *objects: ApiObject) -> Prospects:
     engine = engine_of(objects)
-    made = Prospects(finished(inquire(engine, pending(engine, pod))))
+    made = Prospects(finished(evaluate(engine, pending(engine, pod))))
     for _ in made.work():
         pass
     return made
 
 
 def names(made: Prospects, rows: list[int]) -> list[str]:
-    return [made.inquiry.nodes[row].name for row in rows]
+    return [made.evaluation.nodes[row].name for row in rows]
 
 
 def counted(made: Prospects) -> dict[str, int]:
     return {
-        made.inquiry.nodes[row].name: count
+        made.evaluation.nodes[row].name: count
         for row, count in zip(made.rows.tolist(), made.changes.tolist(), strict=True)
     }
 

@@ -11,7 +11,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.objects import Pod
 from kframework.observe.explain.remedies.changes import Change, DeletePod, FreeResource, SetLabel, Uncordon
 from kframework.observe.explain.remedies.pod_changes import DropHostPort, DropNodeSelector, RemoveGate
-from kframework.observe.explain.remedies.trials import Trials, objections_to, rejection_of
+from kframework.observe.explain.remedies.trials import Trials, rejection_of, rejections_to
 from kframework.observe.explain.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.support.helping import engine_of, pending
@@ -55,7 +55,7 @@ def trials_of(engine: PodEngine, pod: Pod) -> Trials:
 def test_everything_that_stands_against_a_node_is_listed(changes: Sequence[Change], plugins: list[str]) -> None:
     tried = trials()
     with tried.made(changes) as afresh:
-        assert [status.plugin for status in objections_to(afresh, "a")] == plugins
+        assert [status.plugin for status in rejections_to(afresh, "a")] == plugins
     assert finished(tried.anywhere(changes)) is not bool(plugins)
     assert not tried.cluster.statements
     node = tried.cluster.nodes.named("a")
@@ -74,7 +74,7 @@ def test_several_changes_of_a_node_add_up() -> None:
 
 def test_a_node_that_is_not_there_is_out_of_the_question() -> None:
     with trials().made([GATE]) as afresh:
-        assert objections_to(afresh, "gone")
+        assert rejections_to(afresh, "gone")
         assert rejection_of(afresh) is None
 
 

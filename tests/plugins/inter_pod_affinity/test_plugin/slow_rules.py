@@ -11,11 +11,11 @@ from kframework.config.args import InterPodAffinityArgs
 from kframework.objects import LabelSelector, Node, Pod, PodAffinity, PodAntiAffinity
 from kframework.objects.pod import PodAffinityTerm, WeightedPodAffinityTerm
 
-__all__ = ["ALONE", "REFUSED", "UNWELCOME", "SlowCycle"]
+__all__ = ["ALONE", "EXISTING_ANTI_AFFINITY", "REFUSED", "SlowCycle"]
 
 ALONE = unresolvable("node(s) didn't match pod affinity rules")
 REFUSED = unschedulable("node(s) didn't match pod anti-affinity rules")
-UNWELCOME = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+EXISTING_ANTI_AFFINITY = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
 
 Labels = Mapping[str, str]
 #: A topology key and the value of a node.
@@ -23,7 +23,7 @@ Domain = tuple[str, str]
 
 
 def matches(selector: LabelSelector | None, labels: Labels) -> bool:
-    """Tell whether a selector matches: an absent one nothing, an empty one everything."""
+    """Return whether a selector matches: an absent one nothing, an empty one everything."""
     if selector is None:
         return False
     for expression in selector.match_expressions:
@@ -75,7 +75,7 @@ class SlowCycle:
     # -- terms -----------------------------------------------------------------------------------------------------
 
     def wants(self, term: PodAffinityTerm, other: Pod) -> bool:
-        """Tell whether a term of the pod is about another pod."""
+        """Return whether a term of the pod is about another pod."""
         names = set(term.namespaces)
         if not term.namespaces and term.namespace_selector is None:
             names.add(self.pod.metadata.namespace)
@@ -84,7 +84,7 @@ class SlowCycle:
         return (other.metadata.namespace in names or everywhere) and matches(term.label_selector, other.metadata.labels)
 
     def wanted(self, term: PodAffinityTerm, holder: Pod) -> bool:
-        """Tell whether a term of another pod is about the pod."""
+        """Return whether a term of another pod is about the pod."""
         namespace = self.pod.metadata.namespace
         names = set(term.namespaces)
         if not term.namespaces and term.namespace_selector is None:
@@ -93,7 +93,7 @@ class SlowCycle:
         return (namespace in names or selected) and matches(term.label_selector, self.pod.metadata.labels)
 
     def wants_all(self, other: Pod) -> bool:
-        """Tell whether another pod satisfies every required affinity term of the pod."""
+        """Return whether another pod satisfies every required affinity term of the pod."""
         terms = required(near(self.pod))
         return bool(terms) and all(self.wants(term, other) for term in terms)
 
@@ -140,11 +140,11 @@ class SlowCycle:
         return not self.existing and not required(near(self.pod)) and not required(away(self.pod))
 
     def rejections(self) -> dict[str, Status]:
-        """Return the objections by node."""
-        objections = {name: self.objection(node) for name, node in self.nodes.items()}
-        return {name: objection for name, objection in objections.items() if objection is not None}
+        """Return the rejections by node."""
+        rejections = {name: self.rejection(node) for name, node in self.nodes.items()}
+        return {name: rejection for name, rejection in rejections.items() if rejection is not None}
 
-    def objection(self, node: Node) -> Status | None:
+    def rejection(self, node: Node) -> Status | None:
         labels = node.metadata.labels
         keys = [term.topology_key for term in required(near(self.pod))]
         if any(key not in labels for key in keys):
@@ -155,7 +155,7 @@ class SlowCycle:
         refused_in = {term.topology_key for term in required(away(self.pod))}
         if any(self.anti_affinity[key, value] for key, value in labels.items() if key in refused_in):
             return REFUSED
-        return UNWELCOME if any(self.existing[domain] for domain in labels.items()) else None
+        return EXISTING_ANTI_AFFINITY if any(self.existing[domain] for domain in labels.items()) else None
 
     # -- Score -----------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from kframework.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kframework.state.cluster import ClusterState
 from kframework.testing import check_plugin, make_node, make_pod
 from tests.plugins.asking import cluster_of, filtered, made, normalized, pending, scored
-from tests.plugins.inter_pod_affinity.test_plugin.slow_rules import ALONE, REFUSED, UNWELCOME
+from tests.plugins.inter_pod_affinity.test_plugin.slow_rules import ALONE, EXISTING_ANTI_AFFINITY, REFUSED
 from tests.plugins.inter_pod_affinity.test_plugin.worlds import HOST, PREFERRED, REQUIRED, ZONE, affinity, term
 
 #: Two nodes in zone a, one in zone b, one in no zone.
@@ -105,11 +105,11 @@ def test_anti_affinity_keeps_out_of_the_domain_and_does_not_mind_nodes_without()
 
 def test_pods_on_nodes_keep_others_out() -> None:
     there = asked([pod("db", "db", "a1", affinity=away(term())), pod("bare", "db", "bare", affinity=away(term()))])
-    assert there.rejections(pod(app="web")) == {"a1": UNWELCOME, "a2": UNWELCOME}
+    assert there.rejections(pod(app="web")) == {"a1": EXISTING_ANTI_AFFINITY, "a2": EXISTING_ANTI_AFFINITY}
     assert there.rejections(pod(app="db")) == {}
 
 
-def test_the_first_objection_is_told() -> None:
+def test_the_first_rejection_is_told() -> None:
     there = asked([pod("web", "web", "a1", affinity=away(term(app="x")))])
     everything = affinity(near={REQUIRED: [term(app="db")]}, away={REQUIRED: [term()]})
     assert set(there.rejections(pod(affinity=everything)).values()) == {ALONE}
@@ -159,7 +159,10 @@ def test_a_selector_that_likes_no_labels_is_about_every_namespace_when_the_pod_i
     assert there.rejections(pod(affinity=picky)) == {"a1": REFUSED, "a2": REFUSED}
     held = asked([pod("holder", "db", "a1", affinity=picky)], namespaces)
     assert held.rejections(pod(app="web", namespace="other")) == {}
-    assert held.rejections(pod(app="web", namespace="unheard-of")) == {"a1": UNWELCOME, "a2": UNWELCOME}
+    assert held.rejections(pod(app="web", namespace="unheard-of")) == {
+        "a1": EXISTING_ANTI_AFFINITY,
+        "a2": EXISTING_ANTI_AFFINITY,
+    }
 
 
 # -- terms that cannot be read -------------------------------------------------------------------------------------
@@ -180,7 +183,7 @@ def test_a_pod_whose_terms_cannot_be_read_goes_nowhere() -> None:
 def test_of_a_pod_on_a_node_the_other_lists_of_terms_count() -> None:
     mixed = affinity(near={REQUIRED: [term(app="x"), UNREADABLE]}, away={REQUIRED: [term(app="x")]})
     there = asked([pod("web", "web", "a1", affinity=mixed)])
-    assert there.rejections(pod()) == {"a1": UNWELCOME, "a2": UNWELCOME}
+    assert there.rejections(pod()) == {"a1": EXISTING_ANTI_AFFINITY, "a2": EXISTING_ANTI_AFFINITY}
     assert there.scores(pod()) == {}
 
 
@@ -269,7 +272,7 @@ def test_a_term_that_nobody_held_before_is_seen_when_its_pod_comes_in_a_what_if(
         inner = state.clone()
         statement.add(rival, "b1")
         assert there.plugin.add_pod(inner, info, rival, node) is None
-        assert there.plugin.filter(inner, info, node) == UNWELCOME
+        assert there.plugin.filter(inner, info, node) == EXISTING_ANTI_AFFINITY
     assert there.plugin.filter(state, info, node) is None
     assert there.plugin.filter(inner, info, node) is None
 
@@ -283,5 +286,5 @@ def test_the_contract_is_kept() -> None:
     pods = [make_pod(f"pod-{n}", labels={"app": "web"}, affinity=each) for n, each in enumerate(terms)]
     objects = [namespace("default", team="a"), namespace("default"), namespace("other", team="a")]
     found = check_plugin(InterPodAffinity, pods=pods, objects=objects, examples=4)
-    assert found.reasons.keys() == {*ALONE.reasons, *REFUSED.reasons, *UNWELCOME.reasons}
+    assert found.reasons.keys() == {*ALONE.reasons, *REFUSED.reasons, *EXISTING_ANTI_AFFINITY.reasons}
     assert found.passes and found.skips["pre_filter"] and found.skips["pre_score"] and len(found.scores) > 3

@@ -129,7 +129,7 @@ class _Hope:
         return None if refused is None else refused.message
 
     def _may_still_be_ready(self) -> bool:
-        """Tell whether the job can have its minimum without the tasks that found no node.
+        """Return whether the job can have its minimum without the tasks that found no node.
 
         Where the minimum is the sum of those of roles, the roles that failed must have theirs already; where the roles
         ask for more than the job does, enough tasks of other roles must be left.
@@ -154,7 +154,7 @@ def _nominated(session: Session, task: TaskInfo) -> Choice | None:
     row = session.nodes.row(name) if name else None
     if row is None or not session.room.fits_future(task, row) or session.plugins.pre_predicate(task) is not None:
         return None
-    if session.placement.objection(task, row) is not None:
+    if session.placement.rejection(task, row) is not None:
         return None
     return Choice(row, name, session.room.fits_idle(task, row), score=0.0, ties=1, feasible=1)
 

@@ -17,11 +17,11 @@ def candidates(session: Session) -> Iterator[JobInfo]:
     for job in session.jobs.values():
         if job.is_pending:
             continue
-        objection = session.plugins.job_valid(job)
-        if objection is None:
+        rejection = session.plugins.job_valid(job)
+        if rejection is None:
             yield job
         else:
-            job.message = objection.message
+            job.message = rejection.message
 
 
 def starving(session: Session) -> Generator[None, None, dict[str, list[JobInfo]]]:

@@ -169,7 +169,7 @@ class Clearing:
     def _would_be_undone(
         self, statement: JobStatement, task: TaskInfo, victims: Sequence[TaskInfo], followers: Sequence[TaskInfo]
     ) -> bool:
-        """Tell whether those who lose would be served first once they are made anew: then it never came to an end.
+        """Return whether those who lose would be served first once they are made anew: then it never came to an end.
 
         Those are jobs that come before the task's in their queue, and queues that come before its own and may have room
         again for one of the victims. Where all plugins have been heard nobody is named who would; but a tier that
@@ -194,17 +194,17 @@ class Clearing:
             statement.evict(victim, self._reason)
 
     def _fits(self, task: TaskInfo, row: int) -> bool:
-        """Tell whether a task may go to a node as the tables stand."""
+        """Return whether a task may go to a node as the tables stand."""
         session = self._session
         if not session.room.fits_future(task, row) or not self._is_due(task):
             return False
-        return session.placement.objection(task, row) is None
+        return session.placement.rejection(task, row) is None
 
     def _is_due(self, task: TaskInfo) -> bool:
         return self._due(self._session.queues[task.job.queue], task)
 
     def _could_suffice(self, task: TaskInfo, row: int, victims: Sequence[TaskInfo]) -> bool:
-        """Tell whether a task would fit by amounts if they all went: most nodes are out of the question at once."""
+        """Return whether a task would fit by amounts if they all went: most nodes are out of the question at once."""
         room: Resource = self._session.room.future_idle(row)
         for victim in victims:
             room.add(victim.request)
@@ -266,18 +266,18 @@ class Clearing:
 
 
 def may_push_out(session: Session, task: TaskInfo) -> bool:
-    """Tell whether a task may push others out: its policy allows it, and it does not wait already for some to go."""
+    """Return whether a task may push others out: its policy allows it, and it does not wait already for some to go."""
     return task.object.spec.preemption_policy != "Never" and not _waits_for_victims(session, task)
 
 
 def _waits_for_victims(session: Session, task: TaskInfo) -> bool:
-    """Tell whether victims of lower priority are still going from the node where a task is to follow them."""
+    """Return whether victims of lower priority are still going from the node where a task is to follow them."""
     name = task.object.status.nominated_node_name
     node = session.nodes.named(name) if name else None
     if node is None:
         return False
-    objection = session.placement.objection(task, node.row)
-    if objection is not None and objection.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+    rejection = session.placement.rejection(task, node.row)
+    if rejection is not None and rejection.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return False
     return any(pod.terminating and pod.disrupted and pod.priority < task.pod.priority for pod in node.pods)
 

@@ -68,7 +68,7 @@ class Controller(ABC):
         return ()
 
     def matters(self, old: ApiObject, new: ApiObject) -> bool:
-        """Tell whether this change of an object can change anything for those whom it concerns."""
+        """Return whether this change of an object can change anything for those whom it concerns."""
         return True
 
     @property

@@ -53,7 +53,7 @@ def _named(task: TaskSpec, index: int) -> TaskSpec:
     return replace(task, name=task.name or f"default{index}", min_available=least)
 
 
-def objection(job: Job) -> str:
+def rejection(job: Job) -> str:
     """Say all that is wrong with a job that was filled in, "" if nothing is."""
     return "; ".join(_complaints(job))
 

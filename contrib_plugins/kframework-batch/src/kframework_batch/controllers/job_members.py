@@ -88,12 +88,12 @@ class Members:
 
 
 def is_outdated(obj: ApiObject, status: JobStatus) -> bool:
-    """Tell whether a pod or pod group was made for the job as it was before it was killed."""
+    """Return whether a pod or pod group was made for the job as it was before it was killed."""
     return _number(obj.metadata.annotations.get(VERSION)) < status.version
 
 
 def _is_current(pod: Pod, status: JobStatus) -> bool:
-    """Tell whether a pod counts; those that a restart has marked do until the job counts that restart."""
+    """Return whether a pod counts; those that a restart has marked do until the job counts that restart."""
     mark = pod.metadata.annotations.get(RESTARTED_BY)
     restarted = mark is not None and _number(mark) <= status.retry_count
     return not restarted and not is_outdated(pod, status)

@@ -98,7 +98,7 @@ def _after_running(spec: JobSpec, tally: Tally) -> str:
 
 
 def _tasks_succeeded(spec: JobSpec, tally: Tally) -> bool:
-    """Tell whether each task has succeeded often enough, which counts where the job is to have all their minimums."""
+    """Return whether each task has succeeded often enough, which counts where the job is to have all their minimums."""
     if spec.min_available < sum(task.min_available or 0 for task in spec.tasks):
         return True
     return all(tally.succeeded_of[task.name] >= (task.min_available or 0) for task in spec.tasks)

@@ -14,7 +14,7 @@ from kframework import Clock, Watch
 from kframework.engine import Cluster, rfc3339, seconds_of
 from kframework.objects import ApiObject, Pod, PriorityClass
 from kframework_batch.controllers.controller import Controller
-from kframework_batch.controllers.job_admission import admitted, objection
+from kframework_batch.controllers.job_admission import admitted, rejection
 from kframework_batch.controllers.job_members import ENDED, RESTARTED_BY, VERSION, Members, is_outdated
 from kframework_batch.controllers.job_objects import made_group, made_pod
 from kframework_batch.controllers.job_phases import ALIVE, after_action, brought_up_to_date, refused
@@ -57,7 +57,7 @@ class JobController(Controller):
         ]
 
     def matters(self, old: ApiObject, new: ApiObject) -> bool:
-        """Tell whether anything has changed that is read here: where a pod is bound to, for one, is not."""
+        """Return whether anything has changed that is read here: where a pod is bound to, for one, is not."""
         return _read(old) != _read(new)
 
     async def reconcile(self, subject: str) -> None:
@@ -70,7 +70,7 @@ class JobController(Controller):
             return
         job = admitted(job, self._scheduler_name, self._default_queue)
         self._meet(job)
-        problem = objection(job)
+        problem = rejection(job)
         if problem:
             await self._write(job, refused(job.status, problem, self._now()))
             return

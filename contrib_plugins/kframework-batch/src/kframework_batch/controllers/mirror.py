@@ -86,7 +86,7 @@ def _place(obj: ApiObject) -> _Place:
 
 
 def _is_newer(obj: ApiObject, old: ApiObject) -> bool:
-    """Tell whether an object is later than another of its name, as far as their versions can be compared."""
+    """Return whether an object is later than another of its name, as far as their versions can be compared."""
     version, known = obj.metadata.resource_version, old.metadata.resource_version
     if obj.metadata.uid != old.metadata.uid or not (version.isdecimal() and known.isdecimal()):
         return version != known

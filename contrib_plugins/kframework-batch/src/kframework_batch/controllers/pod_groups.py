@@ -76,7 +76,7 @@ class PodGroupController(Controller):
         return ()
 
     def matters(self, old: ApiObject, new: ApiObject) -> bool:
-        """Tell whether a pod came to another group or to its end, or anything else but a status changed."""
+        """Return whether a pod came to another group or to its end, or anything else but a status changed."""
         if isinstance(old, Pod) and isinstance(new, Pod):
             return (*self.subjects(old), has_ended(old)) != (*self.subjects(new), has_ended(new))
         if isinstance(old, PodGroup) and isinstance(new, PodGroup):

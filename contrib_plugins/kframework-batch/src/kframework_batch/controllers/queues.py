@@ -48,7 +48,7 @@ class QueueController(Controller):
         return ()
 
     def matters(self, old: ApiObject, new: ApiObject) -> bool:
-        """Tell whether a queue changed at all, or a pod group its queue: their phases come and go unheeded."""
+        """Return whether a queue changed at all, or a pod group its queue: their phases come and go unheeded."""
         return not isinstance(new, PodGroup) or self.subjects(old) != self.subjects(new)
 
     async def reconcile(self, subject: str) -> None:

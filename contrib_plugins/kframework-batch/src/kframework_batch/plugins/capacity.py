@@ -186,12 +186,12 @@ class Capacity(BatchPlugin):
 
     @hookimpl
     def job_enqueueable(self, session: Session, job: JobInfo) -> Vote:
-        if objection := self._objection(session.queues[job.queue], job):
-            job.message = objection
+        if rejection := self._rejection(session.queues[job.queue], job):
+            job.message = rejection
             return Vote.REJECT
         return Vote.PERMIT
 
-    def _objection(self, queue: QueueInfo, job: JobInfo) -> str:
+    def _rejection(self, queue: QueueInfo, job: JobInfo) -> str:
         if self.broken:
             return self.broken
         if not queue.open:

@@ -44,7 +44,7 @@ class Gang(BatchPlugin):
 
     @hookimpl
     def job_ready(self, session: Session, job: JobInfo) -> bool:
-        """Tell whether the minimum has room."""
+        """Return whether the minimum has room."""
         return job.is_ready
 
     @hookimpl
@@ -106,6 +106,6 @@ def _spared(tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
 
 
 def _has_roles(job: JobInfo) -> bool:
-    """Tell whether there are enough tasks of each role."""
+    """Return whether there are enough tasks of each role."""
     there = job.roles(*_VALID)
     return all(there.get(role, 0) >= minimum for role, minimum in job.role_minimums.items())

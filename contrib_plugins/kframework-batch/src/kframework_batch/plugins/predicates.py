@@ -81,19 +81,19 @@ class Predicates(BatchPlugin):
         if not core.remembers(task):
             return core.ask(task).ask(node.row)
         top = core.plan(task).top
-        objection = PASS if top is None else top.objections.cells[node.row]
-        return None if objection == PASS else core.ask(task).status(objection)
+        rejection = PASS if top is None else top.rejections.cells[node.row]
+        return None if rejection == PASS else core.ask(task).status(rejection)
 
     @hookimpl
     def predicate_nodes(self, session: Session, task: TaskInfo, rows: Rows) -> Rows:
-        """Ask about many nodes; the codes are the core's objections."""
+        """Ask about many nodes; the codes are the core's rejections."""
         core = session.core
         top = core.plan(task).top if core.remembers(task) else None
-        objections = core.survey(task).by_row if top is None else top.objections.values
-        return np.where(objections[rows] == PASS, 0, objections[rows])
+        rejections = core.survey(task).by_row if top is None else top.rejections.values
+        return np.where(rejections[rows] == PASS, 0, rejections[rows])
 
     @hookimpl
     def predicate_status(self, session: Session, task: TaskInfo, code: int) -> Status:
-        """Put an objection into words."""
+        """Put a rejection into words."""
         core = session.core
         return core.ask(task).status(code) if core.remembers(task) else core.survey(task).words(code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.errors import ClusterError
 from kframework.objects import Pod, PodDisruptionBudget
 
@@ -12,23 +12,23 @@ from kframework.objects import Pod, PodDisruptionBudget
 @pytest.mark.parametrize(
     ("error", "status", "reason", "message"),
     [
-        (refusals.not_found(Pod, "web"), 404, "NotFound", 'pods "web" not found'),
+        (api_errors.not_found(Pod, "web"), 404, "NotFound", 'pods "web" not found'),
         (
-            refusals.not_found(PodDisruptionBudget, "web"),
+            api_errors.not_found(PodDisruptionBudget, "web"),
             404,
             "NotFound",
             'poddisruptionbudgets.policy "web" not found',
         ),
-        (refusals.unknown_kind(), 404, "NotFound", "the server could not find the requested resource"),
-        (refusals.already_exists(Pod, "web"), 409, "AlreadyExists", 'pods "web" already exists'),
+        (api_errors.unknown_kind(), 404, "NotFound", "the server could not find the requested resource"),
+        (api_errors.already_exists(Pod, "web"), 409, "AlreadyExists", 'pods "web" already exists'),
         (
-            refusals.conflict("pods/binding", "web", "it is gone"),
+            api_errors.conflict("pods/binding", "web", "it is gone"),
             409,
             "Conflict",
             'Operation cannot be fulfilled on pods/binding "web": it is gone',
         ),
         (
-            refusals.modified(Pod, "web"),
+            api_errors.modified(Pod, "web"),
             409,
             "Conflict",
             (
@@ -37,7 +37,7 @@ from kframework.objects import Pod, PodDisruptionBudget
             ),
         ),
         (
-            refusals.other_uid(Pod, "web", "a", "b"),
+            api_errors.other_uid(Pod, "web", "a", "b"),
             409,
             "Conflict",
             (
@@ -46,7 +46,7 @@ from kframework.objects import Pod, PodDisruptionBudget
             ),
         ),
         (
-            refusals.recreated(Pod, "web", "a", "b"),
+            api_errors.recreated(Pod, "web", "a", "b"),
             409,
             "Conflict",
             (
@@ -55,20 +55,20 @@ from kframework.objects import Pod, PodDisruptionBudget
             ),
         ),
         (
-            refusals.other_than_patched(Pod, "web", "a"),
+            api_errors.other_than_patched(Pod, "web", "a"),
             422,
             "Invalid",
             'Pod "web" is invalid: metadata.uid: Invalid value: "a": field is immutable',
         ),
         (
-            refusals.unnamed(Pod),
+            api_errors.unnamed(Pod),
             422,
             "Invalid",
             'Pod "" is invalid: metadata.name: Required value: name or generateName is required',
         ),
-        (refusals.versioned(), 500, "", "resourceVersion should not be set on objects to be created"),
+        (api_errors.versioned(), 500, "", "resourceVersion should not be set on rejects be created"),
         (
-            refusals.unversioned(PodDisruptionBudget, "web"),
+            api_errors.unversioned(PodDisruptionBudget, "web"),
             422,
             "Invalid",
             (
@@ -76,16 +76,16 @@ from kframework.objects import Pod, PodDisruptionBudget
                 "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
             ),
         ),
-        (refusals.forbidden(Pod, "web", "no"), 403, "Forbidden", 'pods "web" is forbidden: no'),
-        (refusals.invalid(Pod, "web", "spec.x", "bad"), 422, "Invalid", 'Pod "web" is invalid: spec.x: bad'),
+        (api_errors.forbidden(Pod, "web", "no"), 403, "Forbidden", 'pods "web" is forbidden: no'),
+        (api_errors.invalid(Pod, "web", "spec.x", "bad"), 422, "Invalid", 'Pod "web" is invalid: spec.x: bad'),
         (
-            refusals.invalid(PodDisruptionBudget, "web", "spec.x", "bad"),
+            api_errors.invalid(PodDisruptionBudget, "web", "spec.x", "bad"),
             422,
             "Invalid",
             'PodDisruptionBudget.policy "web" is invalid: spec.x: bad',
         ),
-        (refusals.bad_request("not JSON"), 400, "BadRequest", "not JSON"),
-        (refusals.expired(3, 17), 410, "Expired", "too old resource version: 3 (17)"),
+        (api_errors.bad_request("not JSON"), 400, "BadRequest", "not JSON"),
+        (api_errors.expired(3, 17), 410, "Expired", "too old resource version: 3 (17)"),
     ],
 )
 def test_the_words(error: ClusterError, status: int, reason: str, message: str) -> None:
@@ -93,4 +93,7 @@ def test_the_words(error: ClusterError, status: int, reason: str, message: str) 
 
 
 def test_names_of_kinds() -> None:
-    assert (refusals.resource(Pod), refusals.resource(PodDisruptionBudget)) == ("pods", "poddisruptionbudgets.policy")
+    assert (api_errors.resource(Pod), api_errors.resource(PodDisruptionBudget)) == (
+        "pods",
+        "poddisruptionbudgets.policy",
+    )

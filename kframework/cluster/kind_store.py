@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from kframework.cluster import refusals
+from kframework.cluster import api_errors
 from kframework.objects import Kind, ObjectMeta
 from kframework.objects.meta import ApiObject
 
@@ -30,7 +30,7 @@ class Change(msgspec.Struct, frozen=True):
 Receive = Callable[[Change], None]
 
 
-class Shelf(Generic[T]):
+class KindStore(Generic[T]):
     """The objects of a kind by (namespace, name), in the order of their creation."""
 
     def __init__(self, kind: Kind[T]) -> None:
@@ -64,7 +64,7 @@ class Shelf(Generic[T]):
     def changes(self, since: int) -> list[Change]:
         """Return what happened after a version; ClusterError 410 when part of it is forgotten."""
         if since < self._forgotten:
-            raise refusals.expired(since, self._forgotten)
+            raise api_errors.expired(since, self._forgotten)
         return [change for change in self._history if change.version > since]
 
     def subscribe(self, receive: Receive) -> None:

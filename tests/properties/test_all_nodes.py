@@ -1,0 +1,74 @@
+"""What a survey says of every node is what an evaluation says, and what is left to memory is all there is to say.
+
+On random clusters to which everything happens that the plugins of the default profile know.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from kframework.core.cycle.all_nodes import AllNodesSearch
+from kframework.core.cycle.rejections import PASS
+from kframework.core.queue.queued_pod import QueuedPod
+from kframework.framework.status import Status
+from kframework.observe.explain.full_evaluation import FullEvaluation, evaluate
+from kframework.observe.explain.slices import finished
+from kframework.state.pods import PendingPod
+from tests.properties.test_default_profile import CLUSTERS, Tries
+
+
+class Surveys(Tries):
+    """Pods that are surveyed while the cluster changes."""
+
+    def look(self, pod: PendingPod) -> None:
+        evaluation = finished(evaluate(self.engine, pod))
+        survey = self._survey(pod)
+        survey.look()
+        self._same_words(evaluation, survey)
+        self._same_totals(evaluation, survey)
+        self._same_in_memory(evaluation, self._survey(pod))
+        self.engine.current = None
+
+    def _survey(self, pod: PendingPod) -> AllNodesSearch:
+        engine = self.engine
+        search = engine.search(engine.profiles["default-scheduler"], QueuedPod(pod, 0.0))
+        return AllNodesSearch(engine.cluster, search.plan, pod, engine.rotation, Random(0))
+
+    def _same_words(self, evaluation: FullEvaluation, survey: AllNodesSearch) -> None:
+        if evaluation.pre_filter_result.status is not None:
+            self.seen["rejected"] += 1
+            assert survey.rejected == evaluation.pre_filter_result.status
+            return
+        within = evaluation.pre_filter_result.nodes
+        for row in evaluation.rows.tolist():
+            said = int(survey.by_row[row])
+            words = None if said == PASS else survey.words(said)
+            if within is not None and evaluation.nodes[row].name not in within:
+                assert words == evaluation.absent == survey.absent
+            else:
+                first = int(evaluation.first[row])
+                assert words == (None if first == PASS else evaluation.status(first))
+
+    def _same_totals(self, evaluation: FullEvaluation, survey: AllNodesSearch) -> None:
+        if len(evaluation.feasible) > 1:
+            self.seen["scored"] += 1
+            totals = survey.score(evaluation.feasible)
+            assert not isinstance(totals, Status)
+            assert totals.tolist() == evaluation.totals.tolist()
+
+    def _same_in_memory(self, evaluation: FullEvaluation, survey: AllNodesSearch) -> None:
+        top = survey.plan.top
+        if top is not None and survey.remembered() and not evaluation.rivals:
+            self.seen["remembered"] += 1
+            top.catch_up(survey.plan.state, survey.pod)
+            rows = evaluation.rows
+            assert (top.rejections.values[rows] == PASS).tolist() == (evaluation.first[rows] == PASS).tolist()
+
+
+@pytest.mark.parametrize("seed", [Random(23).randrange(1 << 32) for _ in range(max(CLUSTERS // 3, 1))])
+def test_a_survey_tells_what_an_evaluation_finds(seed: int) -> None:
+    surveys = Surveys(seed)
+    surveys.run()
+    assert surveys.seen
