@@ -32,7 +32,7 @@ from kframework.plugins.node_declared_features import NodeDeclaredFeatures
 from kframework.plugins.node_name import NodeName
 from kframework.plugins.node_ports import NodePorts
 from kframework.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.plugins.node_unschedulable import NodeUnschedulable
 from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.cluster import ClusterState

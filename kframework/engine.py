@@ -47,7 +47,7 @@ from kframework.observe.journal import Journal
 from kframework.observe.metrics import Metrics
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
-from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.process.endpoints import Checked, Listener
 from kframework.process.process import Audience, Companion, Process
 from kframework.process.rbac import manifests

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Protocol, TypeVar
 
@@ -139,6 +139,10 @@ class PluginHandle:
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Move these pods to the active queue."""
         self._engine.ask(Activated(tuple(pod.uid for pod in pods)))
+
+    def nominated_pods(self, pod: PodInfo, node_name: str) -> Sequence[PodInfo]:
+        """List the other pods nominated to a node for which the pod must leave room."""
+        return dict(self._engine.cluster.nominator.nominated_pods(pod)).get(node_name, ())
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Keep room for the pod on the node."""

@@ -224,6 +224,10 @@ class Handle(Protocol):
         """
         ...
 
+    def nominated_pods(self, pod: PodInfo, node_name: str) -> Sequence[PodInfo]:
+        """List the other pods nominated to a node that are at least as important: the pod must leave room for them."""
+        ...
+
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Keep room for the pod on the node, until it is scheduled or nominated elsewhere; "" takes it back."""
         ...

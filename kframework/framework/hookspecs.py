@@ -22,7 +22,7 @@ configuration, so `tryfirst` and `trylast` are refused.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Hashable, Sequence
+from collections.abc import Awaitable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pluggy
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kframework.framework.events import ClusterEvent
     from kframework.framework.plugin import ClearNomination, Diagnosis, NodeNames, Nominate, Preempt, Rows, Scores
     from kframework.framework.status import Status, Wait
+    from kframework.framework.suggestions import Efforts, Suggestion
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo
 
@@ -150,6 +151,40 @@ class FilterPlugin(Protocol):
     @hookspec
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         """Turn reason bits of `filter_nodes` into the Status that `filter` gives for the same node."""
+
+
+@runtime_checkable
+class SuggestPlugin(Protocol):
+    """Say what would answer this plugin's rejections, for `kframework explain`.
+
+    A suggestion is a change of `kframework.framework.suggestions`, or several that are made together as a tuple. It is
+    no promise: each is tried in a what-if, all plugins are asked again, and what is not needed of it is left out before
+    anybody hears of it. Nothing is asked here while pods are scheduled.
+
+    Of a plugin without these hooks it is only known that, where it answers Unschedulable, the pods on the node may be
+    in the way: one or another of them is tried without.
+    """
+
+    @hookspec
+    def suggest(
+        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
+    ) -> Iterable[Suggestion]:
+        """List the changes that may answer `status`, this plugin's own rejection of the pod on the node; best first.
+
+        `node` is None where the pod is rejected as a whole: by `pre_enqueue`, by `pre_filter`, or by node names of
+        which none is there. `state` is what `pre_filter` made of it, if it came so far. The tables are as the
+        rejection saw them, in the middle of a what-if perhaps; pods nominated to the node are not on it
+        (`handle.nominated_pods`).
+        """
+
+    @hookspec
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+        """Estimate how many changes of the cluster, those of the pod aside, `suggest` comes to on each of these rows.
+
+        It says where to look first. A change that is smaller than others counts as a fraction of one; 1000 more say
+        that no change of the cluster is known to help. Without this hook, nodes that are rejected with the same Status
+        are taken to need one change if any is suggested on a few of them, and else to be beyond help.
+        """
 
 
 @runtime_checkable
@@ -276,6 +311,7 @@ SPECIFICATIONS: tuple[type, ...] = (
     PreFilterPlugin,
     PreFilterExtensions,
     FilterPlugin,
+    SuggestPlugin,
     PostFilterPlugin,
     PreScorePlugin,
     ScorePlugin,

@@ -7,6 +7,14 @@ from collections.abc import Container, Iterable
 from kframework.objects.node import Taint
 from kframework.objects.pod import Toleration
 
+#: The taint that Kubernetes puts on a cordoned node, and takes away when it is uncordoned.
+CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+def is_cordon(taint: Taint) -> bool:
+    """Return whether a taint is there because its node is cordoned."""
+    return (taint.key, taint.effect) == (CORDON.key, CORDON.effect)
+
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """Return whether a toleration covers a taint.

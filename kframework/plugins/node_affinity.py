@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Iterator, Mapping
 from functools import cached_property
 from typing import ClassVar
 
@@ -28,7 +29,16 @@ from kframework.config.args import NodeAffinityArgs
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import NodeNames, PluginArgs, Reads, Rows, Scores, default_normalize
-from kframework.objects import Node, NodeSelector, PodSpec, PreferredSchedulingTerm
+from kframework.framework.pod_suggestions import DropNodeRequirement, DropNodeSelector
+from kframework.framework.suggestions import Efforts, RemoveLabel, SetLabel, Suggestion
+from kframework.objects import (
+    Node,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PodSpec,
+    PreferredSchedulingTerm,
+)
 from kframework.objects.affinity import (
     NodePredicate,
     NodeScore,
@@ -43,6 +53,26 @@ from kframework.state import selection
 REASON = "node(s) didn't match Pod's node affinity/selector"
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 CONFLICT = "pod affinity terms conflict"
+
+#: Labels that say what a node is: to give it others would be a lie.
+_GIVEN = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "kubernetes.io/arch",
+        "kubernetes.io/os",
+        "node.kubernetes.io/instance-type",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "beta.kubernetes.io/arch",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/instance-type",
+    }
+)
+
+#: Operators that are content with what others ask for.
+_LAX = frozenset({"Exists", "NotIn"})
 
 _NO_MATCH, _NOT_ENFORCED, _CONFLICT = unresolvable(REASON), unresolvable(ENFORCED), unresolvable(CONFLICT)
 # Reason bits.
@@ -95,6 +125,45 @@ class NodeAffinity(Plugin):
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         return _NOT_ENFORCED if bits & _ADDED else _NO_MATCH
+
+    # -- what would help -------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def suggest(
+        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
+    ) -> Iterator[Suggestion]:
+        """Label the node, or drop what it does not meet; with no node at all, the names of nodes that are not there."""
+        own = _selector(pod.spec)
+        terms = _terms(own) if own is not None else []
+        if node is None:
+            fields = dict.fromkeys(field for term in terms for field in term.match_fields)
+            yield tuple(map(DropNodeRequirement, fields))
+            return
+        labels: Mapping[str, str] | None = {**node.labels, **pod.spec.node_selector}
+        for selector in (self._added_selector, own):
+            if labels is not None and selector is not None:
+                labels = _meeting(selector, labels, node)
+        if labels is not None and all(labels.get(key) == node.labels.get(key) for key in _GIVEN):
+            removed = (RemoveLabel(node.name, key) for key in node.labels if key not in labels)
+            added = (SetLabel(node.name, key, value) for key, value in labels.items() if node.labels.get(key) != value)
+            yield (*removed, *added)
+        missed = ((key, value) for key, value in pod.spec.node_selector.items() if node.labels.get(key) != value)
+        closest = min((_unmet(term, node.labels, node) for term in terms), key=len, default=[])
+        yield (*(DropNodeSelector(key, value) for key, value in missed), *map(DropNodeRequirement, closest))
+
+    @hookimpl
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+        """Count the labels that the pod's nodeSelector and the closest term of its node affinity miss."""
+        missing, own = np.zeros(nodes.capacity)[rows], _selector(pod.spec)
+        for key, value in pod.spec.node_selector.items():
+            missing += ~selection.labelled(nodes, {key: value}, rows)
+        if own is not None:
+            closest = np.full_like(missing, math.inf)
+            for term in own.node_selector_terms:
+                unmet = (~selection.matched(nodes, (part,), rows) for _, part in _parts(term))
+                closest = np.minimum(closest, sum(unmet, np.zeros_like(missing)))
+            missing += closest
+        return np.maximum(missing, 1)
 
     # -- what it should have ---------------------------------------------------------------------------------------
 
@@ -157,6 +226,11 @@ class NodeAffinity(Plugin):
         return _matches(self._enforced, node) and _matches(_required(pod), node)
 
 
+def _selector(spec: PodSpec) -> NodeSelector | None:
+    affinity = node_affinity(spec)
+    return affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+
+
 def _matches(predicate: NodePredicate | None, node: Node) -> bool:
     return predicate is None or predicate(node.metadata.labels, node.metadata.name)
 
@@ -174,8 +248,62 @@ def _signature(spec: PodSpec) -> Hashable | None:
     The DaemonSet controller makes such a pod for each node. Signed by its name, each would get memory of its own and
     use it once; unsigned, they share what all other plugins say of their template.
     """
-    affinity = node_affinity(spec)
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    required = _selector(spec)
     if required is not None and any(term.match_fields for term in required.node_selector_terms):
         return None
-    return msgspec.json.encode((sorted(spec.node_selector.items()), affinity))
+    return msgspec.json.encode((sorted(spec.node_selector.items()), node_affinity(spec)))
+
+
+# -- what a node is short of -------------------------------------------------------------------------------------------
+
+
+def _terms(selector: NodeSelector) -> list[NodeSelectorTerm]:
+    return [term for term in selector.node_selector_terms if term.match_expressions or term.match_fields]
+
+
+def _parts(term: NodeSelectorTerm) -> Iterator[tuple[NodeSelectorRequirement, NodeSelectorTerm]]:
+    """Yield the requirements of a term, each with a term that consists of it alone."""
+    yield from ((each, NodeSelectorTerm(match_expressions=(each,))) for each in term.match_expressions)
+    yield from ((each, NodeSelectorTerm(match_fields=(each,))) for each in term.match_fields)
+
+
+def _unmet(term: NodeSelectorTerm, labels: Mapping[str, str], node: NodeInfo) -> list[NodeSelectorRequirement]:
+    """List the requirements of a term that the node would not meet with these labels."""
+    return [
+        required
+        for required, part in _parts(term)
+        if not node_predicate(NodeSelector(node_selector_terms=(part,)))(labels, node.name)
+    ]
+
+
+def _meeting(selector: NodeSelector, labels: Mapping[str, str], node: NodeInfo) -> Mapping[str, str] | None:
+    """Return the labels with the fewest changes that make the selector match; None if no labels do."""
+    closest, fewest = None, math.inf
+    for term in _terms(selector):
+        unmet = _unmet(term, labels, node)
+        changed: Mapping[str, str] | None = labels
+        for required in sorted(unmet, key=lambda required: required.operator in _LAX):
+            changed = None if changed is None else _with_label(changed, required)
+        if changed is not None and len(unmet) < fewest:
+            closest, fewest = changed, len(unmet)
+    return closest
+
+
+def _with_label(labels: Mapping[str, str], required: NodeSelectorRequirement) -> Mapping[str, str] | None:
+    """Return the labels with one that meets the requirement; None if that takes another node."""
+    key, values = required.key, required.values
+    match required.operator:
+        case _ if key == "metadata.name":
+            return None
+        case "In" if values:
+            return {**labels, key: values[0]}
+        case "NotIn" | "DoesNotExist":
+            return {name: value for name, value in labels.items() if name != key}
+        case "Exists":
+            return {key: "true", **labels}
+        case "Gt":
+            return {**labels, key: str(int(values[0]) + 1)}
+        case "Lt":
+            return {**labels, key: str(int(values[0]) - 1)}
+        case _:
+            return None

@@ -23,6 +23,8 @@ from kframework import (
 )
 from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import Reads, Rows, Scores
+from kframework.framework.pod_suggestions import DropHostPort
+from kframework.framework.suggestions import Suggestion, delete_all
 from kframework.objects.ports import HostPort, any_conflict
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
@@ -61,6 +63,16 @@ class NodePorts(Plugin):
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         return _TAKEN
+
+    @hookimpl
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> list[Suggestion]:
+        """Delete whoever holds the ports, or do without these."""
+        wanted = pod.template.host_ports
+        held = [port for other in node.pods for port in other.template.host_ports]
+        return [
+            delete_all(other for other in node.pods if any_conflict(wanted, other.template.host_ports)),
+            tuple(DropHostPort.of(port) for port in dict.fromkeys(wanted) if any_conflict((port,), held)),
+        ]
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:

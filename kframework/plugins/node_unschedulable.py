@@ -22,12 +22,12 @@ from kframework import (
 )
 from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import Reads, Rows, Scores
-from kframework.objects import Node, PodSpec, Taint
-from kframework.objects.taints import tolerates
+from kframework.framework.suggestions import Suggestion, Uncordon
+from kframework.objects import Node, PodSpec
+from kframework.objects.taints import CORDON, tolerates
 
 REASON = "node(s) were unschedulable"
 
-_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _CORDONED = unresolvable(REASON)
 
 
@@ -55,6 +55,10 @@ class NodeUnschedulable(Plugin):
         return _CORDONED
 
     @hookimpl
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> list[Suggestion]:
+        return [Uncordon(node.name)]
+
+    @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         return [
             ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, after_node_change),
@@ -78,4 +82,4 @@ def _tolerates_cordon(pod: PodInfo) -> bool:
 
 
 def _covers_cordon(spec: PodSpec) -> bool:
-    return any(tolerates(toleration, _CORDON) for toleration in spec.tolerations)
+    return any(tolerates(toleration, CORDON) for toleration in spec.tolerations)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from kframework import (
     ActionType,
     ClusterEvent,
+    Code,
     CycleState,
     EventResource,
     NodeInfo,
@@ -27,6 +28,8 @@ from kframework import (
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import Reads, Rows, Scores
+from kframework.framework.pod_suggestions import drop_volumes
+from kframework.framework.suggestions import Suggestion, delete_any
 from kframework.objects import (
     CSINode,
     PersistentVolume,
@@ -135,6 +138,14 @@ class NodeVolumeLimits(Plugin):
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         return self._ids.of_pod(pod).problems[0].status if bits & _MISSING else _EXCEEDED
+
+    @hookimpl
+    def suggest(
+        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
+    ) -> Iterator[Suggestion]:
+        if node is not None and status.code == Code.UNSCHEDULABLE:
+            yield from delete_any(node.pods)
+        yield from drop_volumes(pod)
 
     # -- events ----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kframework import (
     ActionType,
     ClusterEvent,
+    CycleState,
     EventResource,
     PendingPod,
     Plugin,
@@ -14,6 +15,8 @@ from kframework import (
     unresolvable,
 )
 from kframework.framework.events import QueueingHint
+from kframework.framework.pod_suggestions import RemoveGate
+from kframework.framework.suggestions import Suggestion
 
 REASON = "waiting for scheduling gates: [{}]"
 
@@ -27,6 +30,10 @@ class SchedulingGates(Plugin):
     def pre_enqueue(self, pod: PendingPod) -> Status | None:
         gates = pod.spec.scheduling_gates
         return unresolvable(REASON.format(" ".join(gate.name for gate in gates))) if gates else None
+
+    @hookimpl
+    def suggest(self, state: CycleState, pod: PendingPod, node: None, status: Status) -> list[Suggestion]:
+        return [tuple(RemoveGate(gate.name) for gate in pod.spec.scheduling_gates)]
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:

@@ -24,8 +24,10 @@ from kframework import (
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import Reads, Rows, Scores, default_normalize
+from kframework.framework.pod_suggestions import Tolerate
+from kframework.framework.suggestions import Efforts, RemoveTaint, Suggestion, Uncordon
 from kframework.objects import Node, PodSpec, Taint, Toleration
-from kframework.objects.taints import first_untolerated, tolerates
+from kframework.objects.taints import first_untolerated, is_cordon, tolerates
 
 REASON = "node(s) had untolerated taint(s)"
 
@@ -59,6 +61,26 @@ class TaintToleration(Plugin):
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         return _UNTOLERATED
+
+    @hookimpl
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> list[Suggestion]:
+        """Take the taints away, that of a cordon with it, or let the pod tolerate them."""
+        untolerated = _untolerated(node.taints, pod.spec.tolerations)
+        return [
+            tuple(
+                Uncordon(node.name) if node.unschedulable and is_cordon(taint) else RemoveTaint(node.name, taint)
+                for taint in untolerated
+            ),
+            tuple(map(Tolerate, untolerated)),
+        ]
+
+    @hookimpl
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+        """Count the taints; that of a cordoned node goes when it is uncordoned, which NodeUnschedulable suggests."""
+        tolerations = pod.spec.tolerations
+        taints = _by_taint_set(nodes, rows, lambda taints: len(_untolerated(taints, tolerations)))
+        cordons = _by_taint_set(nodes, rows, lambda taints: sum(map(is_cordon, _untolerated(taints, tolerations))))
+        return taints - cordons * nodes.unschedulable.values[rows]
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> None:
@@ -102,6 +124,10 @@ def after_toleration_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> Queu
 
 def _is_kept_away(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
     return first_untolerated(taints, tolerations, _HARD) is not None
+
+
+def _untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> list[Taint]:
+    return [taint for taint in taints if _is_kept_away((taint,), tolerations)]
 
 
 def _soft_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> int:

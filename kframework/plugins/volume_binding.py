@@ -6,7 +6,7 @@ What a node has for the claims stands in `kframework.state.volumes.pod_volumes`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from functools import cache
 from typing import ClassVar
 
@@ -33,6 +33,8 @@ from kframework.config.args import VolumeBindingArgs
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import PluginArgs, Reads, Rows, Scores, Watch
+from kframework.framework.pod_suggestions import drop_volumes
+from kframework.framework.suggestions import Suggestion
 from kframework.objects import (
     CSIDriver,
     CSINode,
@@ -179,6 +181,12 @@ class VolumeBinding(Plugin):
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         return _rejection(bits)
+
+    @hookimpl
+    def suggest(
+        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
+    ) -> Iterator[Suggestion]:
+        return drop_volumes(pod)
 
     # -- which nodes are better: kube-scheduler tells them apart by storage only behind an alpha gate ---------------
 

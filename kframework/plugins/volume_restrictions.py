@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import ClassVar
 
@@ -27,6 +28,8 @@ from kframework import (
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import Reads, Rows, Scores
+from kframework.framework.pod_suggestions import drop_volumes
+from kframework.framework.suggestions import Suggestion, delete_all, delete_any
 from kframework.objects import PersistentVolumeClaim, PodSpec, Volume
 from kframework.state.chosen_pods import ChosenPods
 
@@ -132,6 +135,25 @@ class VolumeRestrictions(Plugin):
     def _mounting(self) -> ChosenPods:
         """The pods that have such disks mounted: hardly any, as a rule."""
         return ChosenPods(disks)
+
+    @hookimpl
+    def suggest(
+        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
+    ) -> Iterator[Suggestion]:
+        """Delete whoever uses the same claims, wherever, or a pod on the node that has volumes."""
+        if node is not None:
+            nodes = node.table
+            yield delete_all(
+                {
+                    other.uid: other
+                    for claim in pod.claims
+                    for row in nodes.claims.rows(pod.namespace, claim)
+                    for other in nodes[row].pods
+                    if claim in other.claims and other.namespace == pod.namespace
+                }.values()
+            )
+            yield from delete_any(other for other in node.pods if other.spec.volumes)
+        yield from drop_volumes(pod)
 
     # -- events ----------------------------------------------------------------------------------------------------
 

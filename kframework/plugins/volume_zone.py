@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import ClassVar
 
 import msgspec
@@ -27,6 +27,8 @@ from kframework import (
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import PluginArgs, Reads, Rows, Scores, Watch
+from kframework.framework.pod_suggestions import drop_volumes
+from kframework.framework.suggestions import Suggestion
 from kframework.objects import PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
 
@@ -119,6 +121,12 @@ class VolumeZone(Plugin):
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         zones = self._zones(pod) if bits & _UNKNOWN else ()
         return zones if isinstance(zones, Status) else _ELSEWHERE
+
+    @hookimpl
+    def suggest(
+        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
+    ) -> Iterator[Suggestion]:
+        return drop_volumes(pod)
 
     # -- the pod's volumes -----------------------------------------------------------------------------------------
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.state.counters import PodCount
+from kframework.state.counters import PodCount, Selection
 from kframework.state.log import NEVER
 from kframework.state.node_sets import NodeSet
-from kframework.state.nodes import NodeTable
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PodInfo
 from kframework.state.topology import Tally, Topology
 
 #: What is fewest where there is no domain.
@@ -126,3 +127,13 @@ class FrozenCounts:
     def __repr__(self) -> str:
         tally, fewest = self.look()
         return f"<{type(self).__name__} {tally.total} pods by {self.topology.key}, at least {fewest} each>"
+
+
+def pods_in_domain(node: NodeInfo, key: str, selection: Selection) -> Iterator[PodInfo]:
+    """Yield the pods of a selection that are in the node's domain of this topology."""
+    nodes = node.table
+    topology, count = nodes.label(key), nodes.counters.count(selection)
+    if topology.cells[node.row]:
+        there = (topology.values == topology.cells[node.row]) & (count.column.values > 0)
+        for row in np.flatnonzero(there).tolist():
+            yield from (other for other in nodes[row].pods if selection.chooses(other.label_class))

@@ -15,7 +15,7 @@ from aiohttp import web
 from kframework.observe.explain.explanation import Explanation
 from kframework.process.endpoints import Listener, serve
 from kframework.testing import make_node, make_pod
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, Install
 from tests.observe.explain.scene import Scene
 
 CLUSTER = """
@@ -38,6 +38,23 @@ apiVersion: v1
 kind: Pod
 metadata: {name: foreign}
 spec: {schedulerName: another, containers: [{name: c}]}
+"""
+
+
+TIERED = """
+from kframework import Plugin, SetLabel, hookimpl, unresolvable
+
+class Tiered(Plugin):
+    name = "Tiered"
+    reads = "node"
+
+    @hookimpl
+    def filter(self, state, pod, node):
+        return None if "tier" in node.labels else unresolvable("node(s) had no tier")
+
+    @hookimpl
+    def suggest(self, state, pod, node, status):
+        return [SetLabel(node.name, "tier", "gold")]
 """
 
 
@@ -87,6 +104,19 @@ def test_files_are_simulated_by_a_configuration(run: Command, cluster: Path, tmp
         "profiles:\n- schedulerName: another\n"
     )
     assert "Scheduler:    another" in run("explain", "foreign", "-f", cluster, "--config", config).out
+
+
+def test_what_a_plugin_of_any_origin_suggests_is_shown(
+    run: Command, install: Install, cluster: Path, tmp_path: Path
+) -> None:
+    install("acme", {"Tiered": "Tiered"}, TIERED)
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles:\n- plugins: {multiPoint: {enabled: [{name: Tiered}]}}\n"
+    )
+    shown = run("explain", "first", "-f", cluster, "--config", config).out
+    assert "WHAT WOULD HELP" in shown and "label n1 with tier=gold" in shown
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from kframework.objects import (
     WorkloadSpec,
 )
 from kframework.plugins.inter_pod_affinity import plugin as inter_pod_affinity
-from kframework.plugins.pod_topology_spread import plugin as pod_topology_spread
+from kframework.plugins.pod_topology_spread import spread_limits as pod_topology_spread
 from kframework.testing import make_node, make_pod
 from tests.contract.case import UU, Case, U, World
 

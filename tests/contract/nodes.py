@@ -15,7 +15,7 @@ from kframework.plugins import (
     node_unschedulable,
     taint_toleration,
 )
-from kframework.plugins.node_resources_fit import INSUFFICIENT, TOO_MANY_PODS
+from kframework.plugins.node_resources_fit.plugin import INSUFFICIENT, TOO_MANY_PODS
 from kframework.testing import make_container, make_node, make_pod
 from tests.contract.case import UU, Case, U, World
 

@@ -11,6 +11,7 @@ from kframework import ClusterError, CycleState, Handle, NodeInfo, PendingPod, P
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.framework.plugin import Watch
 from kframework.objects import Namespace, Node, ObjectMeta, Pod
+from kframework.state.pods import Interned
 from kframework.testing import make_pod
 from kframework.testing.scenario import Result, create, delete, patch
 from tests.extension_points.scripted import held, plugin, run, scenario
@@ -36,6 +37,7 @@ def asked(ask: Callable[[Handle, PendingPod], object], **cluster: Any) -> tuple[
         (lambda handle, pod: [each.name for each in handle.pods.values()], ["old", "pod"]),
         (lambda handle, pod: handle.clock.now(), VIRTUAL_EPOCH),
         (lambda handle, pod: handle.waiting_pod(pod.uid), None),
+        (lambda handle, pod: len(handle.nominated_pods(pod, "a")), 0),
         (lambda handle, pod: list(handle.waiting_pods()), []),
         (lambda handle, pod: len(list(handle.objects(Namespace))), 0),
     ],
@@ -137,6 +139,18 @@ def test_pods_without_a_node_can_be_looked_up() -> None:
     rejecting = plugin("R", filter=unschedulable("no"))
     run(rejecting, pods=("x", "y"))
     assert sorted(pod.name for pod in held(rejecting).pending.values()) == ["x", "y"]
+
+
+def test_pods_that_room_must_be_left_for_can_be_looked_up() -> None:
+    def nominate_and_look(handle: Handle, pod: PendingPod) -> list[list[str]]:
+        less, more = (
+            PendingPod(make_pod(name, priority=priority), Interned()) for name, priority in (("less", -1), ("more", 1))
+        )
+        for other in (less, more, pod):
+            handle._engine.cluster.nominator.put(other, "a")  # type: ignore[attr-defined]  # as a cycle would in the end
+        return [[other.name for other in handle.nominated_pods(pod, node)] for node in "ab"]
+
+    assert asked(nominate_and_look)[0] == [["more"], []]
 
 
 def test_the_api_does_what_it_is_asked() -> None:

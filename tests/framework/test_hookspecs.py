@@ -27,6 +27,8 @@ BESIDE = {
     "pre_bind_pre_flight",
     "remove_pod",
     "sign",
+    "suggest",
+    "suggest_nodes",
 }
 
 

@@ -16,7 +16,7 @@ from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResul
 from kframework.core.cycle.search import Rotation, Search
 from kframework.core.runtime.profile import Profile
 from kframework.plugins.node_name import NodeName
-from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.plugins.node_unschedulable import NodeUnschedulable
 from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.pods import PendingPod

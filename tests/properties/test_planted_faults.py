@@ -17,7 +17,7 @@ from kframework.core.cycle.scoring import Scoring
 from kframework.core.cycle.search import Search
 from kframework.framework.cycle_state import CycleState
 from kframework.plugins.node_name import NodeName
-from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.plugins.node_unschedulable import NodeUnschedulable
 from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.log import Log

@@ -9,6 +9,16 @@ from random import Random
 import msgspec
 import pytest
 
+from kframework.framework.suggestions import (
+    Change,
+    DeletePod,
+    FreeResource,
+    PodChange,
+    RemoveLabel,
+    RemoveTaint,
+    SetLabel,
+    Uncordon,
+)
 from kframework.objects import (
     Affinity,
     ApiObject,
@@ -23,16 +33,6 @@ from kframework.objects import (
     PodAffinityTerm,
     PodAntiAffinity,
     TopologySpreadConstraint,
-)
-from kframework.observe.explain.remedies.changes import (
-    Change,
-    DeletePod,
-    FreeResource,
-    PodChange,
-    RemoveLabel,
-    RemoveTaint,
-    SetLabel,
-    Uncordon,
 )
 from kframework.observe.explain.remedies.remedies import Remedy, remedies
 from kframework.scheduler.scheduler import Scheduler

@@ -19,7 +19,7 @@ from kframework.core.cycle.decision import Decision
 from kframework.core.effects import NullEffects, Reservation
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import Node, NodeCondition
-from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, Synced
 from kframework.testing import Scenario, make_node, make_pod

@@ -7,20 +7,22 @@ from collections.abc import Iterable
 from kframework import Plugin
 from kframework.clock import SystemClock
 from kframework.config.load import parse
-from kframework.core.cycle.oracle import Oracle
 from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
+from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, Pod
 from kframework.observe.explain.remedies.remedies import Remedy, remedies
+from kframework.observe.explain.remedies.suggestions import Proposal, Suggestions
+from kframework.observe.explain.remedies.trials import Trial
 from kframework.observe.explain.slices import finished
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed
 from kframework.state.pods import PendingPod
 
-__all__ = ["afresh", "engine_of", "lines", "pending", "sought"]
+__all__ = ["engine_of", "lines", "pending", "sought", "suggested"]
 
 _CONFIGURATION = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -49,9 +51,13 @@ def pending(engine: PodEngine, pod: Pod) -> PendingPod:
     return PendingPod(pod, engine.cluster.interned)
 
 
-def afresh(engine: PodEngine, pod: Pod) -> Oracle:
-    """Ask PreFilter about a pod."""
-    return Oracle(engine.cluster, engine.profiles[pod.spec.scheduler_name], pending(engine, pod))
+def suggested(
+    plugin: str, pod: Pod, *objects: ApiObject, node: str = "a", code: Code = Code.UNSCHEDULABLE
+) -> list[Proposal]:
+    """Ask a plugin what would answer its rejection of a node, or of the pod as a whole (no name)."""
+    engine = engine_of(objects)
+    trial = Trial(engine.cluster, engine.profiles[pod.spec.scheduler_name], pending(engine, pod))
+    return Suggestions(trial.profile).of(trial, trial.nodes.named(node), Status(code, ("no",), plugin))
 
 
 def sought(engine: PodEngine, pod: Pod) -> tuple[Remedy, ...]:

@@ -7,7 +7,7 @@ import pytest
 from kframework import ConfigError, Plugin, hookimpl
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.plugins.default_binder import DefaultBinder
-from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.plugins.priority_sort import PrioritySort
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod

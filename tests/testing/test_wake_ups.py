@@ -28,7 +28,7 @@ from kframework.objects import (
     Service,
     StorageClass,
 )
-from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.plugins.taint_toleration import TaintToleration
 from kframework.testing import LostWakeUp, WakeUps, check_wake_ups, make_node
 

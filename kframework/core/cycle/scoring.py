@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from kframework.core.cycle.layers import Layer, Plan, ask_score_rows
 from kframework.core.runtime.points import bad_score, fault, run_pre_score
-from kframework.core.runtime.profile import Profile, ScoreStep, as_column
+from kframework.core.runtime.profile import Profile, ScoreStep, Step, as_column
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import MAX_SCORE, Scores
 from kframework.framework.status import Code, Status
@@ -75,28 +77,51 @@ class Scoring:
     def _run_pre_scores(
         self, state: CycleState, pod: PendingPod, nodes: object, candidates: NDArray[np.int64]
     ) -> set[str] | Status:
-        skipped: set[str] = set()
-        plan = self.plan
-        for step in plan.fresh_pre_scores if plan.pre_score_fault is None else self.profile.pre_score:
-            if step.name in plan.pre_score:
-                answer = plan.pre_score[step.name]
-            else:
-                answer = run_pre_score(self.profile, step, state, pod, self.nodes, candidates)
-            if answer is not None and answer.code == _ERROR:
-                return answer
-            if answer is not None:
-                skipped.add(step.name)
-        return skipped
+        plan, profile = self.plan, self.profile
+        steps = plan.fresh_pre_scores if plan.pre_score_fault is None else profile.pre_score
+        return run_pre_scores(profile, steps, plan.pre_score, state, pod, self.nodes, candidates)
 
     def _normalized(self, step: ScoreStep, raw: Scores) -> Scores | int | Status:
         """Let a plugin normalise its scores of the candidates; return them times its weight."""
-        assert step.normalize is not None
-        try:
-            answer = step.normalize(self.state, self.pod, raw)
-            scores = answer if type(answer) is int else as_column(answer, len(raw))
-            low, high = (scores, scores) if isinstance(scores, int) else (int(scores.min()), int(scores.max()))
-        except Exception as error:
-            return fault(self.profile, step.name, "normalize_score", error)
-        if low < 0 or high > MAX_SCORE:
-            return bad_score(self.profile, step, low if low < 0 else high)
-        return scores * step.weight
+        scores = normalized(self.profile, step, self.state, self.pod, raw)
+        return scores if isinstance(scores, Status) else scores * step.weight
+
+
+def run_pre_scores(
+    profile: Profile,
+    steps: Iterable[Step],
+    remembered: Mapping[str, Status | None],
+    state: CycleState,
+    pod: PendingPod,
+    nodes: NodeTable,
+    rows: NDArray[np.int64],
+) -> set[str] | Status:
+    """Run PreScore of these plugins; return those that have nothing to say, or what went wrong."""
+    skipped: set[str] = set()
+    for step in steps:
+        if step.name in remembered:
+            answer = remembered[step.name]
+        else:
+            answer = run_pre_score(profile, step, state, pod, nodes, rows)
+        if answer is None:
+            continue
+        if answer.code == _ERROR:
+            return answer
+        skipped.add(step.name)
+    return skipped
+
+
+def normalized(
+    profile: Profile, step: ScoreStep, state: CycleState, pod: PendingPod, raw: Scores
+) -> Scores | int | Status:
+    """Let a plugin normalise its scores; return them, one integer for all, or what went wrong."""
+    assert step.normalize is not None
+    try:
+        answer = step.normalize(state, pod, raw)
+        scores = answer if type(answer) is int else as_column(answer, len(raw))
+        low, high = (scores, scores) if isinstance(scores, int) else (int(scores.min()), int(scores.max()))
+    except Exception as error:
+        return fault(profile, step.name, "normalize_score", error)
+    if low < 0 or high > MAX_SCORE:
+        return bad_score(profile, step, low if low < 0 else high)
+    return scores

@@ -155,6 +155,17 @@ def run_pre_filter(profile: Profile, steps: Iterable[Step], ask: Callable[[Step]
     return PreFilterResult(rejection, nodes, tuple(narrowed_by), frozenset(skipped))
 
 
+def pre_filter(profile: Profile, state: CycleState, pod: PendingPod, nodes: NodeTable) -> PreFilterResult:
+    """Ask all PreFilter plugins about a pod, inside the wrappers around them."""
+
+    def run(state: CycleState, pod: PendingPod, nodes: NodeTable) -> PreFilterResult:
+        return run_pre_filter(
+            profile, profile.pre_filter, lambda step: ask_pre_filter(profile, step, state, pod, nodes)
+        )
+
+    return _wrapped(profile, "pre_filter", PreFilterResult, run, state, pod, nodes)
+
+
 def unsatisfied(plugins: Iterable[str]) -> str:
     """Say which plugins' node sets have nothing in common, as kube-scheduler does."""
     names = sorted(plugins)

@@ -6,12 +6,12 @@ from collections.abc import Generator, Iterator
 
 from kframework.core.cycle.decision import Decision
 from kframework.core.pod_engine import PodEngine
+from kframework.framework.suggestions import amount_of
 from kframework.objects import Pod
 from kframework.observe.explain.assessing import assess
 from kframework.observe.explain.explanation import Assessment, Explanation, Preemption, State
 from kframework.observe.explain.full_evaluation import FullEvaluation
 from kframework.observe.explain.preempting import preempting
-from kframework.observe.explain.remedies.changes import amount_of
 from kframework.observe.explain.remedies.remedies import Remedy, remedies
 from kframework.observe.explain.restoring import as_pending
 from kframework.observe.explain.slices import finished, in_slices

@@ -35,7 +35,6 @@ def assess(evaluation: FullEvaluation, node: str) -> Generator[None, None, Asses
     yield from reasons.count(evaluation)
     yield
     feasible, totals = len(evaluation.feasible), evaluation.totals
-    within = len(evaluation.rows) - evaluation.left_out
     message = "" if feasible else evaluation.message
     yield
     rejections = reasons.listed()
@@ -47,7 +46,7 @@ def assess(evaluation: FullEvaluation, node: str) -> Generator[None, None, Asses
     return Assessment(
         nodes=len(evaluation.rows),
         feasible=feasible,
-        enough=nodes_to_find(within, evaluation.profile.percentage_of_nodes_to_score)
+        enough=nodes_to_find(len(evaluation.within), evaluation.profile.percentage_of_nodes_to_score)
         if evaluation.profile.scores
         else 1,
         message=message,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from random import Random
 
 import msgspec
@@ -20,21 +21,13 @@ from kframework.core.cycle.decision import fit_error
 from kframework.core.cycle.layers import ask_filter_rows, ask_score_rows
 from kframework.core.cycle.question import nominated_pods, with_nominated_pods
 from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable, bits_of, order_of, source_of
+from kframework.core.cycle.scoring import normalized, run_pre_scores
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.points import (
-    PreFilterResult,
-    ask_pre_filter,
-    bad_score,
-    excluded_status,
-    fault,
-    run_filter,
-    run_pre_filter,
-    run_pre_score,
-)
+from kframework.core.runtime.points import PreFilterResult, excluded_status, fault, pre_filter, run_filter
 from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, as_column
 from kframework.errors import PluginError
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import MAX_SCORE, Diagnosis, Scores
+from kframework.framework.plugin import Diagnosis, Scores
 from kframework.framework.status import Code, Status
 from kframework.observe.explain.slices import in_slices
 from kframework.state.cluster import ClusterState
@@ -89,6 +82,8 @@ class FullEvaluation:
         self.pre_filter_result: PreFilterResult = PreFilterResult()
         self.state: CycleState = CycleState()
         self.rows: NDArray[np.int64] = self.nodes.order
+        #: Those of them that PreFilter leaves.
+        self.within: NDArray[np.int64] = _NONE
         self.names: list[str] = []
         #: The Filter plugins that have something to say about this pod, in order.
         self.filters: tuple[FilterStep, ...] = ()
@@ -150,15 +145,16 @@ class FullEvaluation:
 
     def _ask(self) -> Iterator[None]:
         self._reset()
-        self.pre_filter_result = self._pre_filter_result()
+        self.pre_filter_result = pre_filter(self.profile, self.state, self.pod, self.nodes)
         yield
         for piece in _pieces(self.rows, _MANY):
             self.names += [self.nodes.by_row[row].name for row in piece.tolist()]
             yield
+        among = self.pre_filter_result.nodes
+        rows = self.within = self.rows if among is None else self.rows[[name in among for name in self.names]]
         if self.pre_filter_result.status is not None:
             return
         self.filters = tuple(step for step in self.profile.filters if step.name not in self.pre_filter_result.skipped)
-        rows = self._within()
         for step in self.filters:
             yield from self._ask_filter(step, rows)
         yield from self._ask_beside_nominated_pods(rows)
@@ -169,25 +165,6 @@ class FullEvaluation:
         self.feasible = rows[self.first[rows] == PASS]
         if len(self.feasible) > 1:
             yield from self._ask_scores()
-
-    def _pre_filter_result(self) -> PreFilterResult:
-        try:
-            return self.profile.wrapped("pre_filter", self._run_pre_filter, self.state, self.pod, self.nodes)
-        except PluginError as error:
-            return PreFilterResult(fault(self.profile, error.plugin, "pre_filter", error.__cause__ or error.message))
-
-    def _run_pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> PreFilterResult:
-        profile = self.profile
-        return run_pre_filter(
-            profile, profile.pre_filter, lambda step: ask_pre_filter(profile, step, state, pod, nodes)
-        )
-
-    def _within(self) -> NDArray[np.int64]:
-        """Return the rows that PreFilter leaves."""
-        within = self.pre_filter_result.nodes
-        if within is None:
-            return self.rows
-        return self.rows[[name in within for name in self.names]]
 
     def _ask_filter(self, step: FilterStep, rows: NDArray[np.int64]) -> Iterator[None]:
         column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
@@ -221,39 +198,24 @@ class FullEvaluation:
                     self.said[step.name][row] = self._table.rejection(step.order, status)
 
     def _ask_scores(self) -> Iterator[None]:
-        skipped = self._pre_score()
+        profile = self.profile
+        run = partial(run_pre_scores, profile, profile.pre_score, {})
+        try:
+            skipped = profile.wrapped("pre_score", run, self.state, self.pod, self.nodes, self.feasible)
+        except PluginError as error:
+            skipped = fault(profile, error.plugin, "pre_score", error.__cause__ or error.message)
         yield
         if isinstance(skipped, Status):
             self.fault = skipped
             return
         totals = np.zeros(len(self.feasible), dtype=np.int64)
-        for score_step in self.profile.scores:
-            if score_step.name not in skipped:
-                yield from self._ask_score(score_step)
+        for step in profile.scores:
+            if step.name not in skipped:
+                yield from self._ask_score(step)
                 if self.fault is not None:
                     return
-                totals += self.scores[-1].normalized * score_step.weight
+                totals += self.scores[-1].normalized * step.weight
         self.totals = totals
-
-    def _pre_score(self) -> set[str] | Status:
-        """Run PreScore; return the plugins that have nothing to say, or what went wrong."""
-        profile = self.profile
-        try:
-            return profile.wrapped("pre_score", self._run_pre_score, self.state, self.pod, self.nodes, self.feasible)
-        except PluginError as error:
-            return fault(profile, error.plugin, "pre_score", error.__cause__ or error.message)
-
-    def _run_pre_score(
-        self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: NDArray[np.int64]
-    ) -> set[str] | Status:
-        skipped: set[str] = set()
-        for step in self.profile.pre_score:
-            status = run_pre_score(self.profile, step, state, pod, nodes, rows)
-            if status is not None and status.code == Code.ERROR:
-                return status
-            if status is not None:
-                skipped.add(step.name)
-        return skipped
 
     def _ask_score(self, step: ScoreStep) -> Iterator[None]:
         raw: list[Scores] = []
@@ -265,21 +227,13 @@ class FullEvaluation:
             raw.append(scores)
             yield
         column = np.concatenate(raw)
-        normalized = self._normalized(step, column)
-        if isinstance(normalized, Status):
-            self.fault = normalized
+        final: Scores | int | Status = column
+        if step.normalize is not None:
+            final = normalized(self.profile, step, self.state, self.pod, column.copy())
+        if isinstance(final, Status):
+            self.fault = final
         else:
-            self.scores.append(ScoreColumn(step.name, step.weight, column, normalized))
-
-    def _normalized(self, step: ScoreStep, raw: Scores) -> Scores | Status:
-        if step.normalize is None:
-            return raw
-        try:
-            scores = as_column(step.normalize(self.state, self.pod, raw.copy()), len(raw))
-        except Exception as error:
-            return fault(self.profile, step.name, "normalize_score", error)
-        wrong = scores[(scores < 0) | (scores > MAX_SCORE)]
-        return bad_score(self.profile, step, int(wrong[0])) if len(wrong) else scores
+            self.scores.append(ScoreColumn(step.name, step.weight, column, as_column(final, len(column))))
 
     # -- what was said ---------------------------------------------------------------------------------------------
 
@@ -306,15 +260,6 @@ class FullEvaluation:
         return None if self.pre_filter_result.nodes is None else excluded_status(self.pre_filter_result)
 
     @property
-    def left_out(self) -> int:
-        """The number of these nodes."""
-        return (
-            0
-            if self.pre_filter_result.nodes is None
-            else sum(name not in self.pre_filter_result.nodes for name in self.names)
-        )
-
-    @property
     def reasons(self) -> Mapping[str, int]:
         """On how many nodes each reason is the first that stands against the pod."""
         if self.pre_filter_result.status is not None:
@@ -333,7 +278,7 @@ class FullEvaluation:
             yield
         absent = self.absent
         if absent is not None:
-            self.counted.append((absent, self.left_out))
+            self.counted.append((absent, len(self.rows) - len(self.within)))
 
     @property
     def message(self) -> str:

@@ -30,9 +30,11 @@ from kframework.config.args import InterPodAffinityArgs
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import MAX_SCORE, PluginArgs, Rows, Scores
+from kframework.framework.suggestions import BEYOND_HELP, Efforts, Suggestion
 from kframework.objects import Namespace, Node
 from kframework.objects.selectors import Selector
 from kframework.plugins.inter_pod_affinity.affinity import NO_LABELS, Affinities, IncomingTerms
+from kframework.plugins.inter_pod_affinity.suggestions import delete_unwanted, drop_terms
 from kframework.state.counters import ExistingTerm, Selection, terms_of
 from kframework.state.namespaces import Namespaces
 from kframework.state.pods import LabelClass
@@ -146,6 +148,22 @@ class InterPodAffinity(Plugin):
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         return _STATUSES[bits]
+
+    @hookimpl
+    def suggest(
+        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
+    ) -> Iterator[Suggestion]:
+        if node is not None:
+            yield from delete_unwanted(self._affinities, pod, node)
+        yield from drop_terms(pod)
+
+    @hookimpl
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+        """Count the pods in each row's domains that are in the way; there is no making company where it is wanted."""
+        rules = state[_RULES]
+        near = (*rules.refused, *rules.existing_anti_affinity)
+        found = sum((tally.values[topology.values[rows]] for topology, tally in near), np.zeros(1, dtype=np.int64))
+        return np.where(found > 0, found, BEYOND_HELP)
 
     # -- where it had better run -----------------------------------------------------------------------------------
 

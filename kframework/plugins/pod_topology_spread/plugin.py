@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from functools import cached_property, partial
-from typing import ClassVar, NamedTuple
+from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,13 +22,12 @@ from kframework import (
     Status,
     error,
     hookimpl,
-    unresolvable,
-    unschedulable,
 )
 from kframework.config.args import PodTopologySpreadArgs
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores, Watch
+from kframework.framework.suggestions import Efforts, Suggestion
 from kframework.objects import (
     Node,
     ReplicaSet,
@@ -45,18 +44,10 @@ from kframework.plugins.pod_topology_spread.spread_constraints import (
     DefaultConstraints,
     SpreadConstraint,
     own_constraints,
-    topology_keys,
 )
+from kframework.plugins.pod_topology_spread.spread_limits import Limits, limit_status, limits_of
 from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, SpreadScores
-from kframework.state.domain_counts import DomainCounts, FrozenCounts
 from kframework.state.node_sets import NodeSets
-
-REASON = "node(s) didn't match pod topology spread constraints"
-UNLABELLED = f"{REASON} (missing required label)"
-
-_SKEWED, _UNLABELLED = unschedulable(REASON), unresolvable(UNLABELLED)
-# Reason bits: 1 stands for too many pods.
-_NO_LABEL = 2
 
 #: What default constraints are deduced from, and the resources under which its events come.
 _Selecting = Service | ReplicationController | ReplicaSet | StatefulSet
@@ -67,6 +58,10 @@ _SYSTEM_DEFAULTS = (
     TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SCHEDULE_ANYWAY),
     TopologySpreadConstraint(max_skew=5, topology_key=_ZONE, when_unsatisfiable=SCHEDULE_ANYWAY),
 )
+
+
+_LIMITS = StateKey[Limits]("PodTopologySpread.limits")
+_SCORES = StateKey[SpreadScores]("PodTopologySpread.scores")
 
 
 class PodTopologySpread(Plugin):
@@ -98,7 +93,7 @@ class PodTopologySpread(Plugin):
             return error(f"pod's hard topology spread constraints: {problem}")
         if not constraints:
             return Skip
-        state[_LIMITS] = _limits(pod, nodes, constraints, self._node_sets)
+        state[_LIMITS] = limits_of(pod, nodes, constraints, self._node_sets)
         return None
 
     @hookimpl
@@ -121,7 +116,17 @@ class PodTopologySpread(Plugin):
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
-        return _UNLABELLED if bits == _NO_LABEL else _SKEWED
+        return limit_status(bits)
+
+    @hookimpl
+    def suggest(
+        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
+    ) -> Iterable[Suggestion]:
+        return state[_LIMITS].suggestions(pod, node) if node is not None else ()
+
+    @hookimpl
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+        return state[_LIMITS].efforts(rows)
 
     # -- how they should be spread ---------------------------------------------------------------------------------
 
@@ -253,82 +258,3 @@ def _domains(constraints: Sequence[SpreadConstraint], node: Node | None) -> Sequ
 def _suits(pod: PendingPod, node: Node) -> bool:
     required = required_node_affinity(pod.spec)
     return required is None or required(node.metadata.labels, node.metadata.name)
-
-
-# -- how pods must be spread -------------------------------------------------------------------------------------------
-
-
-class _Limit(NamedTuple):
-    """A constraint that must hold: so many pods (`leeway`) may a domain have beyond the fewest in any domain."""
-
-    constraint: SpreadConstraint
-    counts: DomainCounts | FrozenCounts
-    leeway: int
-
-
-class _Limits:
-    """All constraints of a pod that must hold."""
-
-    __slots__ = ("_limits",)
-
-    def __init__(self, limits: Sequence[_Limit]) -> None:
-        self._limits = limits
-
-    def clone(self) -> _Limits:
-        """Return them with the counts of this moment, which only `count` changes."""
-        return _Limits([limit._replace(counts=limit.counts.frozen()) for limit in self._limits])
-
-    def count(self, pod: PendingPod, other: PodInfo, row: int, more: int) -> None:
-        """Note that another pod came to a row or left it.
-
-        As in kube-scheduler, here it matters neither whether that pod is being deleted nor whether the selector is
-        empty.
-        """
-        if other.namespace != pod.namespace:
-            return
-        if not all(limit.counts.topology.cells[row] for limit in self._limits):
-            return
-        for constraint, counts, _ in self._limits:
-            if constraint.selector.matches(other.labels):
-                counts.add(row, more)
-
-    def rejection(self, row: int) -> Status | None:
-        """Say what stands against a row."""
-        for _, counts, leeway in self._limits:
-            code = counts.topology.cells[row]
-            if not code:
-                return _UNLABELLED
-            tally, fewest = counts.look()
-            if tally.cells[code] > fewest + leeway:
-                return _SKEWED
-        return None
-
-    def rejections(self, rows: Rows) -> Scores:
-        """Say what stands against each of these rows, as reason bits."""
-        first, *others = (_rejections(limit, rows) for limit in self._limits)
-        for other in others:
-            first = np.where(first, first, other)
-        return first
-
-
-def _rejections(limit: _Limit, rows: Rows) -> Scores:
-    tally, fewest = limit.counts.look()
-    by_domain = (tally.values > fewest + limit.leeway).astype(np.int64)
-    by_domain[0] = _NO_LABEL
-    bits: Scores = by_domain[limit.counts.topology.values[rows]]
-    return bits
-
-
-_LIMITS = StateKey[_Limits]("PodTopologySpread.limits")
-_SCORES = StateKey[SpreadScores]("PodTopologySpread.scores")
-
-
-def _limits(pod: PendingPod, nodes: NodeTable, constraints: Sequence[SpreadConstraint], node_sets: NodeSets) -> _Limits:
-    keys = topology_keys(constraints)
-    limits = []
-    for constraint in constraints:
-        among = partial(node_sets.of, pod, keys, affinity=constraint.honors_affinity, taints=constraint.honors_taints)
-        topology, count = nodes.label(constraint.topology_key), nodes.counters.count(constraint.counted)
-        counts = DomainCounts(nodes, topology, count, among, constraint.min_domains)
-        limits.append(_Limit(constraint, counts, constraint.max_skew - constraint.selector.matches(pod.labels)))
-    return _Limits(limits)

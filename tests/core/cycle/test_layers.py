@@ -13,7 +13,7 @@ from kframework.core.cycle.outcome import FitError
 from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.profile import as_column
 from kframework.framework.plugin import Rows, Scores
-from kframework.plugins.node_resources_fit import NodeResourcesFit
+from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod

@@ -7,27 +7,15 @@ left out, down to the last unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import cast
 
 import msgspec
+from msgspec.structs import replace
 
-from kframework.core.cycle.oracle import Oracle
 from kframework.core.pod_engine import PodEngine
-from kframework.framework.status import Status
-from kframework.observe.explain.full_evaluation import FullEvaluation
-from kframework.observe.explain.remedies.changes import (
-    Change,
-    DeletePod,
-    FreeResource,
-    RemoveLabel,
-    RemoveTaint,
-    SetLabel,
-    Uncordon,
-    in_words,
-)
-from kframework.observe.explain.remedies.pod_changes import (
+from kframework.framework.pod_suggestions import (
     DropHostPort,
     DropNodeRequirement,
     DropNodeSelector,
@@ -39,11 +27,24 @@ from kframework.observe.explain.remedies.pod_changes import (
     RemoveGate,
     Tolerate,
 )
-from kframework.observe.explain.remedies.proposals import MOST, Proposal, of_cluster, of_pod
+from kframework.framework.status import Status
+from kframework.framework.suggestions import (
+    MOST,
+    Change,
+    DeletePod,
+    FreeResource,
+    RemoveLabel,
+    RemoveTaint,
+    SetLabel,
+    Uncordon,
+    joined,
+    listed,
+)
+from kframework.observe.explain.full_evaluation import FullEvaluation
 from kframework.observe.explain.remedies.prospects import Prospects
-from kframework.observe.explain.remedies.trials import Trials, rejection_of, rejections_to
+from kframework.observe.explain.remedies.suggestions import Proposal, Suggestions, of_pod
+from kframework.observe.explain.remedies.trials import Trials
 from kframework.observe.explain.slices import in_slices
-from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
 
 #: Every kind of change, the kind that is shown first, first.
@@ -77,8 +78,6 @@ _STEPS = 8
 _BEGINNINGS = 3
 
 _Work = Generator[None, None, Proposal | None]
-#: Lists what could be done about a rejection.
-_Side = Callable[[Oracle, NodeInfo, Status], Iterable[Proposal]]
 
 
 class Remedy(msgspec.Struct, frozen=True):
@@ -108,6 +107,7 @@ class _Search:
         self._engine = engine
         self._pod = pod
         self._profile = engine.profiles[pod.scheduler_name]
+        self._suggestions = Suggestions(self._profile)
         self.proved: list[Proposal] = []
 
     def work(self) -> Iterator[None]:
@@ -134,7 +134,7 @@ class _Search:
         if len(evaluation.feasible):
             found = [base] if base else []
         else:
-            self._prospects = Prospects(evaluation)
+            self._prospects = Prospects(evaluation, self._suggestions)
             yield from self._prospects.work()
             found = yield from self._on_nodes(base)
             found += yield from self._of_the_pod(base)
@@ -148,11 +148,11 @@ class _Search:
         """Find the changes of the pod without which it is rejected before any node is looked at; None if none help."""
         changes: Proposal = ()
         for _ in range(_STEPS):
-            with self._trials.made(changes) as afresh:
-                rejected = rejection_of(afresh)
+            with self._trials.made(changes) as trial:
+                rejected = trial.rejection
                 if rejected is None:
                     return changes
-                proposals = list(of_pod(afresh, None, rejected))
+                proposals = [each for each in self._suggestions.of(trial, None, rejected) if of_pod(each)]
             yield
             settled = yield from self._settled("", changes, rejected, proposals)
             if settled is None:
@@ -164,40 +164,42 @@ class _Search:
         """Change the cluster where that is promising."""
         found: list[Proposal] = []
         for row in self._prospects.promising(_EACH)[:_TRIED]:
-            found += yield from self._mended(row, base, (of_cluster,))
+            found += yield from self._mended(row, base, (False,))
         return found
 
     def _of_the_pod(self, base: Proposal) -> Generator[None, None, list[Proposal]]:
         """Change the pod, for each plugin where nothing else stands in its way."""
         found: list[Proposal] = []
-        for plugin in self._prospects.objecting:
+        for plugin in self._prospects.rejecting:
             row = self._prospects.alone(plugin)
             if row is not None:
-                found += yield from self._mended(row, base, (of_pod,))
+                found += yield from self._mended(row, base, (True,))
         return found
 
     def _together(self, base: Proposal) -> Generator[None, None, list[Proposal]]:
         """Change the cluster and, where that is not enough, the pod as well."""
         found: list[Proposal] = []
         for row in self._prospects.easiest(2)[:_TRIED]:
-            found += yield from self._mended(row, base, (of_cluster, of_pod))
+            found += yield from self._mended(row, base, (False, True))
         return found
 
-    def _mended(self, row: int, changes: Proposal, sides: Sequence[_Side]) -> Generator[None, None, list[Proposal]]:
-        """Answer what stands against a node, one plugin after the other; return the changes if that succeeds."""
+    def _mended(self, row: int, changes: Proposal, sides: Sequence[bool]) -> Generator[None, None, list[Proposal]]:
+        """Answer what stands against a node, one plugin after the other; return the changes if that succeeds.
+
+        `sides` says whether they may be `of_pod`: those of the cluster alone come first.
+        """
         name = self._engine.cluster.nodes[row].name
         for _ in range(_STEPS):
-            with self._trials.made(changes) as afresh:
-                said = rejections_to(afresh, name)
+            with self._trials.made(changes) as trial:
+                said = trial.rejections(name)
                 if not said:
                     return [changes]
                 # Room comes last: pods that go for other reasons leave some.
                 status = next((each for each in said if each.plugin != "NodeResourcesFit"), said[0])
-                proposals = sorted(
-                    (each for side in sides for each in side(afresh, afresh.nodes[row], status)), key=len
-                )
+                suggested = self._suggestions.of(trial, trial.nodes[row], status)
+                proposals = [each for side in sides for each in suggested if of_pod(each) == side]
             yield
-            settled = yield from self._settled(name, changes, status, proposals)
+            settled = yield from self._settled(name, changes, status, sorted(proposals, key=len))
             if settled is None:
                 return []
             changes = settled
@@ -208,8 +210,8 @@ class _Search:
         for proposal in proposals:
             tried = (*changes, *(change for change in proposal if change not in changes))
             if len(changes) < len(tried) <= MOST:
-                with self._trials.made(tried) as afresh:
-                    if all(each.plugin != status.plugin for each in rejections_to(afresh, name)):
+                with self._trials.made(tried) as trial:
+                    if all(each.plugin != status.plugin for each in trial.rejections(name)):
                         return tried
                 yield
         return None
@@ -257,15 +259,26 @@ class _Search:
         """Keep the examples of pods to delete only where that would really do."""
         freed = [change for change in changes if isinstance(change, FreeResource) and change.examples]
         others = [change for change in changes if change not in freed]
-        deletions = [DeletePod(pod.key, pod.uid, pod.node_name) for change in freed for pod in self._examples(change)]
-        with self._trials.made([*others, *deletions]) as afresh:
-            if not freed or not rejections_to(afresh, freed[0].node):
+        deletions = [DeletePod.of(pod) for change in freed for pod in self._examples(change)]
+        with self._trials.made([*others, *deletions]) as trial:
+            if not freed or not trial.rejections(freed[0].node):
                 return changes
-        return tuple(msgspec.structs.replace(each, examples=()) if each in freed else each for each in changes)
+        return tuple(replace(each, examples=()) if isinstance(each, FreeResource) else each for each in changes)
 
     def _examples(self, change: FreeResource) -> list[PodInfo]:
         node = self._engine.cluster.nodes.named(change.node)
         return [pod for pod in node.pods if pod.key in change.examples] if node is not None else []
+
+
+def in_words(changes: Sequence[Change]) -> str:
+    """Say changes, all of which it takes, in one line."""
+    deleted = [change for change in changes if isinstance(change, DeletePod)]
+    parts = [change.text for change in changes if not isinstance(change, DeletePod)]
+    if len(deleted) > 1:
+        nodes = {change.node for change in deleted}
+        where = f" on {nodes.pop()}" if len(nodes) == 1 else ""
+        return joined([*parts, f"delete pods {listed([change.pod for change in deleted])}{where}"])
+    return joined([*parts, *(change.text for change in deleted)])
 
 
 def _in_turns(found: Iterable[Proposal], base: int) -> Iterator[Proposal]:

@@ -4,25 +4,98 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 
 import msgspec
 import numpy as np
 
 from kframework.core.cycle.layers import ask_filter_rows
-from kframework.core.cycle.oracle import Oracle
+from kframework.core.cycle.question import filter_beside_nominated_pods, nominated_pods
 from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable
-from kframework.core.runtime.points import excluded_status, run_filter, run_pre_enqueue
-from kframework.core.runtime.profile import FilterStep, Profile
+from kframework.core.runtime.points import (
+    PreFilterResult,
+    excluded_status,
+    first_rejection,
+    pre_filter,
+    run_filter,
+    run_pre_enqueue,
+)
+from kframework.core.runtime.profile import Profile
+from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Status
+from kframework.framework.suggestions import Change, DeletePod, NodeChange, PodChange
 from kframework.objects import Node
-from kframework.observe.explain.remedies.changes import Change, DeletePod, NodeChange, PodChange
 from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 
 _key = msgspec.json.encode
 
 #: So many nodes are asked about one by one in one piece of work.
 _PIECE = 128
+
+
+class Trial:
+    """A pod in a what-if, after PreFilter; implements `Question`."""
+
+    def __init__(self, cluster: ClusterState, profile: Profile, pod: PendingPod) -> None:
+        self.cluster = cluster
+        self.nodes: NodeTable = cluster.nodes
+        self.profile = profile
+        self.pod = pod
+        self.state: CycleState = CycleState()
+        self._result: PreFilterResult = pre_filter(profile, self.state, pod, self.nodes)
+        self.filters = tuple(step for step in profile.filters if step.name not in self._result.skipped)
+
+    @cached_property
+    def rejection(self) -> Status | None:
+        """What stands against the pod before any node is looked at."""
+        rejected, among = run_pre_enqueue(self.profile, self.pod) or self._result.status, self._result.nodes
+        if rejected is None and among is not None and not any(name in self.nodes for name in among):
+            return self._left_out
+        return rejected
+
+    def rejections(self, node_name: str) -> list[Status]:
+        """List what stands against the pod as a whole or else against a node: all that the plugins say, in order."""
+        node = self.nodes.named(node_name)
+        if self.rejection is not None:
+            return [self.rejection]
+        if node is None or (self._result.nodes is not None and node_name not in self._result.nodes):
+            return [self._left_out]
+        said = (run_filter(self.profile, step, self.state, self.pod, node) for step in self.filters)
+        found = [status for status in said if status is not None]
+        nominated = nominated_pods(self.cluster, self.pod).get(node.row)
+        if nominated and not found:
+            # All is well with the node as it is; there may be pods nominated to it that have not arrived.
+            beside = filter_beside_nominated_pods(self, self.filters, self.state, node, nominated)
+            found = [] if beside is None else [beside]
+        return found
+
+    @property
+    def _left_out(self) -> Status:
+        """Who leaves nodes out of the question."""
+        return excluded_status(self._result).with_plugin(next(iter(self._result.narrowed_by), ""))
+
+    def passing(self) -> list[str]:
+        """Name the nodes that pass the plugins with a columnar form; the others are not asked."""
+        if self._result.status is not None:
+            return []
+        among, rows = self._result.nodes, self.nodes.order
+        if among is not None:
+            rows = rows[[self.nodes[row].name in among for row in rows.tolist()]]
+        rejections, table = np.full(len(rows), PASS, dtype=np.int64), StatusTable(ATTEMPT)
+        for step in self.filters:
+            if step.ask_rows is not None:
+                ask_filter_rows(self.profile, step, self.state, self.pod, self.nodes, rows, rejections, table)
+        return [self.nodes[row].name for row in rows[rejections == PASS].tolist()]
+
+    def fits(self, node_name: str) -> bool:
+        """Return whether the pod fits on a node that is `passing`; the plugins without a columnar form are first."""
+        node = self.nodes.named(node_name)
+        scalar = [step for step in self.filters if step.ask_rows is None]
+        if node is None or first_rejection(self.profile, scalar, self.state, self.pod, node) is not None:
+            return False
+        return not self.rejections(node_name)
 
 
 class Trials:
@@ -35,7 +108,7 @@ class Trials:
         self._changed: dict[bytes, PendingPod] = {_key([]): pod}
 
     @contextmanager
-    def made(self, changes: Sequence[Change]) -> Iterator[Oracle]:
+    def made(self, changes: Sequence[Change]) -> Iterator[Trial]:
         """Open a what-if in which the changes are made and PreFilter was asked; one that cannot be made is left out."""
         pod = self.changed(changes)
         with self.cluster.statement() as statement:
@@ -47,7 +120,7 @@ class Trials:
             self.cluster.nodes.host_ports.let_go = frozenset()
             for node in self._nodes(changes):
                 statement.set_node(node)
-            yield Oracle(self.cluster, self.profile, pod)
+            yield Trial(self.cluster, self.profile, pod)
 
     def changed(self, changes: Iterable[Change]) -> PendingPod:
         """Return the pod as these changes make it."""
@@ -69,69 +142,12 @@ class Trials:
 
     def anywhere(self, changes: Sequence[Change]) -> Generator[None, None, bool]:
         """Return whether the pod can be scheduled at all once the changes are made; in pieces."""
-        with self.made(changes) as afresh:
-            passing = _passing(afresh)
+        with self.made(changes) as trial:
+            passing = trial.passing()
         yield
         for begin in range(0, len(passing), _PIECE):
-            with self.made(changes) as afresh:
-                scalar = [step for step in _filters(afresh) if step.ask_rows is None]
-                for name in passing[begin : begin + _PIECE]:
-                    if not _object(scalar, afresh, name) and not rejections_to(afresh, name):
-                        return True
+            with self.made(changes) as trial:
+                if any(map(trial.fits, passing[begin : begin + _PIECE])):
+                    return True
             yield
         return False
-
-
-def rejection_of(afresh: Oracle) -> Status | None:
-    """Return what stands against the pod before any node is looked at."""
-    rejected, among = (
-        run_pre_enqueue(afresh.profile, afresh.pod) or afresh.pre_filter_result.status,
-        afresh.pre_filter_result.nodes,
-    )
-    if rejected is None and among is not None and not any(name in afresh.nodes for name in among):
-        return _left_out(afresh)
-    return rejected
-
-
-def rejections_to(afresh: Oracle, node_name: str) -> list[Status]:
-    """List what stands against the pod as a whole or else against a node: all that the plugins say, in order."""
-    rejected, node = rejection_of(afresh), afresh.nodes.named(node_name)
-    if rejected is not None:
-        return [rejected]
-    if node is None or (afresh.pre_filter_result.nodes is not None and node_name not in afresh.pre_filter_result.nodes):
-        return [_left_out(afresh)]
-    said = (run_filter(afresh.profile, step, afresh.state, afresh.pod, node) for step in _filters(afresh))
-    found = [status for status in said if status is not None]
-    if found:
-        return found
-    # All is well with the node as it is; there may be pods nominated to it that have not arrived.
-    beside_rivals = afresh.rejection(node.row)
-    return [] if beside_rivals is None else [beside_rivals]
-
-
-def _left_out(afresh: Oracle) -> Status:
-    """Say who leaves nodes out of the question."""
-    return excluded_status(afresh.pre_filter_result).with_plugin(next(iter(afresh.pre_filter_result.narrowed_by), ""))
-
-
-def _passing(afresh: Oracle) -> list[str]:
-    """Name the nodes that pass the plugins with a columnar form; the others are not asked."""
-    if afresh.pre_filter_result.status is not None:
-        return []
-    among, rows = afresh.pre_filter_result.nodes, afresh.nodes.order
-    if among is not None:
-        rows = rows[[afresh.nodes[row].name in among for row in rows.tolist()]]
-    rejections, table = np.full(len(rows), PASS, dtype=np.int64), StatusTable(ATTEMPT)
-    for step in _filters(afresh):
-        if step.ask_rows is not None:
-            ask_filter_rows(afresh.profile, step, afresh.state, afresh.pod, afresh.nodes, rows, rejections, table)
-    return [afresh.nodes[row].name for row in rows[rejections == PASS].tolist()]
-
-
-def _object(steps: Iterable[FilterStep], afresh: Oracle, node_name: str) -> bool:
-    node = afresh.nodes.named(node_name)
-    return node is None or any(run_filter(afresh.profile, step, afresh.state, afresh.pod, node) for step in steps)
-
-
-def _filters(afresh: Oracle) -> Iterator[FilterStep]:
-    return (step for step in afresh.profile.filters if step.name not in afresh.pre_filter_result.skipped)

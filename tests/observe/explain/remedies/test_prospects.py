@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from kframework.framework.suggestions import BEYOND_HELP
 from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
 from kframework.observe.explain.full_evaluation import evaluate
-from kframework.observe.explain.remedies.prospects import HOPELESS, Prospects
+from kframework.observe.explain.remedies.prospects import Prospects
+from kframework.observe.explain.remedies.suggestions import Suggestions
 from kframework.observe.explain.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.support.helping import engine_of, pending
@@ -12,7 +14,8 @@ from tests.support.helping import engine_of, pending
 
 def prospects(pod: Pod, *objects: ApiObject) -> Prospects:
     engine = engine_of(objects)
-    made = Prospects(finished(evaluate(engine, pending(engine, pod))))
+    evaluation = finished(evaluate(engine, pending(engine, pod)))
+    made = Prospects(evaluation, Suggestions(evaluation.profile))
     for _ in made.work():
         pass
     return made
@@ -22,7 +25,7 @@ def names(made: Prospects, rows: list[int]) -> list[str]:
     return [made.evaluation.nodes[row].name for row in rows]
 
 
-def counted(made: Prospects) -> dict[str, int]:
+def counted(made: Prospects) -> dict[str, float]:
     return {
         made.evaluation.nodes[row].name: count
         for row, count in zip(made.rows.tolist(), made.changes.tolist(), strict=True)
@@ -43,9 +46,9 @@ def test_changes_are_counted() -> None:
         make_node("full", labels={"disk": "ssd", "gen": "2"}),
         make_pod("x", node_name="full", cpu=4),
     )
-    assert counted(made) == {"labels": 2, "label": 1, "taints": 2, "cordon": 1, "small": HOPELESS, "full": 1}
-    assert names(made, made.promising(1)) == ["cordon", "label", "full", "taints"]
-    assert names(made, made.promising(2)) == ["cordon", "label", "full", "taints", "labels"]
+    assert counted(made) == {"labels": 2, "label": 1, "taints": 2, "cordon": 1, "small": BEYOND_HELP + 1, "full": 1}
+    assert names(made, made.promising(1)) == ["full", "cordon", "label", "taints"]
+    assert names(made, made.promising(2)) == ["full", "cordon", "label", "taints", "labels"]
 
 
 def test_the_node_where_only_one_plugin_objects_is_found() -> None:
@@ -55,7 +58,7 @@ def test_the_node_where_only_one_plugin_objects_is_found() -> None:
         make_node("smaller", cpu="500m"),
         make_node("closed-and-small", cpu=1, taints=["a:NoSchedule"]),
     )
-    assert list(made.objecting) == ["TaintToleration", "NodeResourcesFit"]
+    assert list(made.rejecting) == ["TaintToleration", "NodeResourcesFit"]
     assert made.alone("TaintToleration") is None
     row = made.alone("NodeResourcesFit")
     assert row is not None and names(made, [row]) == ["small"]

@@ -6,6 +6,7 @@ import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unresolvable, unschedulable
 from kframework.core.pod_engine import PodEngine
+from kframework.framework.suggestions import FreeResource
 from kframework.objects import (
     Affinity,
     ApiObject,
@@ -23,7 +24,6 @@ from kframework.objects import (
     Volume,
 )
 from kframework.observe.explain import slices
-from kframework.observe.explain.remedies.changes import FreeResource
 from kframework.observe.explain.remedies.remedies import remedies
 from kframework.observe.explain.slices import finished
 from kframework.state.inbox import Changed, Gone

@@ -8,10 +8,10 @@ import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.core.pod_engine import PodEngine
+from kframework.framework.pod_suggestions import DropHostPort, DropNodeSelector, RemoveGate
+from kframework.framework.suggestions import Change, DeletePod, FreeResource, SetLabel, Uncordon
 from kframework.objects import Pod
-from kframework.observe.explain.remedies.changes import Change, DeletePod, FreeResource, SetLabel, Uncordon
-from kframework.observe.explain.remedies.pod_changes import DropHostPort, DropNodeSelector, RemoveGate
-from kframework.observe.explain.remedies.trials import Trials, rejection_of, rejections_to
+from kframework.observe.explain.remedies.trials import Trials
 from kframework.observe.explain.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.support.helping import engine_of, pending
@@ -54,8 +54,8 @@ def trials_of(engine: PodEngine, pod: Pod) -> Trials:
 )
 def test_everything_that_stands_against_a_node_is_listed(changes: Sequence[Change], plugins: list[str]) -> None:
     tried = trials()
-    with tried.made(changes) as afresh:
-        assert [status.plugin for status in rejections_to(afresh, "a")] == plugins
+    with tried.made(changes) as trial:
+        assert [status.plugin for status in trial.rejections("a")] == plugins
     assert finished(tried.anywhere(changes)) is not bool(plugins)
     assert not tried.cluster.statements
     node = tried.cluster.nodes.named("a")
@@ -65,17 +65,17 @@ def test_everything_that_stands_against_a_node_is_listed(changes: Sequence[Chang
 
 
 def test_several_changes_of_a_node_add_up() -> None:
-    with trials().made([FreeResource("a", "cpu", 1), FreeResource("a", "cpu", 2), LABEL]) as afresh:
-        node = afresh.nodes.named("a")
+    with trials().made([FreeResource("a", "cpu", 1), FreeResource("a", "cpu", 2), LABEL]) as trial:
+        node = trial.nodes.named("a")
         assert node is not None
         assert node.allocatable("cpu") == 3003
         assert node.labels["disk"] == "ssd"
 
 
 def test_a_node_that_is_not_there_is_out_of_the_question() -> None:
-    with trials().made([GATE]) as afresh:
-        assert rejections_to(afresh, "gone")
-        assert rejection_of(afresh) is None
+    with trials().made([GATE]) as trial:
+        assert trial.rejections("gone")
+        assert trial.rejection is None
 
 
 def test_what_passes_is_asked_of_plugins_without_columns_too() -> None:

@@ -13,7 +13,7 @@ from kframework import ActionType, Status, unresolvable, unschedulable
 from kframework.config.args import NodeResourcesFitArgs
 from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import Container, Node, Pod, PodSpec, RawQuantity, Resources
-from kframework.plugins.node_resources_fit import NodeResourcesFit, after_pod_change
+from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit, after_pod_change
 from kframework.testing import make_container, make_node, make_pod
 from tests.plugins.asking import cluster_of, filtered, made, on_node, pending, scored
 

@@ -29,8 +29,10 @@ from kframework.config.args import NodeResourcesFitArgs, ScoringStrategy, Utiliz
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores
+from kframework.framework.suggestions import BEYOND_HELP, Efforts, Suggestion
 from kframework.objects import Node
 from kframework.objects.requests import allocatable, is_scalar
+from kframework.plugins.node_resources_fit.suggestions import ask_for_less, make_room, shortages
 from kframework.state.columns import Column
 
 TOO_MANY_PODS = "Too many pods"
@@ -121,6 +123,27 @@ class NodeResourcesFit(Plugin):
         if not slash or "kubernetes.io/" in resource:
             return False  # only extended resources can be ignored
         return resource in self.args.ignored_resources or group in self.args.ignored_resource_groups
+
+    @hookimpl
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> Iterator[Suggestion]:
+        asked = [(resource, amount) for resource, amount, _ in self._checked(pod)]
+        missing = shortages(node, [*asked, ("pods", 1)], self.handle.nominated_pods(pod, node.name))
+        yield from make_room(node, missing)
+        yield from ask_for_less(node, missing)
+
+    @hookimpl
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+        """Take the largest share of what the pod asks for that is missing; one pod less may be enough for all of it."""
+        offered = nodes.allocatable("pods")[rows]
+        size, short, possible = np.zeros(len(offered)), np.zeros(len(offered)), np.ones(len(offered), dtype=np.bool_)
+        for room, taken, amount, _ in (*state[_CHECKED], (*_columns(nodes, "pods"), 1, 0)):
+            offered = room.values[rows]
+            missing = taken.values[rows] + amount - offered
+            size = np.maximum(size, missing / amount)
+            short += missing > 0
+            possible &= amount <= offered
+        size += np.maximum(short - 1, 0)
+        return np.where(possible, 0, BEYOND_HELP) + (1 + size) / (2 + size)
 
     # -- score -----------------------------------------------------------------------------------------------------
 

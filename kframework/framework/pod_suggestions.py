@@ -1,11 +1,13 @@
-"""Changes of a pending pod, or of the template it is made from: what it could do without, to be schedulable."""
+"""What a plugin may suggest that a pod which it rejects could do without: changes of it, or of its template."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
+from kframework.framework.suggestions import PodChange, Suggestion, amount_of, written
 from kframework.objects import (
     Container,
     NodeSelector,
@@ -26,9 +28,11 @@ from kframework.objects.ports import HostPort
 from kframework.objects.quantity import Quantity, nano
 from kframework.objects.requests import fit_requests
 from kframework.objects.selectors import SelectorError, label_selector
-from kframework.observe.explain.remedies.changes import PodChange, amount_of, written
 
-T = TypeVar("T", bound=msgspec.Struct)
+if TYPE_CHECKING:
+    from kframework.state.pods import PodInfo
+
+T = TypeVar("T")
 _Terms = TypeVar("_Terms", PodAffinity, PodAntiAffinity)
 
 
@@ -76,10 +80,10 @@ class LowerRequest(PodChange, frozen=True, tag="lowerRequest"):
         return f"lower the pod's {self.resource} request from {asked} to {to}"
 
     def with_amount(self, amount: int) -> LowerRequest:
-        return _with(self, amount=amount, to=self.to + self.amount - amount)
+        return replace(self, amount=amount, to=self.to + self.amount - amount)
 
     def on_pod(self, pod: Pod) -> Pod:
-        return _with(pod, spec=_lowered(pod.spec, self.resource, self.to))
+        return replace(pod, spec=_lowered(pod.spec, self.resource, self.to))
 
 
 class DropHostPort(PodChange, frozen=True, tag="dropHostPort"):
@@ -102,12 +106,12 @@ class DropHostPort(PodChange, frozen=True, tag="dropHostPort"):
 
     def _without(self, container: Container) -> Container:
         ports = tuple(
-            _with(port, host_port=0)
+            replace(port, host_port=0)
             if (port.host_port, port.protocol or "TCP", port.host_ip or self.ip) == (self.port, self.protocol, self.ip)
             else port
             for port in container.ports
         )
-        return _with(container, ports=ports)
+        return replace(container, ports=ports)
 
     @classmethod
     def of(cls, port: HostPort) -> DropHostPort:
@@ -149,13 +153,13 @@ class DropNodeRequirement(PodChange, frozen=True, tag="dropNodeRequirement"):
         # A term that requires nothing matches nothing; meant is that any node will do.
         free = any(not term.match_expressions and not term.match_fields for term in terms)
         required = None if free or not terms else NodeSelector(node_selector_terms=terms)
-        node_affinity = _with(affinity.node_affinity, required_during_scheduling_ignored_during_execution=required)
-        return _spec(pod, affinity=_with(affinity, node_affinity=node_affinity))
+        node_affinity = replace(affinity.node_affinity, required_during_scheduling_ignored_during_execution=required)
+        return _spec(pod, affinity=replace(affinity, node_affinity=node_affinity))
 
     def _without(self, term: NodeSelectorTerm) -> NodeSelectorTerm:
         return NodeSelectorTerm(
-            match_expressions=tuple(each for each in term.match_expressions if each != self.requirement),
-            match_fields=tuple(each for each in term.match_fields if each != self.requirement),
+            match_expressions=_without(term.match_expressions, self.requirement),
+            match_fields=_without(term.match_fields, self.requirement),
         )
 
 
@@ -175,15 +179,14 @@ class DropPodTerm(PodChange, frozen=True, tag="dropPodTerm"):
         if affinity is None:
             return pod
         if self.anti:
-            return _spec(pod, affinity=_with(affinity, pod_anti_affinity=self._less(affinity.pod_anti_affinity)))
-        return _spec(pod, affinity=_with(affinity, pod_affinity=self._less(affinity.pod_affinity)))
+            return _spec(pod, affinity=replace(affinity, pod_anti_affinity=self._less(affinity.pod_anti_affinity)))
+        return _spec(pod, affinity=replace(affinity, pod_affinity=self._less(affinity.pod_affinity)))
 
     def _less(self, affinity: _Terms | None) -> _Terms | None:
         if affinity is None:
             return None
         required = affinity.required_during_scheduling_ignored_during_execution
-        terms = tuple(each for each in required if each != self.term)
-        return _with(affinity, required_during_scheduling_ignored_during_execution=terms)
+        return replace(affinity, required_during_scheduling_ignored_during_execution=_without(required, self.term))
 
 
 class RaiseMaxSkew(PodChange, frozen=True, tag="raiseMaxSkew"):
@@ -198,11 +201,9 @@ class RaiseMaxSkew(PodChange, frozen=True, tag="raiseMaxSkew"):
         return f"raise maxSkew of the pod's spread over {key} from {skew} to {skew + self.amount}"
 
     def on_pod(self, pod: Pod) -> Pod:
-        raised = _with(self.constraint, max_skew=self.constraint.max_skew + self.amount)
-        constraints = pod.spec.topology_spread_constraints
-        return _spec(
-            pod, topology_spread_constraints=tuple(raised if each == self.constraint else each for each in constraints)
-        )
+        raised = replace(self.constraint, max_skew=self.constraint.max_skew + self.amount)
+        constraints = (raised if each == self.constraint else each for each in pod.spec.topology_spread_constraints)
+        return _spec(pod, topology_spread_constraints=tuple(constraints))
 
 
 class DropSpread(PodChange, frozen=True, tag="dropSpread"):
@@ -215,8 +216,8 @@ class DropSpread(PodChange, frozen=True, tag="dropSpread"):
         return f"drop the pod's spread over {self.constraint.topology_key}"
 
     def on_pod(self, pod: Pod) -> Pod:
-        constraints = pod.spec.topology_spread_constraints
-        return _spec(pod, topology_spread_constraints=tuple(each for each in constraints if each != self.constraint))
+        left = _without(pod.spec.topology_spread_constraints, self.constraint)
+        return _spec(pod, topology_spread_constraints=left)
 
 
 class DropVolume(PodChange, frozen=True, tag="dropVolume"):
@@ -240,6 +241,13 @@ class DropVolume(PodChange, frozen=True, tag="dropVolume"):
         return cls(volume.name, claim.claim_name if claim is not None else "")
 
 
+def drop_volumes(pod: PodInfo) -> Iterator[Suggestion]:
+    """Suggest that the pod do without one of its volumes, or without all."""
+    volumes = [DropVolume.of(volume) for volume in pod.spec.volumes]
+    yield from volumes
+    yield tuple(volumes)
+
+
 # -- requests ------------------------------------------------------------------------------------------------------
 
 
@@ -248,7 +256,7 @@ def _lowered(spec: PodSpec, resource: str, to: int) -> PodSpec:
     unit = 10**6 if resource == "cpu" else 10**9
     target = max(to * unit - nano(spec.overhead.get(resource, 0)), 0)
     if spec.resources is not None and resource in spec.resources.requests:
-        return _with(spec, resources=_asking(spec.resources, resource, target))
+        return replace(spec, resources=_asking(spec.resources, resource, target))
     containers, init_containers = list(spec.containers), list(spec.init_containers)
     for several in (containers, init_containers):
         for place in sorted(range(len(several)), key=lambda place: -_asked(several[place], resource)):
@@ -257,8 +265,8 @@ def _lowered(spec: PodSpec, resource: str, to: int) -> PodSpec:
                 return spec
             container = several[place]
             less = max(_asked(container, resource) - excess, 0)
-            several[place] = _with(container, resources=_asking(container.resources, resource, less))
-            spec = _with(spec, containers=tuple(containers), init_containers=tuple(init_containers))
+            several[place] = replace(container, resources=_asking(container.resources, resource, less))
+            spec = replace(spec, containers=tuple(containers), init_containers=tuple(init_containers))
     return spec
 
 
@@ -274,20 +282,19 @@ def _asking(resources: Resources, resource: str, amount: int) -> Resources:
     return Resources(requests=requests, limits={**resources.limits, **lowered} if bound_to_limit else resources.limits)
 
 
-# -- affinity ------------------------------------------------------------------------------------------------------
+# -- what changes share --------------------------------------------------------------------------------------------
 
 
 def _pods(term: PodAffinityTerm) -> str:
     try:
-        selected = str(label_selector(term.label_selector))
+        return str(label_selector(term.label_selector)) or "pods"
     except SelectorError:
-        selected = ""
-    return selected or "pods"
+        return "pods"
+
+
+def _without(several: tuple[T, ...], gone: T) -> tuple[T, ...]:
+    return tuple(each for each in several if each != gone)
 
 
 def _spec(pod: Pod, **fields: object) -> Pod:
-    return _with(pod, spec=_with(pod.spec, **fields))
-
-
-def _with(struct: T, **fields: object) -> T:
-    return msgspec.structs.replace(struct, **fields)
+    return replace(pod, spec=replace(pod.spec, **fields))

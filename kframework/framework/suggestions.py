@@ -1,22 +1,34 @@
-"""Changes that may make a pending pod schedulable: of a node, or that a pod goes; those of the pod itself stand apart.
+"""What a plugin may suggest to a pod that it rejects: to change a node, or that a pod goes.
 
-Each knows what it does to an object, what it would be with one unit less, and how to say it in the words of kubectl.
+Changes of the pending pod itself stand in `pod_suggestions`. Each knows what it makes of an object, what it would be
+with one unit less, and how to say it in the words of kubectl.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Self, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Self
 
 import msgspec
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from kframework.objects import Node, Pod, Taint
 from kframework.objects.quantity import Quantity, nano
+from kframework.objects.taints import is_cordon
 
-T = TypeVar("T", bound=msgspec.Struct)
+if TYPE_CHECKING:
+    from kframework.state.pods import PodInfo
 
-#: The taint that Kubernetes puts on a cordoned node, and takes away when it is uncordoned.
-CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+#: More changes than that are no help, so nobody needs to suggest them.
+MOST = 32
+
+#: Added to an effort where no change of the cluster is known to help; the rest still tells which node is nearer.
+BEYOND_HELP = 1000.0
+
+#: So many pods are suggested to be deleted one by one.
+_FEW = 16
 
 #: So many pods are named in a line; the others are counted.
 _NAMED = 3
@@ -37,7 +49,7 @@ class Change(msgspec.Struct, frozen=True, tag_field="kind", rename="camel"):
 
     def with_amount(self, amount: int) -> Self:
         """Return the change by another number of units, where they can be counted."""
-        return _with(self, amount=amount)
+        return replace(self, amount=amount)
 
     def less(self) -> Self | None:
         """Return the change with one unit less; None if that is no change."""
@@ -71,7 +83,7 @@ class Uncordon(NodeChange, frozen=True, tag="uncordon"):
 
     def on_node(self, node: Node) -> Node:
         taints = tuple(taint for taint in node.spec.taints if not is_cordon(taint))
-        return _with(node, spec=_with(node.spec, unschedulable=False, taints=taints))
+        return replace(node, spec=replace(node.spec, unschedulable=False, taints=taints))
 
 
 class RemoveTaint(NodeChange, frozen=True, tag="removeTaint"):
@@ -85,7 +97,7 @@ class RemoveTaint(NodeChange, frozen=True, tag="removeTaint"):
 
     def on_node(self, node: Node) -> Node:
         taints = tuple(taint for taint in node.spec.taints if not _alike(taint, self.taint))
-        return _with(node, spec=_with(node.spec, taints=taints))
+        return replace(node, spec=replace(node.spec, taints=taints))
 
 
 class SetLabel(NodeChange, frozen=True, tag="setLabel"):
@@ -99,7 +111,7 @@ class SetLabel(NodeChange, frozen=True, tag="setLabel"):
         return f"label {self.node} with {self.key}={self.value}"
 
     def on_node(self, node: Node) -> Node:
-        return _with(node, metadata=_with(node.metadata, labels={**node.metadata.labels, self.key: self.value}))
+        return replace(node, metadata=replace(node.metadata, labels={**node.metadata.labels, self.key: self.value}))
 
 
 class RemoveLabel(NodeChange, frozen=True, tag="removeLabel"):
@@ -113,7 +125,7 @@ class RemoveLabel(NodeChange, frozen=True, tag="removeLabel"):
 
     def on_node(self, node: Node) -> Node:
         labels = {key: value for key, value in node.metadata.labels.items() if key != self.key}
-        return _with(node, metadata=_with(node.metadata, labels=labels))
+        return replace(node, metadata=replace(node.metadata, labels=labels))
 
 
 class FreeResource(NodeChange, frozen=True, tag="freeResource"):
@@ -145,7 +157,7 @@ class FreeResource(NodeChange, frozen=True, tag="freeResource"):
         allocatable = dict(node.status.allocatable)
         more = self.amount * (10**6 if self.resource == "cpu" else 10**9)
         allocatable[self.resource] = str(Quantity(nano(allocatable.get(self.resource, 0)) + more))
-        return _with(node, status=_with(node.status, allocatable=allocatable))
+        return replace(node, status=replace(node.status, allocatable=allocatable))
 
 
 class DeletePod(Change, frozen=True, tag="deletePod"):
@@ -159,22 +171,35 @@ class DeletePod(Change, frozen=True, tag="deletePod"):
     def text(self) -> str:
         return f"delete pod {self.pod} on {self.node}"
 
+    @classmethod
+    def of(cls, pod: PodInfo) -> DeletePod:
+        """Make the change for a pod on a node."""
+        return cls(pod.key, pod.uid, pod.node_name)
 
-def in_words(changes: Iterable[Change]) -> str:
-    """Say changes, all of which it takes, in one line."""
-    parts, deleted = [], list[DeletePod]()
-    for change in changes:
-        if isinstance(change, DeletePod):
-            deleted.append(change)
-        else:
-            parts.append(change.text)
-    if len(deleted) > 1:
-        nodes = {change.node for change in deleted}
-        where = f" on {nodes.pop()}" if len(nodes) == 1 else ""
-        parts.append(f"delete pods {listed([change.pod for change in deleted])}{where}")
-    else:
-        parts += [change.text for change in deleted]
-    return _joined(parts)
+
+#: One change, or several that are made together.
+Suggestion = Change | tuple[Change, ...]
+
+#: How many changes it takes, one number per row; a small change is a fraction of one.
+Efforts = NDArray[np.int64] | NDArray[np.float64]
+
+
+def by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
+    """Sort pods, the least important first."""
+    return sorted(pods, key=lambda pod: (pod.priority, pod.key))
+
+
+def delete_all(pods: Iterable[PodInfo]) -> Suggestion:
+    """Suggest to delete all these pods."""
+    return tuple(map(DeletePod.of, by_importance(pods)))
+
+
+def delete_any(pods: Iterable[PodInfo]) -> Iterator[Suggestion]:
+    """Suggest to delete one pod or another of these, the least important first; a few are tried."""
+    return map(DeletePod.of, by_importance(pods)[:_FEW])
+
+
+# -- words ---------------------------------------------------------------------------------------------------------
 
 
 def amount_of(resource: str, amount: int) -> str:
@@ -193,25 +218,17 @@ def written(taint: Taint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
-def is_cordon(taint: Taint) -> bool:
-    """Return whether a taint is there because its node is cordoned."""
-    return (taint.key, taint.effect) == (CORDON.key, CORDON.effect)
-
-
 def listed(names: Sequence[str]) -> str:
     """Name a few and count the rest."""
     if len(names) > _NAMED:
         return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
-    return _joined(names)
+    return joined(names)
 
 
-def _joined(parts: Sequence[str]) -> str:
+def joined(parts: Sequence[str]) -> str:
+    """Join parts with commas, the last with an `and`."""
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 def _alike(one: Taint, other: Taint) -> bool:
     return (one.key, one.value, one.effect) == (other.key, other.value, other.effect)
-
-
-def _with(struct: T, **fields: object) -> T:
-    return msgspec.structs.replace(struct, **fields)

@@ -7,6 +7,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from kframework.framework.pod_suggestions import (
+    DropHostPort,
+    DropNodeRequirement,
+    DropNodeSelector,
+    DropPodTerm,
+    DropSpread,
+    DropVolume,
+    LowerRequest,
+    RaiseMaxSkew,
+    RemoveGate,
+    Tolerate,
+)
+from kframework.framework.suggestions import PodChange
 from kframework.objects import (
     NodeSelectorRequirement,
     PersistentVolumeClaimSource,
@@ -20,19 +33,6 @@ from kframework.objects import (
 from kframework.objects.ports import HostPort, host_ports
 from kframework.objects.requests import fit_requests
 from kframework.objects.taints import first_untolerated
-from kframework.observe.explain.remedies.changes import PodChange
-from kframework.observe.explain.remedies.pod_changes import (
-    DropHostPort,
-    DropNodeRequirement,
-    DropNodeSelector,
-    DropPodTerm,
-    DropSpread,
-    DropVolume,
-    LowerRequest,
-    RaiseMaxSkew,
-    RemoveGate,
-    Tolerate,
-)
 from kframework.observe.explain.remedies.remedies import Remedy
 from kframework.testing import make_container, make_pod
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.objects import Taint
-from kframework.objects.requests import allocatable
-from kframework.observe.explain.remedies.changes import (
-    CORDON,
+from kframework.framework.suggestions import (
     Change,
     DeletePod,
     FreeResource,
@@ -18,12 +15,13 @@ from kframework.observe.explain.remedies.changes import (
     SetLabel,
     Uncordon,
     amount_of,
-    in_words,
-    is_cordon,
     listed,
     written,
 )
-from kframework.observe.explain.remedies.remedies import Remedy
+from kframework.objects import Taint
+from kframework.objects.requests import allocatable
+from kframework.objects.taints import CORDON, is_cordon
+from kframework.observe.explain.remedies.remedies import Remedy, in_words
 from kframework.testing import make_node
 
 GPU = Taint(key="dedicated", value="gpu", effect="NoSchedule")

@@ -1,0 +1,47 @@
+"""What would let a pod run in spite of affinity: that pods in the way go, or that it drops terms of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kframework import NodeInfo, PendingPod, PodInfo
+from kframework.framework.pod_suggestions import DropPodTerm
+from kframework.framework.suggestions import MOST, Suggestion, delete_all
+from kframework.plugins.inter_pod_affinity.affinity import Affinities
+from kframework.state.domain_counts import pods_in_domain
+
+
+def delete_unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Iterator[Suggestion]:
+    """Suggest to delete the pods in the node's domains that must not be near the pod, if they are few."""
+    found = dict[str, PodInfo]()
+    for other in unwanted(affinities, pod, node):
+        found[other.uid] = other
+        if len(found) > MOST:
+            return
+    yield delete_all(found.values())
+
+
+def unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Iterator[PodInfo]:
+    """Yield the pods in the node's domains that the pod refuses, then those that refuse it; some twice."""
+    nodes = node.table
+    for key, selection in affinities.incoming_terms(pod).anti_affinity:
+        yield from pods_in_domain(node, key, selection)
+    for held in affinities.existing_terms(pod, nodes.counters).anti_affinity:
+        cells = held.topology.cells
+        for row in held.rows if cells[node.row] else ():
+            if cells[row] == cells[node.row]:
+                yield from (other for other in nodes[row].pods if held in nodes.counters.held(other))
+
+
+def drop_terms(pod: PendingPod) -> Iterator[Suggestion]:
+    """Suggest that the pod drop one of its required terms, or all."""
+    affinity = pod.spec.affinity
+    near, apart = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else (None, None)
+    terms = [
+        DropPodTerm(term, anti=side is apart)
+        for side in (near, apart)
+        if side is not None
+        for term in side.required_during_scheduling_ignored_during_execution
+    ]
+    yield from terms
+    yield tuple(terms)

@@ -1,0 +1,96 @@
+"""What would make room for a pod on a node: that others free what is missing, or that the pod asks for less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kframework import NodeInfo, PodInfo
+from kframework.framework.pod_suggestions import LowerRequest
+from kframework.framework.suggestions import DeletePod, FreeResource, Suggestion, by_importance
+
+
+class Shortage(NamedTuple):
+    """How much of a resource is missing on a node, what the pod asks for, and whether the node has so much at all."""
+
+    resource: str
+    missing: int
+    asked: int
+    possible: bool
+
+
+def shortages(node: NodeInfo, asked: Iterable[tuple[str, int]], nominated: Iterable[PodInfo]) -> list[Shortage]:
+    """List the resources of which the node has too little left, also for the pods nominated to it."""
+    promised: dict[str, int] = {}
+    for other in nominated:
+        for resource, amount in (*other.on_node, ("pods", 1)):
+            promised[resource] = promised.get(resource, 0) + amount
+    found = []
+    for resource, amount in asked:
+        offered = node.allocatable(resource)
+        missing = amount + node.requested(resource) + promised.get(resource, 0) - offered
+        if missing > 0:
+            found.append(Shortage(resource, missing, amount, amount <= offered))
+    return found
+
+
+def make_room(node: NodeInfo, missing: Sequence[Shortage]) -> Iterator[Suggestion]:
+    """Free what is missing; before that, delete pods as long as each is worth more than one resource that is freed."""
+    if not all(shortage.possible for shortage in missing):
+        return
+    rest, deleted = list(missing), list[PodInfo]()
+    for _ in missing[1:]:
+        staying = [other for other in node.pods if other not in deleted]
+        if not rest or not staying:
+            break
+        deleted.append(min(staying, key=lambda other: (*_burden(_without(other, rest)), other.priority, other.key)))
+        rest = _without(deleted[-1], rest)
+        if len(deleted) + len(rest) < len(missing):
+            yield (*map(DeletePod.of, deleted), *(_free(node, each) for each in rest))
+    yield tuple(_free(node, each) for each in missing)
+
+
+def ask_for_less(node: NodeInfo, missing: Sequence[Shortage]) -> Iterator[Suggestion]:
+    """Ask for what there is; or only where a node never has so much, and make room for the rest."""
+    for lowered in (missing, [each for each in missing if not each.possible]):
+        if lowered and all(each.resource != "pods" for each in lowered):
+            freed = (each for each in missing if each not in lowered)
+            yield (*map(_lower, lowered), *(_free(node, each) for each in freed))
+
+
+def _lower(shortage: Shortage) -> LowerRequest:
+    amount = min(shortage.missing, shortage.asked)
+    return LowerRequest(shortage.resource, amount, shortage.asked - amount)
+
+
+def _free(node: NodeInfo, shortage: Shortage) -> FreeResource:
+    return FreeResource(node.name, shortage.resource, shortage.missing, _examples(node, shortage))
+
+
+def _examples(node: NodeInfo, shortage: Shortage) -> tuple[str, ...]:
+    """Name pods without which there is room: one if one is enough, else the largest until there is."""
+    held = {other: _held(other, shortage.resource) for other in by_importance(node.pods) if not other.terminating}
+    enough = [other for other, amount in held.items() if amount >= shortage.missing]
+    if enough:
+        lowest = [other for other in enough if other.priority == enough[0].priority]
+        return (min(lowest, key=lambda other: held[other]).key,)
+    chosen, left = [], shortage.missing
+    for other in sorted(held, key=lambda other: -held[other]):
+        if left > 0 and held[other]:
+            chosen.append(other.key)
+            left -= held[other]
+    return tuple(chosen) if left <= 0 else ()
+
+
+def _without(pod: PodInfo, missing: Iterable[Shortage]) -> list[Shortage]:
+    """List what would still be missing without a pod."""
+    left = (each._replace(missing=each.missing - _held(pod, each.resource)) for each in missing)
+    return [each for each in left if each.missing > 0]
+
+
+def _burden(missing: Sequence[Shortage]) -> tuple[int, float]:
+    return len(missing), sum(each.missing / each.asked for each in missing)
+
+
+def _held(pod: PodInfo, resource: str) -> int:
+    return 1 if resource == "pods" else dict(pod.on_node).get(resource, 0)

@@ -1,0 +1,151 @@
+"""Topology spread constraints that must hold: which nodes break them, and what would even the spread out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from kframework import NodeInfo, NodeTable, PendingPod, PodInfo, Status, unresolvable, unschedulable
+from kframework.framework.plugin import Rows, Scores
+from kframework.framework.pod_suggestions import DropSpread, RaiseMaxSkew
+from kframework.framework.suggestions import (
+    BEYOND_HELP,
+    MOST,
+    Efforts,
+    PodChange,
+    Suggestion,
+    by_importance,
+    delete_all,
+)
+from kframework.objects import TopologySpreadConstraint
+from kframework.plugins.pod_topology_spread.spread_constraints import DO_NOT_SCHEDULE, SpreadConstraint, topology_keys
+from kframework.state.domain_counts import DomainCounts, FrozenCounts, pods_in_domain
+from kframework.state.node_sets import NodeSets
+
+REASON = "node(s) didn't match pod topology spread constraints"
+UNLABELLED = f"{REASON} (missing required label)"
+
+_SKEWED, _UNLABELLED = unschedulable(REASON), unresolvable(UNLABELLED)
+# Reason bits: 1 stands for too many pods.
+_NO_LABEL = 2
+
+#: Of the pods that are too many in a domain so many are looked at: it may be a zone with thousands of them.
+_SOME = 256
+
+
+def limit_status(bits: int) -> Status:
+    """Put reason bits into words."""
+    return _UNLABELLED if bits == _NO_LABEL else _SKEWED
+
+
+class Limit(NamedTuple):
+    """A constraint that must hold: so many pods (`leeway`) may a domain have beyond the fewest in any domain."""
+
+    constraint: SpreadConstraint
+    counts: DomainCounts | FrozenCounts
+    leeway: int
+
+    def excess(self) -> Scores:
+        """Return by how many pods each domain is beyond the limit, by its code."""
+        tally, fewest = self.counts.look()
+        excess: Scores = np.maximum(tally.values - fewest - self.leeway, 0)
+        return excess
+
+
+class Limits:
+    """All constraints of a pod that must hold."""
+
+    __slots__ = ("_limits",)
+
+    def __init__(self, limits: Sequence[Limit]) -> None:
+        self._limits = limits
+
+    def clone(self) -> Limits:
+        """Return them with the counts of this moment, which only `count` changes."""
+        return Limits([limit._replace(counts=limit.counts.frozen()) for limit in self._limits])
+
+    def count(self, pod: PendingPod, other: PodInfo, row: int, more: int) -> None:
+        """Note that another pod came to a row or left it.
+
+        As in kube-scheduler, here it matters neither whether that pod is being deleted nor whether the selector is
+        empty.
+        """
+        if other.namespace != pod.namespace:
+            return
+        if not all(limit.counts.topology.cells[row] for limit in self._limits):
+            return
+        for constraint, counts, _ in self._limits:
+            if constraint.selector.matches(other.labels):
+                counts.add(row, more)
+
+    def rejection(self, row: int) -> Status | None:
+        """Say what stands against a row."""
+        for _, counts, leeway in self._limits:
+            code = counts.topology.cells[row]
+            if not code:
+                return _UNLABELLED
+            tally, fewest = counts.look()
+            if tally.cells[code] > fewest + leeway:
+                return _SKEWED
+        return None
+
+    def rejections(self, rows: Rows) -> Scores:
+        """Say what stands against each of these rows, as reason bits."""
+        first, *others = (_rejections(limit, rows) for limit in self._limits)
+        for other in others:
+            first = np.where(first, first, other)
+        return first
+
+    # -- what would even it out ------------------------------------------------------------------------------------
+
+    def suggestions(self, pod: PendingPod, node: NodeInfo) -> Iterator[Suggestion]:
+        """Suggest to delete as many pods of the node's domains as are too many there, or to let the pod skew them."""
+        hard = (each for each in pod.spec.topology_spread_constraints if each.when_unsatisfiable == DO_NOT_SCHEDULE)
+        own: Sequence[TopologySpreadConstraint | None] = [*hard] or [None] * len(self._limits)  # else default ones
+        deleted: dict[str, PodInfo] = {}
+        eased: list[PodChange] = []
+        hopeless = False
+        for limit, constraint in zip(self._limits, own, strict=True):
+            code = limit.counts.topology.cells[node.row]
+            excess = int(limit.excess()[code])
+            hopeless |= not code or excess > MOST
+            if constraint is not None and (excess or not code):
+                eased.append(RaiseMaxSkew(constraint, excess) if code else DropSpread(constraint))
+            if excess and not hopeless:
+                there = pods_in_domain(node, limit.constraint.topology_key, limit.constraint.counted)
+                deleted |= {other.uid: other for other in by_importance(islice(there, _SOME))[:excess]}
+        if not hopeless:
+            yield delete_all(deleted.values())
+        yield tuple(eased)
+
+    def efforts(self, rows: Rows) -> Efforts:
+        """Count the pods that are too many in the domains of each row; one without the label is left alone."""
+        codes = [limit.counts.topology.values[rows] for limit in self._limits]
+        found: Scores = np.sum([limit.excess()[each] for limit, each in zip(self._limits, codes, strict=True)], axis=0)
+        return np.where(np.all(codes, axis=0) & (found > 0), found, found + BEYOND_HELP)
+
+
+def _rejections(limit: Limit, rows: Rows) -> Scores:
+    tally, fewest = limit.counts.look()
+    by_domain = (tally.values > fewest + limit.leeway).astype(np.int64)
+    by_domain[0] = _NO_LABEL
+    bits: Scores = by_domain[limit.counts.topology.values[rows]]
+    return bits
+
+
+def limits_of(
+    pod: PendingPod, nodes: NodeTable, constraints: Sequence[SpreadConstraint], node_sets: NodeSets
+) -> Limits:
+    """Look up the pods that the constraints are about, domain by domain."""
+    keys = topology_keys(constraints)
+    limits = []
+    for constraint in constraints:
+        among = partial(node_sets.of, pod, keys, affinity=constraint.honors_affinity, taints=constraint.honors_taints)
+        topology, count = nodes.label(constraint.topology_key), nodes.counters.count(constraint.counted)
+        counts = DomainCounts(nodes, topology, count, among, constraint.min_domains)
+        limits.append(Limit(constraint, counts, constraint.max_skew - constraint.selector.matches(pod.labels)))
+    return Limits(limits)

@@ -1,0 +1,58 @@
+"""Which pods stand in the way of a pod, told from the live tables."""
+
+from __future__ import annotations
+
+from kframework.framework.suggestions import MOST, DeletePod
+from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
+from kframework.observe.explain.remedies.suggestions import of_pod
+from kframework.testing import make_node, make_pod
+from tests.support.helping import suggested
+
+ZONE = "topology.kubernetes.io/zone"
+WEB = LabelSelector(match_labels={"app": "web"})
+
+
+def apart(key: str) -> Affinity:
+    term = PodAffinityTerm(topology_key=key, label_selector=WEB)
+    return Affinity(pod_anti_affinity=PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,)))
+
+
+def web(name: str, node: str) -> Pod:
+    return make_pod(name, labels={"app": "web"}, node_name=node)
+
+
+def deleted(node: str, pod: Pod, *objects: ApiObject) -> list[list[str]]:
+    proposals = suggested("InterPodAffinity", pod, *objects, node=node)
+    return [
+        [change.pod.removeprefix("default/") for change in proposal if isinstance(change, DeletePod)]
+        for proposal in proposals
+        if not of_pod(proposal)
+    ]
+
+
+def test_pods_go_that_the_pod_refuses_and_those_that_refuse_it() -> None:
+    objects = [
+        *(make_node(name, zone="east" if name < "c" else "west") for name in "abc"),
+        web("refused", "b"),
+        web("far", "c"),
+        make_pod("refusing", node_name="a", affinity=apart("kubernetes.io/hostname")),
+        make_pod("refusing-elsewhere", node_name="b", affinity=apart("kubernetes.io/hostname")),
+        make_pod("no-matter", node_name="a"),
+    ]
+    pod = make_pod(labels={"app": "web"}, affinity=apart(ZONE))
+    found = {name: deleted(name, pod, *objects) for name in "abc"}
+    assert found == {"a": [["refused", "refusing"]], "b": [["refused", "refusing-elsewhere"]], "c": [["far"]]}
+
+
+def test_many_pods_are_not_suggested_to_go() -> None:
+    pods = [web(f"web-{n}", "a") for n in range(MOST + 1)]
+    assert deleted("a", make_pod(affinity=apart(ZONE)), make_node("a", zone="east"), *pods) == []
+    assert deleted("a", make_pod(affinity=apart(ZONE)), make_node("a", zone="east"), *pods[1:]) != []
+
+
+def test_one_term_is_dropped_or_all() -> None:
+    pod = make_pod(affinity=apart(ZONE))
+    assert [[change.text for change in each] for each in suggested("InterPodAffinity", pod, node="")] == [
+        [f"drop the pod's anti-affinity to app=web by {ZONE}"]
+    ] * 2
+    assert suggested("InterPodAffinity", make_pod(), node="") == []

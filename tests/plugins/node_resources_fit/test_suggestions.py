@@ -1,0 +1,84 @@
+"""What would make room for a pod."""
+
+from __future__ import annotations
+
+from kframework.framework.pod_suggestions import LowerRequest
+from kframework.framework.suggestions import DeletePod, FreeResource
+from kframework.objects import ApiObject, Pod
+from kframework.observe.explain.remedies.suggestions import Proposal, of_pod
+from kframework.plugins.node_resources_fit.suggestions import Shortage, shortages
+from kframework.testing import make_node, make_pod
+from tests.support.helping import engine_of, pending, suggested
+
+
+def proposed(pod: Pod, *objects: ApiObject) -> list[Proposal]:
+    return [each for each in suggested("NodeResourcesFit", pod, *objects) if not of_pod(each)]
+
+
+def lowered(pod: Pod, *objects: ApiObject) -> list[Proposal]:
+    return [each for each in suggested("NodeResourcesFit", pod, *objects) if of_pod(each)]
+
+
+def test_shortages_reckon_with_pods_that_are_nominated() -> None:
+    engine = engine_of([make_node("a", cpu=4, memory="1Gi", pods=2), make_pod("x", node_name="a", cpu=1)])
+    asked = [("cpu", 2000), ("memory", 2 << 30), ("pods", 1)]
+    nominated = pending(engine, make_pod("nominated", cpu=2, memory=None))
+    small = Shortage("memory", (1 << 30) + (128 << 20), 2 << 30, possible=False)
+    node = engine.cluster.nodes.named("a")
+    assert node is not None
+    assert shortages(node, asked, []) == [small]
+    assert shortages(node, asked, [nominated]) == [
+        Shortage("cpu", 1000, 2000, possible=True),
+        small,
+        Shortage("pods", 1, 1, possible=True),
+    ]
+
+
+def holder(name: str, cpu: str, memory: str, **fields: object) -> Pod:
+    return make_pod(name, node_name="a", cpu=cpu, memory=memory, **fields)  # type: ignore[arg-type]  # fields of a pod
+
+
+def examples(*pods: Pod, cpu: int = 2) -> tuple[str, ...]:
+    ((freed,),) = proposed(make_pod(cpu=cpu, memory=None), make_node("a", memory="99Gi"), *pods)
+    assert isinstance(freed, FreeResource)
+    return freed.examples
+
+
+def test_examples_are_the_least_important_then_the_smallest_that_suffice() -> None:
+    small, large = holder("small", "1", "1Mi"), holder("large", "3", "1Mi")
+    important = holder("important", "1", "1Mi", priority=9)
+    assert examples(small, large) == ("default/large",)
+    assert examples(important, large) == ("default/large",)
+    assert examples(holder("one", "2", "1Mi"), holder("other", "1500m", "1Mi")) == ("default/other",)
+    assert examples(holder("one", "1500m", "1Mi"), holder("other", "2500m", "1Mi"), cpu=3) == (
+        "default/other",
+        "default/one",
+    )
+
+
+def test_pods_that_are_leaving_already_are_no_examples() -> None:
+    leaving = holder("leaving", "4", "1Mi", deletion_timestamp="2026-01-01T00:00:00Z")
+    assert examples(leaving) == ()
+
+
+def test_a_pod_is_deleted_where_it_serves_for_several_resources() -> None:
+    big, small = holder("big", "3", "12Gi"), holder("small", "100m", "1Gi")
+    whole, freed = proposed(make_pod(cpu=2, memory="8Gi"), make_node("a"), big, small)
+    assert whole == (DeletePod("default/big", big.metadata.uid, "a"),)
+    assert [change.text.split(" on ")[0] for change in freed] == ["free 1100m cpu", "free 5Gi memory"]
+
+
+def test_what_a_node_never_has_cannot_be_freed() -> None:
+    pod, full = make_pod(cpu=2, memory="32Gi"), holder("full", "4", "1Gi")
+    assert proposed(pod, make_node("a"), full) == []
+    everything, only_memory = lowered(pod, make_node("a"), full)
+    memory = LowerRequest("memory", 17 << 30, 15 << 30)
+    assert everything == (LowerRequest("cpu", 2000, 0), memory)
+    assert only_memory == (memory, FreeResource("a", "cpu", 2000, ("default/full",)))
+
+
+def test_no_request_makes_room_for_one_more_pod() -> None:
+    full = (make_node("a", pods=1), holder("only", "1", "1Mi"))
+    assert proposed(make_pod(), *full) == [(FreeResource("a", "pods", 1, ("default/only",)),)]
+    assert lowered(make_pod(), *full) == []
+    assert proposed(make_pod(), make_node("a", pods=0)) == []
