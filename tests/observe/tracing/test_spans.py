@@ -241,7 +241,7 @@ def test_a_fault_is_an_error_where_it_happened_and_above() -> None:
 
 
 def plugins(span: ReadableSpan) -> dict[str, object]:
-    prefix = "kframework.framework.plugin."
+    prefix = "kframework.plugin."
     return {name.removeprefix(prefix): value for name, value in (span.attributes or {}).items() if prefix in name}
 
 
