@@ -27,12 +27,12 @@ from kframework.config.models import LeaderElection
 from kframework.config.overrides import overridden
 from kframework.config.problems import Problem, collecting, raise_all, required, shown
 from kframework.core.cycle.all_nodes import AllNodesSearch
+from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result, fit_error
-from kframework.core.cycle.extenders import Extenders
-from kframework.core.cycle.layers import Layers, Plan
+from kframework.core.cycle.plan import Layers, Plan
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Rotation, Search
-from kframework.core.effects import Effects, EngineHost, Eviction, Reservation
+from kframework.core.effects import Effects, EngineHost
 from kframework.core.plugin_handle import HandledEngine, PluginHandle
 from kframework.core.runtime.points import run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
@@ -52,6 +52,7 @@ from kframework.process.endpoints import Checked, Listener
 from kframework.process.process import Audience, Companion, Process
 from kframework.process.rbac import manifests
 from kframework.process.run import Server, process
+from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import Engine, MakeEngine, Scheduler
 from kframework.scheduler.simulate import Controller, MakeController, Progress, Simulation, simulate
 from kframework.state.cluster import ClusterState

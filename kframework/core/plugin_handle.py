@@ -120,7 +120,7 @@ class PluginHandle:
         """Ask this profile's Filter plugins about one node as it stands."""
         profile, search = self._engine.profiles[self._profile], self._engine.current
         filters = search.filters if search is not None and search.pod is pod else profile.filters
-        return first_rejection(profile, filters, state, pod, node)
+        return first_rejection(filters, state, pod, node)
 
     @property
     def preemption(self) -> Preemption:

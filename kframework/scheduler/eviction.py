@@ -14,7 +14,7 @@ from typing import Protocol
 import anyio
 
 from kframework.cluster import Cluster
-from kframework.core.effects import Eviction
+from kframework.core.cycle.consequences import Eviction
 from kframework.errors import ClusterError
 from kframework.objects import Pod, PodCondition
 from kframework.scheduler.outbox import Outbox

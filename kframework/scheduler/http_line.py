@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kframework.clock import outside
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.config.models import ExtenderTLSConfig
-from kframework.core.cycle.extender import ExtenderError
+from kframework.core.cycle.extending import ExtenderError
 from kframework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _CHUNK = 1 << 16
 
 
 class HttpLine:
-    """Implements `kframework.core.cycle.extender.Line` over HTTP; ConfigError if the TLS settings cannot be used."""
+    """Implements `kframework.scheduler.extender.Line` over HTTP; ConfigError if the TLS settings cannot be used."""
 
     def __init__(self, settings: ExtenderSettings) -> None:
         self._url = settings.url_prefix.rstrip("/")

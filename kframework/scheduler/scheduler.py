@@ -18,10 +18,9 @@ from kframework.cluster import Cluster
 from kframework.cluster.write_fence import WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.models import Extender as ExtenderSettings
+from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Decision, Observer
-from kframework.core.cycle.extender import Extender
-from kframework.core.cycle.extenders import Extenders
-from kframework.core.effects import EngineHost, Eviction, Reservation
+from kframework.core.effects import EngineHost
 from kframework.core.plugin_handle import HandledEngine, PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles, compile_profiles
@@ -35,6 +34,8 @@ from kframework.scheduler.binding import BindingCycle, contained
 from kframework.scheduler.cluster_api import ClusterApi
 from kframework.scheduler.event_recorder import EventRecorder
 from kframework.scheduler.eviction import EvictionTask
+from kframework.scheduler.extender import Extender
+from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.outbox import Outbox
 from kframework.state.inbox import Inbox, Message

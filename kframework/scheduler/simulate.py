@@ -19,12 +19,13 @@ from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.decision import Binding, Decision, Observer
-from kframework.core.cycle.extender import Extender, ExtenderError
+from kframework.core.cycle.extending import ExtenderError
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
 from kframework.framework.status import Code
 from kframework.objects import ApiObject, Pod
+from kframework.scheduler.extender import Extender
 from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 from kframework.state.pods import PodInfo

@@ -16,9 +16,9 @@ from random import Random
 import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.oracle import Oracle
-from kframework.core.effects import Eviction, Reservation
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Profile

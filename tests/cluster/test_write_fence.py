@@ -22,9 +22,9 @@ from kframework.cluster.volume_controller import VolumeController
 from kframework.cluster.write_fence import STOPPED, FencedTransport, WriteFence
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
-from kframework.core.cycle.extender import Extender
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod
+from kframework.scheduler.extender import Extender
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.cluster.scripted import Scripted, listed, ok, refused, some

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
-from kframework.core.effects import Eviction
+from kframework.core.cycle.consequences import Eviction
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.eviction import REST, EvictionTask

@@ -178,14 +178,14 @@ class CoreQuestions:
         if planned is None or planned.now != now:
             pod = self.pending(task)
             plan = self._layers[pod.scheduler_name].plan(self.signature(task), pod)
-            if plan.top is not None:
-                plan.top.catch_up(plan.state, pod)
+            if plan.cache is not None:
+                plan.cache.catch_up(plan.profile, plan.state, pod)
             planned = self._planned = _Planned(now, plan, self._is_alone(task, plan))
             self._read_logs()
         return planned
 
     def _is_alone(self, task: TaskInfo, plan: Plan) -> bool:
-        if plan.top is None or plan.top.has_faults or plan.top.faulty_scores:
+        if plan.cache is None or plan.cache.has_faults or plan.cache.faulty_scores:
             return False
         return self._is_even(plan) and self._needs_nobody(task, plan)
 
@@ -212,7 +212,7 @@ class CoreQuestions:
         end = self._cluster.nodes.node_log.end
         known = self._even.get(plan)
         if known is None or known[0] != end:
-            order, top = self._cluster.nodes.order, plan.top
+            order, top = self._cluster.nodes.order, plan.cache
             assert top is not None
             raw = (top.raw_of(step.name).values[order] for step in plan.normalizing)
             known = self._even[plan] = (end, all(not len(column) or bool(np.ptp(column) == 0) for column in raw))

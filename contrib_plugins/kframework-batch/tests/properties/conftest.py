@@ -17,7 +17,7 @@ from kframework_batch.testing import Stage, make_group, make_node, make_queue, m
 from msgspec.structs import replace
 
 from kframework.clock import rfc3339
-from kframework.core.effects import Reservation
+from kframework.core.cycle.consequences import Reservation
 from kframework.framework.status import Code, Status
 from kframework.objects import (
     Affinity,

@@ -219,8 +219,8 @@ def cycle(
     )
     engine.use(profiles(*plugins))
     pending = PendingPod(preemptor, cluster.interned)
-    search = engine.search(engine.profiles["default-scheduler"], QueuedPod(pending, 0.0))
-    outcome = engine.find(search)
+    search = engine.search(engine.begin(QueuedPod(pending, 0.0)))
+    outcome = engine.found(search, search.run())
     return Cycle(engine, search, pending, outcome.diagnosis) if isinstance(outcome, FitError) else None
 
 

@@ -70,7 +70,7 @@ class NodeOrder(BatchPlugin):
     def node_order(self, session: Session, task: TaskInfo, node: NodeInfo) -> float:
         """Score one node."""
         core = session.core
-        top = core.plan(task).top if core.remembers(task) else None
+        top = core.plan(task).cache if core.remembers(task) else None
         if top is not None:
             return float(top.totals.cells[node.row])
         return float(self.node_order_nodes(session, task, np.array([node.row]))[0])
@@ -80,7 +80,7 @@ class NodeOrder(BatchPlugin):
         """Score many nodes; PluginError for what a Score plugin did wrong."""
         core = session.core
         if core.remembers(task):
-            top = core.plan(task).top
+            top = core.plan(task).cache
             assert top is not None
             return top.totals.values[rows].astype(np.float64)
         totals = core.survey(task).score(rows)

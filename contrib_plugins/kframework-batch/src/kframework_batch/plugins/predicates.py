@@ -80,7 +80,7 @@ class Predicates(BatchPlugin):
         core = session.core
         if not core.remembers(task):
             return core.ask(task).ask(node.row)
-        top = core.plan(task).top
+        top = core.plan(task).cache
         rejection = PASS if top is None else top.rejections.cells[node.row]
         return None if rejection == PASS else core.ask(task).status(rejection)
 
@@ -88,7 +88,7 @@ class Predicates(BatchPlugin):
     def predicate_nodes(self, session: Session, task: TaskInfo, rows: Rows) -> Rows:
         """Ask about many nodes; the codes are the core's rejections."""
         core = session.core
-        top = core.plan(task).top if core.remembers(task) else None
+        top = core.plan(task).cache if core.remembers(task) else None
         rejections = core.survey(task).by_row if top is None else top.rejections.values
         return np.where(rejections[rows] == PASS, 0, rejections[rows])
 

@@ -7,13 +7,18 @@ scheduler that runs (`kframework.scheduler.http_line`), in process in a test.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from kframework.config.models import Extender as ExtenderSettings
-from kframework.core.cycle.extender_wire import (
+from kframework.core.cycle.extending import ExtenderError, Filtered
+from kframework.core.runtime.profiles import EXTENDER
+from kframework.framework.plugin import MAX_SCORE, Candidate
+from kframework.framework.status import Code, Status
+from kframework.objects import PodSpec
+from kframework.scheduler.extender_wire import (
     ask_about_binding,
     ask_about_nodes,
     ask_about_victims,
@@ -22,24 +27,13 @@ from kframework.core.cycle.extender_wire import (
     read_scores,
     read_victims,
 )
-from kframework.errors import KFrameworkError
-from kframework.framework.plugin import MAX_SCORE, Candidate
-from kframework.framework.status import Code, Status
-from kframework.objects import PodSpec
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 
 T = TypeVar("T")
 
-#: The name under which extenders stand among the plugins that reject a pod.
-EXTENDER = "Extender"
-
 #: Extenders score from 0 to 10 (kube-scheduler does not check it), plugins up to 100.
 _STRETCH = MAX_SCORE // 10
-
-
-class ExtenderError(KFrameworkError):
-    """Raised when an extender does not answer, reports an error, or answers what cannot be used."""
 
 
 class Line(Protocol):
@@ -56,13 +50,6 @@ class Line(Protocol):
     async def close(self) -> None:
         """Release what `start` took."""
         ...
-
-
-class Filtered(msgspec.Struct, frozen=True):
-    """The nodes that passed, in the order of the answer, and by name what is said against others."""
-
-    nodes: Sequence[NodeInfo]
-    failed: Mapping[str, Status]
 
 
 class Extender:

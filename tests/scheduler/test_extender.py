@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from kframework import Code, Status
-from kframework.core.cycle.extender import ExtenderError
+from kframework.core.cycle.extending import ExtenderError
 from kframework.framework.plugin import Candidate
 from kframework.objects import Container
 from kframework.state.cluster import ClusterState

@@ -13,13 +13,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kframework import Code, PendingPod, Status, unresolvable, unschedulable
-from kframework.core.cycle.extended_search import ExtendedSearch
-from kframework.core.cycle.extender import Extender
-from kframework.core.cycle.extenders import Extenders
-from kframework.core.cycle.layers import Layers
+from kframework.core.cycle.extending import Asking
 from kframework.core.cycle.oracle import Oracle, verify
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
+from kframework.core.cycle.plan import Layers
 from kframework.core.cycle.search import Rotation, Search
+from kframework.scheduler.extender import Extender
+from kframework.scheduler.extenders import Extenders
 from kframework.testing import make_node, make_pod
 from kframework.testing.clusters import RandomCluster
 from tests.extension_points.scripted import plugin
@@ -31,13 +31,25 @@ from tests.support.searching import Outcome, Searching, profile_of
 class Extended(Searching):
     """Searches in which extenders have a say."""
 
-    def run_with(self, *extenders: Extender, pod: PendingPod | None = None) -> tuple[ExtendedSearch, Outcome]:
+    def run_with(self, *extenders: Extender, pod: PendingPod | None = None) -> tuple[Search, Outcome]:
         pending = pod or self.pending(make_pod())
-        plan, start = self.plan(pending), self.rotation.next_start_index
-        search = ExtendedSearch(self.cluster, plan, pending, self.rotation, self.random, Extenders(extenders))
-        outcome = asyncio.run(search.run_extended())
-        verify(search, outcome, start)
+        said = Extenders(extenders)
+        search = Search(self.cluster, self.plan(pending), pending, self.rotation, self.random, None, said)
+        outcome = run_extended(search, said)
+        verify(search, outcome)
         return search, outcome
+
+
+def run_extended(search: Search, extenders: Extenders) -> Outcome:
+    """Bring a search to its end, asking the extenders what it asks."""
+    outcomes: list[Outcome] = []
+
+    def work() -> Asking[None]:
+        outcomes.append((yield from search.steps()))
+
+    asyncio.run(extenders.answer(work()))
+    (outcome,) = outcomes
+    return outcome
 
 
 def letters(answers: dict[str, Status]) -> Any:
@@ -84,7 +96,7 @@ def test_the_totals_may_sink_below_zero() -> None:
     _, outcome = Extended(profile_of(), nodes("abc")).run_with(extender({"prioritize": scores}))
     assert isinstance(outcome, ScheduleResult)
     assert (outcome.score, outcome.ties, outcome.node in "bc") == (-40, 2, True)
-    assert outcome.top == (("b", -40), ("c", -40), ("a", -50))
+    assert outcome.best == (("b", -40), ("c", -40), ("a", -50))
 
 
 def test_without_score_plugins_the_totals_start_at_zero() -> None:
@@ -274,8 +286,8 @@ def test_an_extender_that_lets_all_pass_and_scores_zero_changes_nothing(seed: in
                 continue
             expected = plain.run()
             extenders = Extenders([zeros])
-            extended = ExtendedSearch(cluster.state, plan, pod, Rotation(start), Random(seed), extenders)
-            outcome = asyncio.run(extended.run_extended())
+            extended = Search(cluster.state, plan, pod, Rotation(start), Random(seed), None, extenders)
+            outcome = run_extended(extended, extenders)
             assert parts(extended, outcome) == parts(plain, expected)
             assert extended.rotation.next_start_index == plain.rotation.next_start_index
 
@@ -300,13 +312,11 @@ def test_extenders_at_random_do_what_the_slow_rules_say(seed: int) -> None:
         for pod in cluster.pending(3):
             start = extended.rotation.next_start_index
             search, outcome = extended.run_with(made, pod=pod)
-            if not isinstance(outcome, ScheduleError) and len(search.node_order):
+            if not isinstance(outcome, ScheduleError) and len(search.looked.node_order):
                 judge_slowly(search, outcome, start, refused, points)
 
 
-def judge_slowly(
-    search: ExtendedSearch, outcome: Outcome, start: int, refused: dict[str, str], points: dict[str, int]
-) -> None:
+def judge_slowly(search: Search, outcome: Outcome, start: int, refused: dict[str, str], points: dict[str, int]) -> None:
     """Ask every plugin about every node, then take away what the extender refuses and add what it gives."""
     slow = Oracle(search.cluster, search.profile, search.pod)
     statuses = {search.nodes[row]: slow.rejection(row) for row in slow.rows(start)}

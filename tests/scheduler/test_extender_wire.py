@@ -7,7 +7,8 @@ import json
 import msgspec
 import pytest
 
-from kframework.core.cycle.extender_wire import (
+from kframework.framework.plugin import Candidate
+from kframework.scheduler.extender_wire import (
     ask_about_binding,
     ask_about_nodes,
     ask_about_victims,
@@ -16,7 +17,6 @@ from kframework.core.cycle.extender_wire import (
     read_scores,
     read_victims,
 )
-from kframework.framework.plugin import Candidate
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod

@@ -6,9 +6,17 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
-from kframework.core.cycle.extender import Extender, ExtenderError, Filtered
+from kframework.core.cycle.extending import (
+    Asking,
+    ExtenderError,
+    ExtenderQuestion,
+    Filtered,
+    FilterQuestion,
+    PrioritizeQuestion,
+)
 from kframework.framework.plugin import Candidate
 from kframework.framework.status import Code, Skip, Status
+from kframework.scheduler.extender import Extender
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 
@@ -42,6 +50,29 @@ class Extenders:
     def needs_scoring(self) -> bool:
         """Whether one of them filters or prioritizes, so that more than one node must be found for it."""
         return bool(self._filtering or self._prioritizing)
+
+    async def answer(self, work: Asking[None]) -> None:
+        """Drive a cycle to its end, waiting for the answers to what it asks."""
+        try:
+            question = next(work)
+            while True:
+                try:
+                    answer = await self._answer(question)
+                except ExtenderError as error:
+                    question = work.throw(error)
+                else:
+                    question = work.send(answer)
+        except StopIteration:
+            return
+        finally:
+            work.close()
+
+    async def _answer(self, question: ExtenderQuestion) -> object:
+        if isinstance(question, FilterQuestion):
+            return await self.filter(question.pod, question.nodes)
+        if isinstance(question, PrioritizeQuestion):
+            return await self.prioritize(question.pod, question.nodes)
+        return await self.preempt(question.pod, question.candidates, question.nodes)
 
     async def filter(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Filtered:
         """Let one after the other take away nodes; raises ExtenderError."""

@@ -21,11 +21,11 @@ from kframework import (
     unschedulable,
 )
 from kframework.core.cycle.decision import Decision, Result
-from kframework.core.cycle.extender import Extender
-from kframework.core.cycle.extenders import Extenders
 from kframework.objects import ApiObject
 from kframework.observe.explain.full_evaluation import evaluate
 from kframework.observe.explain.slices import finished
+from kframework.scheduler.extender import Extender
+from kframework.scheduler.extenders import Extenders
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import UID, Stage

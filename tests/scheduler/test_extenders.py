@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from kframework import Code, Skip, Status
-from kframework.core.cycle.extender import Extender, ExtenderError
-from kframework.core.cycle.extenders import Extenders
+from kframework.core.cycle.extending import ExtenderError
+from kframework.scheduler.extender import Extender
+from kframework.scheduler.extenders import Extenders
 from kframework.testing import make_container
-from tests.core.cycle.test_extender import GPU, Asking, managing, run
+from tests.scheduler.test_extender import GPU, Asking, managing, run
 from tests.support.extending import NO_ANSWER, Scripted, extender, lets_pass, names_in, settings
 
 MANAGES_GPU: dict[str, Any] = {"managedResources": managing(GPU)}
