@@ -19,7 +19,7 @@ from kframework.state.inbox import Changed, Gone, Message
 T = TypeVar("T", bound=ApiObject)
 
 
-class DryRunCluster:
+class DryRunCluster(Cluster):
     """Another cluster as it would be if the scheduler had its way; `report` is called with every Event it records."""
 
     def __init__(self, cluster: Cluster, clock: Clock, report: Callable[[Event], None]) -> None:

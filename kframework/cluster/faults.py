@@ -27,7 +27,7 @@ _PATIENCE = 60.0
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """How probable each fault is, at every request or at every line of a watch, from 0 to 1.
 
-    Requests: the four api_errors (`conflict` only of writes), `lost` before it is done, `unanswered` though it is done,
+    Requests: the four refusals (`conflict` only of writes), `lost` before it is done, `unanswered` though it is done,
     `late` answers, `doubtful` ones (504 though it is done), `expired` pages of a list and versions of a watch. Watches:
     the connection is `dropped`, the history `forgotten` (410), it `stalls` without an end, a line is `repeated` or
     `slow`.
@@ -49,7 +49,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     slow: float = 0.0
 
 
-class FaultyTransport:
+class FaultyTransport(Transport):
     """Lets faults befall the requests to another transport, before the moment `until` in seconds since 1970.
 
     `counts` tells how often each fault befell. With the same seed and the same requests it is always the same.
@@ -108,7 +108,6 @@ class FaultyTransport:
             yield Stream(stream.status, lines, stream.headers)
 
     async def close(self) -> None:
-        """Give up all connections."""
         await self._inner.close()
 
     # -- requests --------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class TokenBucket:
         return wait
 
 
-class FlowControl:
+class FlowControl(Transport):
     """A transport that lets requests wait for their turn; streams do not count, as in client-go.
 
     `tell` is told the method of each request that may have waited, and for how many seconds it has.
@@ -81,11 +81,9 @@ class FlowControl:
         return await self._transport.send(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        """Send a request at once and return its answer line by line."""
         return self._transport.stream(request)
 
     async def close(self) -> None:
-        """Give up all connections."""
         await self._transport.close()
 
     def _log(self, seconds: float) -> None:

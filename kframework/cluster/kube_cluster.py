@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
-from kframework.cluster import api_errors
+from kframework.cluster import Cluster, api_errors
 from kframework.cluster.listing import pages
 from kframework.cluster.reflector import Reflector
 from kframework.cluster.rest import ANSWER_TIMEOUT, ask, path_of
@@ -62,7 +62,7 @@ class _Binding(msgspec.Struct):
     apiVersion: str = "v1"
 
 
-class KubeCluster:
+class KubeCluster(Cluster):
     """A cluster behind an API server; `page` is how many objects a list asks for at once.
 
     `random` spreads the watches and pauses of several clients over time.
@@ -102,7 +102,6 @@ class KubeCluster:
             await asyncio.get_running_loop().create_future()
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Bind a pod to a node; the uid is a precondition, and status 409 says it is bound, gated or being deleted."""
         binding = _Binding(_Named(namespace, name, uid), _Target(node_name))
         await self._ask("POST", path_of(_PODS, namespace, name, "binding"), _encode(binding))
 
@@ -156,7 +155,6 @@ class KubeCluster:
         return replace(condition, last_transition_time=since)
 
     async def record_event(self, event: Event) -> None:
-        """Write an Event, or the growth of its series; one that has been written already is no error."""
         try:
             if event.series is None:
                 await self._write_event(event)
@@ -179,12 +177,10 @@ class KubeCluster:
         await self._ask("POST", path_of(_EVENTS, event.metadata.namespace or "default"), encode(event))
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
-        """Read one object; status 404 if there is none."""
         described = kind_of(kind)
         return _understood(await self._ask("GET", path_of(described, namespace, name)), described)
 
     async def list(self, kind: type[T], namespace: str = "") -> list[T]:
-        """Read all objects of a kind, in a namespace or in all."""
         described = kind_of(kind)
         try:
             return await _collected(pages(self._transport, described, self._page, namespace=namespace), described)
@@ -195,7 +191,6 @@ class KubeCluster:
             return await _collected(pages(self._transport, described, 0, namespace=namespace), described)
 
     async def create(self, obj: T) -> T:
-        """Create the object and return it as stored; status 409 if it exists, 404 if its namespace does not."""
         kind = kind_of(obj)
         namespace = obj.metadata.namespace or ("default" if kind.namespaced else "")
         return _understood(await self._ask("POST", path_of(kind, namespace), encode(obj)), kind)
@@ -211,7 +206,6 @@ class KubeCluster:
         return _understood(await self._ask("PUT", path, encode(obj)), kind)
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        """Merge-patch the object and return it as stored."""
         described = kind_of(kind)
         path = path_of(described, namespace, name)
         return _understood(await self._ask("PATCH", path, _encode(patch), _MERGE_PATCH), described)
@@ -219,13 +213,11 @@ class KubeCluster:
     async def patch_status(
         self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
     ) -> T:
-        """Merge-patch the status of the object and return the object as stored; a uid is a precondition."""
         described = kind_of(kind)
         whole = {"metadata": {"uid": uid}, "status": patch} if uid else {"status": patch}
         return _understood(await self._write_status(described, namespace, name, whole, _MERGE_PATCH), described)
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        """Delete the object, a pod on a node after its grace period; a uid is a precondition."""
         options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1"}
         if uid:
             options["preconditions"] = {"uid": uid}

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from kframework.clock import Clock, rfc3339
-from kframework.cluster import admission, api_errors, transitions
+from kframework.cluster import Cluster, admission, api_errors, transitions
 from kframework.cluster.kind_store import Change, KindStore, Receive
 from kframework.errors import ClusterError, InputError
 from kframework.objects import (
@@ -55,7 +55,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     done: bool = False
 
 
-class MemoryCluster:
+class MemoryCluster(Cluster):
     """A cluster that lives in this process.
 
     `objects` are stored as they are but for what an API server would fill in: uid, status and node of a running pod
@@ -216,7 +216,6 @@ class MemoryCluster:
     async def watch(
         self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
     ) -> None:
-        """List these kinds, then tell every change to `offer` while it is written, until cancelled."""
         is_shown = _is_there if ended_pods else _is_unended
 
         def receive(change: Change) -> None:
@@ -238,7 +237,6 @@ class MemoryCluster:
             stop()
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Bind a pod to a node; the uid is a precondition, and status 409 says it is bound, gated or being deleted."""
         await self._call("bind", Pod, namespace, name, lambda: self.assign(namespace, name, uid, node_name))
 
     async def patch_pod_status(
@@ -250,8 +248,6 @@ class MemoryCluster:
         condition: PodCondition | None = None,
         nominated_node_name: str | None = None,
     ) -> None:
-        """Set a condition of a pod, its nominated node, or both, in one write; None leaves as it is."""
-
         def patch() -> None:
             pod = self.read(Pod, name, namespace, uid=uid)
             status = pod.status
@@ -265,7 +261,6 @@ class MemoryCluster:
         await self._call("patch_pod_status", Pod, namespace, name, patch)
 
     async def record_event(self, event: Event) -> None:
-        """Write an Event, or the growth of its series; one that has been written already is no error."""
         metadata = event.metadata
 
         def record() -> None:
@@ -278,21 +273,16 @@ class MemoryCluster:
         await self._call("record_event", Event, metadata.namespace, metadata.name, record)
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
-        """Read one object; status 404 if there is none."""
         return await self._call("get", kind, namespace, name, lambda: self.read(kind, name, namespace))
 
     async def list(self, kind: type[T], namespace: str = "") -> list[T]:
-        """Read all objects of a kind, in a namespace or in all."""
         return await self._call("list", kind, namespace, "", lambda: self.objects(kind, namespace))
 
     async def create(self, obj: T) -> T:
-        """Create the object and return it as stored; status 409 if it exists, 404 if its namespace does not."""
         metadata = obj.metadata
         return await self._call("create", type(obj), metadata.namespace, metadata.name, lambda: self._create(obj))
 
     async def update(self, obj: T) -> T:
-        """Replace the object and return it as stored; its resource version, if set, is a precondition."""
-
         def update() -> T:
             namespace, name = self._kind_store(type(obj)).key(obj.metadata)
             old = self.read(type(obj), name, namespace)
@@ -302,8 +292,6 @@ class MemoryCluster:
         return await self._call("update", type(obj), obj.metadata.namespace, obj.metadata.name, update)
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        """Merge-patch the object and return it as stored."""
-
         def apply() -> T:
             old = self.read(kind, name, namespace)
             new = _patched(old, patch)
@@ -315,8 +303,6 @@ class MemoryCluster:
     async def patch_status(
         self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
     ) -> T:
-        """Merge-patch the status of the object and return the object as stored; a uid is a precondition."""
-
         def apply() -> T:
             admission.check_status(kind)
             return self.replace(_patched(self.read(kind, name, namespace, uid=uid), {"status": patch}))
@@ -324,7 +310,6 @@ class MemoryCluster:
         return await self._call("patch_status", kind, namespace, name, apply)
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        """Delete the object, a pod on a node after its grace period; a uid is a precondition."""
         await self._call("delete", kind, namespace, name, lambda: self.remove(kind, name, namespace, uid=uid))
 
     async def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], A]) -> A:

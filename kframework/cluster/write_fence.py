@@ -41,7 +41,7 @@ class WriteFence:
         return f"<WriteFence {'closed' if self._closed or not self._holds() else 'open'}>"
 
 
-class FencedTransport:
+class FencedTransport(Transport):
     """A transport that carries what writes only while its fence is open.
 
     It stands behind all that lets a request wait, or sends it again.
@@ -58,9 +58,7 @@ class FencedTransport:
         return await self._transport.send(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        """Send a request and return its answer line by line; a watch never writes."""
         return self._transport.stream(request)
 
     async def close(self) -> None:
-        """Give up all connections."""
         await self._transport.close()

@@ -11,7 +11,7 @@ from kframework.errors import ClusterError
 from kframework.observe.metrics.requests import RequestCounts
 
 
-class MeteredTransport:
+class MeteredTransport(Transport):
     """A transport whose requests are counted as those to `host`; it stands right before the server.
 
     Of a stream only its beginning counts.
@@ -23,7 +23,6 @@ class MeteredTransport:
         self._host = host
 
     async def send(self, request: Request) -> Response:
-        """Send a request and return the whole answer, whatever its status."""
         began, status = perf_counter_ns(), 0
         try:
             response = await self._transport.send(request)
@@ -36,7 +35,6 @@ class MeteredTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        """Send a request and return its answer line by line; leaving the context ends it."""
         async with AsyncExitStack() as open_stream:
             try:
                 stream = await open_stream.enter_async_context(self._transport.stream(request))
@@ -47,5 +45,4 @@ class MeteredTransport:
             yield stream
 
     async def close(self) -> None:
-        """Give up all connections."""
         await self._transport.close()
