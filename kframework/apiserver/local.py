@@ -7,7 +7,7 @@ from typing import cast
 
 import anyio
 
-from kframework.apiserver.printers.reports import reported
+from kframework.apiserver.reports import reported
 from kframework.apiserver.server import ApiServer
 from kframework.apiserver.wire.documents import Data, Document, Draft
 from kframework.apiserver.wire.plain_data import mapping

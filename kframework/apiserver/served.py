@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import msgspec
 
-from kframework.apiserver.event_versions import from_core, to_core
 from kframework.apiserver.wire.documents import Data, Document
+from kframework.apiserver.wire.event_versions import from_core, to_core
 from kframework.objects import (
     CoreEvent,
     Event,

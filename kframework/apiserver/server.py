@@ -11,6 +11,7 @@ from contextlib import aclosing, asynccontextmanager
 
 from kframework.apiserver import discovery, openapi
 from kframework.apiserver.calls import Call, Path
+from kframework.apiserver.forms import Form, negotiated
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.served import Resource
 from kframework.apiserver.statuses import NOBODY, answered, failure
@@ -19,7 +20,6 @@ from kframework.apiserver.subresources import bind, evict
 from kframework.apiserver.verbs import Verbs
 from kframework.apiserver.watches import Watch
 from kframework.apiserver.wire.documents import Complete, as_it_is
-from kframework.apiserver.wire.forms import Form, negotiated
 from kframework.clock import Clock
 from kframework.cluster import api_errors
 from kframework.cluster.memory import MemoryCluster

@@ -10,11 +10,11 @@ from functools import lru_cache
 import msgspec
 
 from kframework.apiserver.collection import Collection, Written
+from kframework.apiserver.forms import Form
 from kframework.apiserver.lists import number, too_large
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.statuses import status_of
 from kframework.apiserver.wire.documents import Document
-from kframework.apiserver.wire.forms import Form
 from kframework.errors import ClusterError
 
 #: How often a client that wants bookmarks is told how far it is, in seconds.
