@@ -20,8 +20,7 @@ from kframework.apiserver.wire.documents import Complete, Document, Draft, as_it
 from kframework.cluster import api_errors
 from kframework.cluster.kind_store import HISTORY, Change
 from kframework.cluster.memory import MemoryCluster
-from kframework.objects import Kind
-from kframework.objects.meta import ApiObject
+from kframework.objects import ApiObject, Kind
 
 #: Namespace and name.
 Key = tuple[str, str]

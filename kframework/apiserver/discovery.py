@@ -8,8 +8,9 @@ from itertools import groupby
 import msgspec
 
 from kframework.apiserver.served import Resource
+from kframework.apiserver.statuses import answered
 from kframework.apiserver.wire.documents import Data
-from kframework.cluster.transport import JSON, Response
+from kframework.cluster.transport import Response
 
 #: What `GET /version` answers: the release whose API this one follows.
 VERSION: Data = {
@@ -27,13 +28,7 @@ VERSION: Data = {
 _ALL_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 #: By kind: subresources other than the status, each with the kind that one posts there.
 _POSTED = {"Pod": (("binding", "v1", "Binding"), ("eviction", "policy/v1", "Eviction"))}
-_CATEGORIES = {
-    "Pod": ["all"],
-    "ReplicationController": ["all"],
-    "ReplicaSet": ["all"],
-    "Service": ["all"],
-    "StatefulSet": ["all"],
-}
+_IN_ALL = ("Pod", "ReplicationController", "ReplicaSet", "Service", "StatefulSet")
 
 
 # -- one document at a time ----------------------------------------------------------------------------------------
@@ -43,20 +38,20 @@ def versions(accept: str, served: Iterable[Resource]) -> Response:
     """Answer `GET /api`: the core group has one version."""
     core = [resource for resource in served if not resource.group]
     aggregated = _aggregated(accept, core)
-    return aggregated or _answer({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
+    return aggregated or answered({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
 
 
 def groups(accept: str, served: Iterable[Resource]) -> Response:
     """Answer `GET /apis`: all groups but the core."""
     named = [resource for resource in served if resource.group]
     found = [_group(name, list(members)) for name, members in groupby(_sorted(named), key=lambda each: each.group)]
-    return _aggregated(accept, named) or _answer({"kind": "APIGroupList", "apiVersion": "v1", "groups": found})
+    return _aggregated(accept, named) or answered({"kind": "APIGroupList", "apiVersion": "v1", "groups": found})
 
 
 def group(name: str, served: Iterable[Resource]) -> Response | None:
     """Answer `GET /apis/GROUP`; None if there is no such group."""
     members = [resource for resource in served if resource.group == name]
-    return _answer({"apiVersion": "v1", "kind": "APIGroup", **_group(name, members)}) if members else None
+    return answered({"apiVersion": "v1", "kind": "APIGroup", **_group(name, members)}) if members else None
 
 
 def _group(name: str, members: list[Resource]) -> Data:
@@ -70,19 +65,14 @@ def resources(api_version: str, served: Iterable[Resource]) -> Response | None:
     if not members:
         return None
     found = [entry for resource in members for entry in _entries(resource)]
-    return _answer({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": found})
+    return answered({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": found})
 
 
 def _entries(resource: Resource) -> Iterator[Data]:
     """List a kind and its subresources."""
     kind = resource.kind
     whole = {"name": kind.plural, "singularName": resource.singular, "namespaced": kind.namespaced, "kind": kind.name}
-    yield {
-        **whole,
-        "verbs": _ALL_VERBS,
-        "shortNames": list(resource.short_names),
-        "categories": _CATEGORIES.get(kind.name, []),
-    }
+    yield whole | _common(resource)
     if resource.has_status:
         yield {**whole, "name": f"{kind.plural}/status", "singularName": "", "verbs": ["get", "patch", "update"]}
     for name, api_version, posted in _posted(resource):
@@ -140,9 +130,7 @@ def _described(resource: Resource) -> Data:
         "responseKind": own_kind,
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": resource.singular,
-        "verbs": _ALL_VERBS,
-        "shortNames": list(resource.short_names),
-        "categories": _CATEGORIES.get(kind.name, []),
+        **_common(resource),
         "subresources": subresources,
     }
 
@@ -155,6 +143,11 @@ def _response_kind(api_version: str, name: str) -> Data:
 # -- both ----------------------------------------------------------------------------------------------------------
 
 
+def _common(resource: Resource) -> Data:
+    categories = ["all"] if resource.kind.name in _IN_ALL else []
+    return {"verbs": _ALL_VERBS, "shortNames": list(resource.short_names), "categories": categories}
+
+
 def _sorted(served: Iterable[Resource]) -> list[Resource]:
     return sorted(served, key=lambda resource: (resource.group, resource.version, resource.kind.plural))
 
@@ -163,7 +156,3 @@ def _versions(members: Iterable[Resource]) -> list[str]:
     """List the apiVersions of a group, the preferred one first: `v1` before `v1beta1` before `v1alpha1`."""
     found = {resource.kind.api_version: resource.version for resource in members}
     return sorted(found, key=lambda each: ("alpha" in found[each], "beta" in found[each], found[each]))
-
-
-def _answer(data: Data) -> Response:
-    return Response(200, msgspec.json.encode(data), {"content-type": JSON})

@@ -7,8 +7,7 @@ from functools import partial
 
 from kframework.apiserver.wire.plain_data import text, value
 from kframework.cluster import api_errors
-from kframework.objects import Kind
-from kframework.objects.meta import ApiObject
+from kframework.objects import ApiObject, Kind
 from kframework.objects.selectors import SelectorError, parse_field_selector
 
 #: Reads one field of an object as a selector compares it.

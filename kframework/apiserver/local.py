@@ -17,10 +17,9 @@ from kframework.cluster.disruption_controller import DisruptionController
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
-from kframework.objects import kind_of
+from kframework.objects import ApiObject, kind_of
 from kframework.objects.codec import without_nulls
 from kframework.objects.manifest import Manifest
-from kframework.objects.meta import ApiObject
 
 
 class LocalCluster:

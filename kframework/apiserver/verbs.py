@@ -14,8 +14,7 @@ from kframework.apiserver.writes import amended, check_uid, created, of_main, of
 from kframework.cluster import api_errors
 from kframework.cluster.transport import JSON, Response
 from kframework.errors import ClusterError
-from kframework.objects import Pod, kind_of
-from kframework.objects.meta import ApiObject
+from kframework.objects import ApiObject, Pod, kind_of
 
 #: Such a patch may make an object, and knows who owns which field; neither is kept here.
 SERVER_SIDE_APPLY = "application/apply-patch"

@@ -20,6 +20,7 @@ from kframework.cluster.transitions import with_condition
 from kframework.objects import (
     KINDS,
     Affinity,
+    ApiObject,
     Container,
     CSIDriver,
     CSINode,
@@ -29,7 +30,6 @@ from kframework.objects import (
     Lease,
     Namespace,
     Node,
-    NodeStatus,
     ObjectMeta,
     PersistentVolumeClaim,
     Pod,
@@ -45,13 +45,11 @@ from kframework.objects import (
     Resources,
     StorageClass,
     Toleration,
-    TopologySpreadConstraint,
     VolumeAttachment,
     kind_of,
 )
 from kframework.objects.codec import spelled
 from kframework.objects.complaints import first_complaint
-from kframework.objects.meta import ApiObject
 from kframework.objects.requests import fit_requests
 
 T = TypeVar("T", bound=ApiObject)
@@ -95,11 +93,9 @@ def as_request(subject: T) -> T:
         deletion_grace_period_seconds=None,
     )
     subject = replace(subject, metadata=metadata)
-    return subject if isinstance(subject, Node) else _without_status(subject)
-
-
-def _without_status(subject: T) -> T:
-    return replace(subject, status=_no_status(type(subject))) if _has_status(subject) else subject
+    if isinstance(subject, Node) or not _has_status(subject):
+        return subject
+    return replace(subject, status=_no_status(type(subject)))
 
 
 @cache  # to look into a struct's fields takes longer than all else about a new object
@@ -139,7 +135,8 @@ def admitted(subject: T, version: int, now: str, classes: Iterable[PriorityClass
         case Pod():
             filled: ApiObject = _pod(subject, metadata, now, classes)
         case Node():
-            filled = replace(subject, metadata=metadata, status=_allocatable_from_capacity(subject))
+            allocatable = subject.status.allocatable or subject.status.capacity
+            filled = replace(subject, metadata=metadata, status=replace(subject.status, allocatable=allocatable))
         case Namespace():
             labels = {"kubernetes.io/metadata.name": metadata.name} | metadata.labels
             filled = replace(subject, metadata=replace(metadata, labels=labels))
@@ -199,6 +196,19 @@ def check_identity(old: T, new: T) -> None:
         raise api_errors.other_than_patched(type(old), was.name, said.uid)
 
 
+def merge_patch(target: object, patch: object) -> object:
+    """Merge a patch into plain data as RFC 7386 has it: null deletes, mappings merge, all else replaces."""
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for field, value in patch.items():
+        if value is None:
+            merged.pop(field, None)
+        else:
+            merged[field] = merge_patch(merged.get(field), value)
+    return merged
+
+
 def check_status(kind: type[ApiObject]) -> None:
     """Raise ClusterError 404 for a kind that has no status."""
     if not _has_status(kind):
@@ -249,10 +259,6 @@ def _uid(seed: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _allocatable_from_capacity(node: Node) -> NodeStatus:
-    return replace(node.status, allocatable=node.status.allocatable or node.status.capacity)
-
-
 # --- pods -------------------------------------------------------------------------------------------------------------
 
 
@@ -273,8 +279,11 @@ def _pod(pod: Pod, metadata: ObjectMeta, now: str, classes: Iterable[PriorityCla
     if spec.affinity is not None:
         spec = replace(spec, affinity=_affinity(spec.affinity, metadata.labels))
     if spec.topology_spread_constraints:
-        constraints = tuple(_constraint(each, metadata.labels) for each in spec.topology_spread_constraints)
-        spec = replace(spec, topology_spread_constraints=constraints)
+        constraints = [
+            replace(each, label_selector=_selector(each.label_selector, each.match_label_keys, "In", metadata.labels))
+            for each in spec.topology_spread_constraints
+        ]
+        spec = replace(spec, topology_spread_constraints=tuple(constraints))
     return replace(pod, metadata=metadata, spec=spec, status=_first_status(pod, now))
 
 
@@ -381,11 +390,6 @@ def _terms(terms: Terms, labels: Mapping[str, str]) -> Terms:
 def _term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
     selector = _selector(term.label_selector, term.match_label_keys, "In", labels)
     return replace(term, label_selector=_selector(selector, term.mismatch_label_keys, "NotIn", labels))
-
-
-def _constraint(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> TopologySpreadConstraint:
-    selector = _selector(constraint.label_selector, constraint.match_label_keys, "In", labels)
-    return replace(constraint, label_selector=selector)
 
 
 def _selector(

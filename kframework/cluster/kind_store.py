@@ -9,8 +9,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from kframework.cluster import api_errors
-from kframework.objects import Kind, ObjectMeta
-from kframework.objects.meta import ApiObject
+from kframework.objects import ApiObject, Kind, ObjectMeta
 
 T = TypeVar("T", bound=ApiObject)
 

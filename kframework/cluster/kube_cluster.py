@@ -17,16 +17,14 @@ from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
 from kframework.cluster import Cluster, api_errors
-from kframework.cluster.listing import pages
 from kframework.cluster.reflector import Reflector
 from kframework.cluster.rest import ANSWER_TIMEOUT, ask, path_of
 from kframework.cluster.transitions import says_the_same
 from kframework.cluster.transport import JSON, Request, Transport
-from kframework.cluster.wire import Page, Undecodable, read_object
+from kframework.cluster.wire import Page, Undecodable, pages, read_object
 from kframework.errors import ClusterError
-from kframework.objects import Event, EventSeries, Kind, Pod, PodCondition, kind_of
+from kframework.objects import ApiObject, Event, EventSeries, Kind, Pod, PodCondition, kind_of
 from kframework.objects.codec import encode
-from kframework.objects.meta import ApiObject
 from kframework.state.inbox import Message, Synced
 
 T = TypeVar("T", bound=ApiObject)
@@ -41,25 +39,6 @@ _encode = msgspec.json.Encoder().encode
 
 _PODS = kind_of(Pod)
 _EVENTS = kind_of(Event)
-
-
-class _Target(msgspec.Struct):
-    name: str
-    kind: str = "Node"
-    apiVersion: str = "v1"
-
-
-class _Named(msgspec.Struct):
-    namespace: str
-    name: str
-    uid: str
-
-
-class _Binding(msgspec.Struct):
-    metadata: _Named
-    target: _Target
-    kind: str = "Binding"
-    apiVersion: str = "v1"
 
 
 class KubeCluster(Cluster):
@@ -102,7 +81,11 @@ class KubeCluster(Cluster):
             await asyncio.get_running_loop().create_future()
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        binding = _Binding(_Named(namespace, name, uid), _Target(node_name))
+        binding = {
+            "metadata": {"namespace": namespace, "name": name, "uid": uid},
+            "target": {"name": node_name, "kind": "Node", "apiVersion": "v1"},
+            **{"kind": "Binding", "apiVersion": "v1"},
+        }
         await self._ask("POST", path_of(_PODS, namespace, name, "binding"), _encode(binding))
 
     async def patch_pod_status(
@@ -120,7 +103,7 @@ class KubeCluster(Cluster):
         written if it says the same already.
         """
         if condition is not None and condition.last_transition_time is None:
-            condition = await self._changed(namespace, name, uid, condition)
+            condition = await self._dated(namespace, name, uid, condition)
         status: dict[str, object] = {}
         if condition is not None:
             status["conditions"] = [_whole(condition)]
@@ -142,7 +125,7 @@ class KubeCluster(Cluster):
                 raise api_errors.conflict(api_errors.resource(kind.struct), name, str(error)) from error
             raise
 
-    async def _changed(self, namespace: str, name: str, uid: str, condition: PodCondition) -> PodCondition | None:
+    async def _dated(self, namespace: str, name: str, uid: str, condition: PodCondition) -> PodCondition | None:
         """Return the condition with the time of its status, None if the pod has it already."""
         pod = await self.get(Pod, name, namespace)
         if pod.metadata.uid != uid:

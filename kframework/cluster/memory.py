@@ -22,6 +22,7 @@ from kframework.cluster.kind_store import Change, KindStore, Receive
 from kframework.errors import ClusterError, InputError
 from kframework.objects import (
     KINDS,
+    ApiObject,
     Event,
     Namespace,
     Node,
@@ -33,7 +34,6 @@ from kframework.objects import (
     kind_of,
 )
 from kframework.objects.codec import convert
-from kframework.objects.meta import ApiObject
 from kframework.state.inbox import Changed, Gone, Message, Synced
 
 T = TypeVar("T", bound=ApiObject)
@@ -401,19 +401,6 @@ def _message(change: Change, is_shown: Callable[[ApiObject | None], TypeGuard[Ap
 def _patched(subject: T, patch: Mapping[str, object]) -> T:
     """Return an object with a JSON merge patch applied to it; ClusterError 400 if that is no such object any more."""
     try:
-        return convert(_merged(msgspec.to_builtins(subject), patch), kind_of(type(subject)))
+        return convert(admission.merge_patch(msgspec.to_builtins(subject), patch), kind_of(type(subject)))
     except InputError as error:
         raise api_errors.bad_request(str(error)) from error
-
-
-def _merged(target: object, patch: object) -> object:
-    """Apply a JSON merge patch (RFC 7386): mappings merge, null takes away, anything else replaces."""
-    if not isinstance(patch, Mapping):
-        return patch
-    kept = dict(target) if isinstance(target, Mapping) else {}
-    for key, value in patch.items():
-        if value is None:
-            kept.pop(key, None)
-        else:
-            kept[key] = _merged(kept.get(key), value)
-    return kept

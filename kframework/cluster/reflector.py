@@ -15,13 +15,11 @@ from typing import Generic, NoReturn, TypeVar
 import msgspec
 
 from kframework.clock import Clock
-from kframework.cluster.listing import pages
 from kframework.cluster.rest import path_of, refusal
 from kframework.cluster.transport import Request, Transport
-from kframework.cluster.wire import Undecodable, read_event
+from kframework.cluster.wire import Undecodable, pages, read_event
 from kframework.errors import ClusterError
-from kframework.objects import Kind, ObjectMeta, Pod
-from kframework.objects.meta import ApiObject
+from kframework.objects import ApiObject, Kind, ObjectMeta, Pod
 from kframework.state.inbox import Changed, Gone, Message
 
 _log = logging.getLogger(__name__)

@@ -11,8 +11,7 @@ import msgspec
 
 from kframework.cluster.transport import Request, Response, Transport
 from kframework.errors import ClusterError
-from kframework.objects import Kind
-from kframework.objects.meta import ApiObject
+from kframework.objects import ApiObject, Kind
 
 T = TypeVar("T", bound=ApiObject)
 

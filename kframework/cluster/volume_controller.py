@@ -243,25 +243,13 @@ class VolumeController:
         by_us = {BOUND_BY_CONTROLLER: "yes"}
         of_volume = {} if is_claimed_by(volume, claim) else by_us
         of_claim = {BIND_COMPLETED: "yes"} | ({} if claim.spec.volume_name else by_us)
-        name = volume.metadata.name
-        self._cluster.replace(
-            replace(
-                volume,
-                metadata=_annotated(volume.metadata, of_volume),
-                spec=replace(volume.spec, claim_ref=claim_reference(claim)),
-                status=PersistentVolumeStatus(phase="Bound"),
-            )
-        )
-        self._cluster.replace(
-            replace(
-                claim,
-                metadata=_annotated(claim.metadata, of_claim),
-                spec=replace(claim.spec, volume_name=name),
-                status=PersistentVolumeClaimStatus(
-                    phase="Bound", access_modes=volume.spec.access_modes, capacity=volume.spec.capacity
-                ),
-            )
-        )
+        taken = replace(volume.spec, claim_ref=claim_reference(claim))
+        metadata, status = _annotated(volume.metadata, of_volume), PersistentVolumeStatus(phase="Bound")
+        self._cluster.replace(replace(volume, metadata=metadata, spec=taken, status=status))
+        served = replace(claim.spec, volume_name=volume.metadata.name)
+        bound = PersistentVolumeClaimStatus(phase="Bound", access_modes=taken.access_modes, capacity=taken.capacity)
+        metadata = _annotated(claim.metadata, of_claim)
+        self._cluster.replace(replace(claim, metadata=metadata, spec=served, status=bound))
 
     # -- making volumes --------------------------------------------------------------------------------------------
 
@@ -276,9 +264,7 @@ class VolumeController:
             return _affinity(terms) if terms else None
         labels = node.metadata.labels
         mine = next((term for term in allowed if Reach.of_class((term,)).covers(labels)), None)
-        keys = (
-            [each.key for each in mine.match_label_expressions] if mine is not None else self._keys(storage_class, node)
-        )
+        keys = [each.key for each in mine.match_label_expressions] if mine else self._keys(storage_class, node)
         here = {key: (labels[key],) for key in keys if key in labels}
         return _affinity([here]) if here else None
 
@@ -339,15 +325,9 @@ def _made(
 
 def _affinity(terms: Iterable[Mapping[str, tuple[str, ...]]]) -> VolumeNodeAffinity:
     """Ask for nodes of which one term names all labels."""
-    return VolumeNodeAffinity(
-        required=NodeSelector(
-            node_selector_terms=tuple(
-                NodeSelectorTerm(
-                    match_expressions=tuple(
-                        NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in term.items()
-                    )
-                )
-                for term in terms
-            )
-        )
-    )
+    selected = [
+        [NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in term.items()]
+        for term in terms
+    ]
+    either = tuple(NodeSelectorTerm(match_expressions=tuple(each)) for each in selected)
+    return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=either))
