@@ -69,7 +69,6 @@ def resources(api_version: str, served: Iterable[Resource]) -> Response | None:
 
 
 def _entries(resource: Resource) -> Iterator[Data]:
-    """List a kind and its subresources."""
     kind = resource.kind
     whole = {"name": kind.plural, "singularName": resource.singular, "namespaced": kind.namespaced, "kind": kind.name}
     yield whole | _common(resource)
@@ -104,7 +103,6 @@ def _aggregated(accept: str, served: list[Resource]) -> Response | None:
 
 
 def _all_of(members: list[Resource]) -> list[Data]:
-    """Describe all versions of a group."""
     return [
         {
             "version": api_version.rpartition("/")[2],

@@ -56,7 +56,6 @@ def _key(subject: ApiObject) -> tuple[type[ApiObject], str, str]:
 
 
 def _kept(written: Mapping[str, object]) -> Data:
-    """Leave out what an API server would not keep."""
     data = cast("Data", without_nulls(written))
     metadata = {name: value for name, value in mapping(data, "metadata").items() if name not in NOT_KEPT}
     return data | {"metadata": metadata}

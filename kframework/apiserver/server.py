@@ -112,7 +112,6 @@ class ApiServer:
     # -- all else ------------------------------------------------------------------------------------------------------
 
     def _described(self, request: Request) -> Response:
-        """Answer what is about the server itself."""
         if request.method != "GET":
             raise _not_allowed()
         served = self._store.catalogue.resources()

@@ -49,7 +49,6 @@ class _Front:
         self._bind_address = bind_address
 
     async def handle(self, asked: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request."""
         try:
             if not is_meant_for_us(self._bind_address, asked.host):
                 raise ClusterError(MISDIRECTED, status=421, reason="BadRequest")

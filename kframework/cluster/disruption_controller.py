@@ -77,7 +77,6 @@ class DisruptionController:
                     self._cluster.replace(replace(budget, status=_status(budget, pods, scales)))
 
     def _scales(self, namespace: str) -> dict[str, int]:
-        """Say how many pods each controller wants, by uid."""
         owners: list[_Owner] = []
         for kind in _OWNERS:
             owners += self._cluster.objects(kind, namespace)

@@ -44,13 +44,13 @@ class DryRunCluster(Cluster):
     def _receive(self, message: Message) -> None:
         match message:
             case Changed(Pod() as pod):
-                self._changed(pod)
+                self._pod_upserted(pod)
             case Gone(Pod() as pod):
-                self._gone(pod)
+                self._pod_deleted(pod)
             case _:
                 self._offer(message)
 
-    def _changed(self, pod: Pod) -> None:
+    def _pod_upserted(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         if uid in self._deleted:
             return
@@ -66,7 +66,7 @@ class DryRunCluster(Cluster):
                 pod = self._bound[uid] = replace(pod, spec=replace(pod.spec, node_name=bound.spec.node_name))
         self._offer(Changed(pod))
 
-    def _gone(self, pod: Pod) -> None:
+    def _pod_deleted(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         self._waiting.pop(uid, None)
         bound = self._bound.pop(uid, None)

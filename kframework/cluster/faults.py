@@ -118,7 +118,6 @@ class FaultyTransport(Transport):
             raise _broken("the connection was refused")
 
     def _refusal(self, request: Request) -> Response | None:
-        """Return the refusal of a request that will not be done."""
         writes, query = request.method != "GET", dict(request.query)
         if writes and self._strikes("conflict"):
             return _refused(409, "Conflict", "the object has been modified; please apply your changes to the latest")
@@ -158,7 +157,6 @@ class FaultyTransport(Transport):
             yield line
 
     async def _next(self, lines: AsyncIterator[bytes]) -> bytes | None:
-        """Return the next line, None if there is none."""
         try:
             async with asyncio.timeout(None) as limit:
                 self._waiting[limit] = None
@@ -174,7 +172,6 @@ class FaultyTransport(Transport):
     # -- chance ----------------------------------------------------------------------------------------------------
 
     def _strikes(self, fault: str) -> bool:
-        """Draw whether a fault strikes now."""
         rate: float = getattr(self._rates, fault)
         if not rate or self._clock.now() >= self.until or self._random.random() >= rate:
             return False
@@ -195,6 +192,5 @@ def _refused(code: int, reason: str, message: str, headers: dict[str, str] | Non
 
 
 def _status(code: int, reason: str, message: str) -> dict[str, object]:
-    """Return a Status as the API writes it."""
     head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     return {**head, "message": message, "reason": reason, "code": code}

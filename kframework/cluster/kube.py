@@ -168,7 +168,6 @@ class _Files(Source):
         return self._valid(self._loader)
 
     def _valid(self, loader: Loader) -> float:
-        """Return how long these credentials are good for, in seconds."""
         if "exec" in self._file.user:
             expiry: datetime | None = getattr(loader, "exec_plugin_expiry", None)
             if expiry is None:
@@ -266,7 +265,6 @@ class _LoginLoop(asyncio.SelectorEventLoop):
                     await asyncio.sleep(0.001)
 
     async def subprocess_exec(self, *args: Any, **settings: Any) -> tuple[Any, Any]:
-        """Run a program, and remember it."""
         made = await super().subprocess_exec(*args, **settings)
         self._plugins.append(made[0])
         return made

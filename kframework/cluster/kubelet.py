@@ -83,7 +83,6 @@ class Kubelet:
             stop()
 
     async def _sleep(self) -> None:
-        """Wait for a change or for the next end, whichever comes first."""
         due = self.due
         if due is None:
             await self._wake.wait()

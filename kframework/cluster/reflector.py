@@ -186,10 +186,10 @@ class Reflector(Generic[T]):
                 body = b"\n".join([line async for line in stream.lines])
                 raise refusal(request, stream.status, body)
             async for line in stream.lines:
-                self._happened(*read_event(line, self.kind))
+                self._on_event(*read_event(line, self.kind))
                 self._heard = True
 
-    def _happened(self, event: str, subject: T | Undecodable) -> None:
+    def _on_event(self, event: str, subject: T | Undecodable) -> None:
         """Take in one line of a watch; what is not newer than all before has been told already."""
         metadata = subject.metadata
         if not _is_newer(metadata.resource_version, self._version):

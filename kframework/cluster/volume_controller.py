@@ -232,7 +232,6 @@ class VolumeController:
         return next((each for each in kept if is_claimed_by(each, claim) and wanted.may_be_bound(each)), None)
 
     def _smallest_for(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
-        """Find the smallest free volume that will do."""
         name = claim_class(claim)
         free = [self._cluster.read(PersistentVolume, each) for each in self._free]
         fitting = [each for each in free if volume_class(each) == name and wanted.may_take(each)]
@@ -305,7 +304,6 @@ def _ephemeral_claim(pod: Pod, name: str, volume: Volume) -> PersistentVolumeCla
 def _made(
     claim: PersistentVolumeClaim, storage_class: StorageClass, reached_from: VolumeNodeAffinity | None
 ) -> PersistentVolume:
-    """Make a volume for a claim, as large as it asks."""
     name, spec = f"pvc-{claim.metadata.uid}", claim.spec
     return PersistentVolume(
         metadata=ObjectMeta(name=name, annotations={PROVISIONED_BY: storage_class.provisioner}),

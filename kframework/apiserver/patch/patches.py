@@ -44,7 +44,6 @@ def apply_patch(document: dict[str, object], patch: bytes, content_type: str) ->
 
 
 def _forms(document: Mapping[str, object]) -> list[str]:
-    """Name the forms of patches that an object takes."""
     group, slash, _ = str(document.get("apiVersion", "")).partition("/")
     is_built_in = not slash or _BUILT_IN_GROUP.fullmatch(group) is not None
     return [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_MERGE_PATCH] if is_built_in else [])]

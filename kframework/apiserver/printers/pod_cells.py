@@ -93,7 +93,6 @@ def _word_of_deletion(pod: _Document) -> str:
 
 
 def _end(terminated: object) -> str:
-    """Say how a container ended."""
     signal = number(terminated, "signal")
     code = f"Signal:{signal}" if signal else f"ExitCode:{number(terminated, 'exitCode')}"
     return text(terminated, "reason", code)

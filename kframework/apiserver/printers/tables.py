@@ -147,7 +147,6 @@ def _selector(workload: Document, now: float) -> str:
 
 
 def _of_containers(field: str) -> Fill:
-    """Name something of the containers of a pod template."""
     path = "spec.template.spec.containers"
     return lambda workload, now: ",".join(text(each, field) for each in entries(workload, path))
 
