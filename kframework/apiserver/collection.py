@@ -129,7 +129,8 @@ class Collection:
 
     def _receive(self, change: Change) -> None:
         """Take down a write, be it a client's of the API or the cluster's own."""
-        key = _key(change)
+        metadata = change.subject.metadata
+        key = metadata.namespace, metadata.name
         old = self._current.get(key)
         new = self._shown(old, change.new) if change.new is not None else None
         if len(self._history) == self._history.maxlen:
@@ -151,9 +152,3 @@ class Collection:
 
     def __repr__(self) -> str:
         return f"<Collection of {len(self._current)} {self.kind.plural}>"
-
-
-def _key(change: Change) -> Key:
-    subject = change.new or change.old
-    assert subject is not None
-    return subject.metadata.namespace, subject.metadata.name

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
-from kframework.apiserver import discovery, openapi
+from kframework.apiserver import discovery
 from kframework.apiserver.calls import Call, Path
 from kframework.apiserver.forms import Form, negotiated
 from kframework.apiserver.selection import Selection
@@ -132,11 +132,11 @@ class ApiServer:
             case ["apis", name, version]:
                 described = discovery.resources(f"{name}/{version}", served)
             case ["openapi", "v2"]:
-                described = openapi.version_2(request.accept)
+                described = discovery.openapi_2(request.accept)
             case ["openapi", "v3"]:
-                described = openapi.index(served)
+                described = discovery.openapi_index(served)
             case ["openapi", "v3", *place]:
-                described = openapi.version_3("/".join(place), served)
+                described = discovery.openapi_3("/".join(place), served)
         if described is None:
             raise api_errors.unknown_kind()
         return described

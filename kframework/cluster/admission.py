@@ -50,9 +50,9 @@ from kframework.objects import (
 )
 from kframework.objects.codec import spelled
 from kframework.objects.complaints import first_complaint
+from kframework.objects.kinds import T
 from kframework.objects.requests import fit_requests
 
-T = TypeVar("T", bound=ApiObject)
 Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
 
 _PREEMPTS = "PreemptLowerPriority"
@@ -130,33 +130,27 @@ def generated_name(prefix: str, number: int) -> str:
 def admitted(subject: T, version: int, now: str, classes: Iterable[PriorityClass]) -> T:
     """Fill in an object that is about to be created as `version`; ClusterError 403 (its priority class) or 422."""
     _check(subject)
-    metadata = _metadata(subject, version, now)
+    return cast("T", _filled(replace(subject, metadata=_metadata(subject, version, now)), now, classes))
+
+
+def _filled(subject: ApiObject, now: str, classes: Iterable[PriorityClass]) -> ApiObject:
     match subject:
         case Pod():
-            filled: ApiObject = _pod(subject, metadata, now, classes)
-        case Node():
-            allocatable = subject.status.allocatable or subject.status.capacity
-            filled = replace(subject, metadata=metadata, status=replace(subject.status, allocatable=allocatable))
-        case Namespace():
+            return _pod(subject, now, classes)
+        case Node(status=status):
+            return replace(subject, status=replace(status, allocatable=status.allocatable or status.capacity))
+        case Namespace(metadata=metadata):
             labels = {"kubernetes.io/metadata.name": metadata.name} | metadata.labels
-            filled = replace(subject, metadata=replace(metadata, labels=labels))
-        case StorageClass():
-            filled = replace(
-                subject,
-                metadata=metadata,
-                volume_binding_mode=subject.volume_binding_mode or "Immediate",
-                reclaim_policy=subject.reclaim_policy or "Delete",
-            )
-        case PersistentVolumeClaim():
-            status = replace(subject.status, phase=subject.status.phase or "Pending")
-            filled = replace(subject, metadata=metadata, status=status)
+            return replace(subject, metadata=replace(metadata, labels=labels))
+        case StorageClass(volume_binding_mode=mode, reclaim_policy=policy):
+            return replace(subject, volume_binding_mode=mode or "Immediate", reclaim_policy=policy or "Delete")
+        case PersistentVolumeClaim(status=status):
+            return replace(subject, status=replace(status, phase=status.phase or "Pending"))
         case CSIDriver() if subject.spec.attach_required is None:
-            filled = replace(subject, metadata=metadata, spec=replace(subject.spec, attach_required=True))
+            return replace(subject, spec=replace(subject.spec, attach_required=True))
         case PriorityClass():
-            filled = replace(subject, metadata=metadata, preemption_policy=subject.preemption_policy or _PREEMPTS)
-        case _:
-            filled = replace(subject, metadata=metadata)
-    return cast("T", filled)
+            return replace(subject, preemption_policy=subject.preemption_policy or _PREEMPTS)
+    return subject
 
 
 def updated(old: T, new: T) -> T:
@@ -262,8 +256,8 @@ def _uid(seed: str) -> str:
 # --- pods -------------------------------------------------------------------------------------------------------------
 
 
-def _pod(pod: Pod, metadata: ObjectMeta, now: str, classes: Iterable[PriorityClass]) -> Pod:
-    spec = _with_priority(pod, classes)
+def _pod(pod: Pod, now: str, classes: Iterable[PriorityClass]) -> Pod:
+    spec, labels = _with_priority(pod, classes), pod.metadata.labels
     grace = spec.termination_grace_period_seconds
     spec = replace(
         spec,
@@ -277,14 +271,14 @@ def _pod(pod: Pod, metadata: ObjectMeta, now: str, classes: Iterable[PriorityCla
     if spec.resources is not None:
         spec = replace(spec, resources=_pod_level(spec, spec.resources))
     if spec.affinity is not None:
-        spec = replace(spec, affinity=_affinity(spec.affinity, metadata.labels))
+        spec = replace(spec, affinity=_affinity(spec.affinity, labels))
     if spec.topology_spread_constraints:
         constraints = [
-            replace(each, label_selector=_selector(each.label_selector, each.match_label_keys, "In", metadata.labels))
+            replace(each, label_selector=_selector(each.label_selector, each.match_label_keys, "In", labels))
             for each in spec.topology_spread_constraints
         ]
         spec = replace(spec, topology_spread_constraints=tuple(constraints))
-    return replace(pod, metadata=metadata, spec=spec, status=_first_status(pod, now))
+    return replace(pod, spec=spec, status=_first_status(pod, now))
 
 
 def _first_status(pod: Pod, now: str) -> PodStatus:

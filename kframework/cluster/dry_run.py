@@ -7,16 +7,14 @@ else. Whatever the cluster does itself goes before.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TypeVar
 
 from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
 from kframework.cluster import Cluster, api_errors, transitions
 from kframework.objects import ApiObject, Event, Pod, PodCondition
+from kframework.objects.kinds import T
 from kframework.state.inbox import Changed, Gone, Message
-
-T = TypeVar("T", bound=ApiObject)
 
 
 class DryRunCluster(Cluster):

@@ -17,7 +17,7 @@ from random import Random
 import msgspec
 
 from kframework.clock import Clock
-from kframework.cluster.transport import Request, Response, Stream, Transport
+from kframework.cluster.transport import Request, Response, Stream, Transport, TransportLayer
 from kframework.errors import ClusterError
 
 #: How long a client without a timeout of its own waits for what does not come, in seconds.
@@ -49,16 +49,16 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     slow: float = 0.0
 
 
-class FaultyTransport(Transport):
+class FaultyTransport(TransportLayer):
     """Lets faults befall the requests to another transport, before the moment `until` in seconds since 1970.
 
     `counts` tells how often each fault befell. With the same seed and the same requests it is always the same.
     """
 
     def __init__(self, inner: Transport, random: Random, rates: Rates, clock: Clock, until: float = math.inf) -> None:
+        super().__init__(inner)
         self.until = until
         self.counts: Counter[str] = Counter()
-        self._inner = inner
         self._random = random
         self._rates = rates
         self._clock = clock
@@ -106,9 +106,6 @@ class FaultyTransport(Transport):
             await self._no_answer(request)
         async with self._inner.stream(request) as stream, aclosing(self._lines(request, stream.lines)) as lines:
             yield Stream(stream.status, lines, stream.headers)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
     # -- requests --------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from random import Random
-from typing import TypeVar
 
 import anyio
 import msgspec
@@ -25,9 +24,8 @@ from kframework.cluster.wire import Page, Undecodable, pages, read_object
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, EventSeries, Kind, Pod, PodCondition, kind_of
 from kframework.objects.codec import encode
+from kframework.objects.kinds import T
 from kframework.state.inbox import Message, Synced
-
-T = TypeVar("T", bound=ApiObject)
 
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from itertools import count
-from typing import TypeGuard, TypeVar, cast
+from typing import TypeVar, cast
 
 import msgspec
 from msgspec import structs
@@ -34,9 +34,9 @@ from kframework.objects import (
     kind_of,
 )
 from kframework.objects.codec import convert
+from kframework.objects.kinds import T
 from kframework.state.inbox import Changed, Gone, Message, Synced
 
-T = TypeVar("T", bound=ApiObject)
 A = TypeVar("A")
 
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -216,12 +216,17 @@ class MemoryCluster(Cluster):
     async def watch(
         self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
     ) -> None:
-        is_shown = _is_there if ended_pods else _is_unended
+
+        def shown(subject: ApiObject | None) -> ApiObject | None:
+            """Return an object, None for a pod that counts as gone."""
+            is_over = not ended_pods and isinstance(subject, Pod) and transitions.has_ended(subject)
+            return None if is_over else subject
 
         def receive(change: Change) -> None:
-            message = _message(change, is_shown)
-            if message is not None:
-                offer(message)
+            if (new := shown(change.new)) is not None:
+                offer(Changed(new))
+            elif (old := shown(change.old)) is not None:
+                offer(Gone(old))
 
         ordered = sorted(kinds, key=lambda kind: _PLACES.get(kind, len(_PLACES)))
         for kind in ordered:
@@ -229,8 +234,8 @@ class MemoryCluster(Cluster):
         stop = self.subscribe(kinds, receive)
         try:
             for kind in ordered:
-                for each in filter(is_shown, self.objects(kind)):
-                    offer(Changed(each))
+                for each in self.objects(kind):
+                    receive(Change(0, None, each))
             offer(Synced())
             await asyncio.get_running_loop().create_future()
         finally:
@@ -337,7 +342,10 @@ class MemoryCluster(Cluster):
     def _kind_store(self, kind: type[T]) -> KindStore[T]:
         kind_store = self._kind_stores.get(kind)
         if kind_store is None:
-            kind_store = self._kind_stores[kind] = _new_kind_store(kind)
+            try:
+                kind_store = self._kind_stores[kind] = KindStore(kind_of(kind))
+            except KeyError:
+                raise api_errors.unknown_kind() from None
         return cast("KindStore[T]", kind_store)
 
     def _amended(self, subject: T) -> tuple[T, T]:
@@ -366,13 +374,6 @@ class MemoryCluster(Cluster):
             self.add(Namespace(metadata=ObjectMeta(name=name)))
 
 
-def _new_kind_store(kind: type[ApiObject]) -> KindStore[ApiObject]:
-    try:
-        return KindStore(kind_of(kind))
-    except KeyError:
-        raise api_errors.unknown_kind() from None
-
-
 @lru_cache(maxsize=16)  # many writes fall into one second, and writing it down costs as much as the write
 def _written(second: int) -> str:
     return rfc3339(second)
@@ -380,22 +381,6 @@ def _written(second: int) -> str:
 
 def _says(status: PodStatus, condition: PodCondition) -> bool:
     return any(old.type == condition.type and transitions.says_the_same(old, condition) for old in status.conditions)
-
-
-def _is_there(subject: ApiObject | None) -> TypeGuard[ApiObject]:
-    return subject is not None
-
-
-def _is_unended(subject: ApiObject | None) -> TypeGuard[ApiObject]:
-    """Return whether there is an object, to one for whom pods that have ended are gone."""
-    return subject is not None and not (isinstance(subject, Pod) and transitions.has_ended(subject))
-
-
-def _message(change: Change, is_shown: Callable[[ApiObject | None], TypeGuard[ApiObject]]) -> Message | None:
-    """Say what a change is to one who is shown such objects only."""
-    if is_shown(change.new):
-        return Changed(change.new)
-    return Gone(change.old) if is_shown(change.old) else None
 
 
 def _patched(subject: T, patch: Mapping[str, object]) -> T:

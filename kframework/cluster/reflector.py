@@ -10,7 +10,7 @@ import logging
 import sys
 from collections.abc import Callable
 from random import Random
-from typing import Generic, NoReturn, TypeVar
+from typing import Generic, NoReturn
 
 import msgspec
 
@@ -20,11 +20,11 @@ from kframework.cluster.transport import Request, Transport
 from kframework.cluster.wire import Undecodable, pages, read_event
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Kind, ObjectMeta, Pod
+from kframework.objects.kinds import T
 from kframework.state.inbox import Changed, Gone, Message
 
 _log = logging.getLogger(__name__)
 
-T = TypeVar("T", bound=ApiObject)
 
 #: A watch is ended by the server after a random time within these bounds, in seconds, so that watches spread over the
 #: servers, and given up here when nothing came for SILENCE: servers send a bookmark about every minute.

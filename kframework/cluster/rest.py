@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from functools import lru_cache
-from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from kframework.cluster.transport import Request, Response, Transport
 from kframework.errors import ClusterError
-from kframework.objects import ApiObject, Kind
-
-T = TypeVar("T", bound=ApiObject)
+from kframework.objects import Kind
+from kframework.objects.kinds import T
 
 #: How long one answer may take, in seconds.
 ANSWER_TIMEOUT = 30.0

@@ -64,6 +64,22 @@ class Transport(Protocol):
         ...
 
 
+class TransportLayer(Transport):
+    """Stands in front of another transport; what a layer does not change passes through."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def send(self, request: Request) -> Response:
+        return await self._inner.send(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        return self._inner.stream(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
 class Credentials(Protocol):
     """Who we are to which server; `due` is when to renew that, on the loop's clock.
 

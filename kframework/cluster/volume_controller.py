@@ -108,7 +108,7 @@ class VolumeController:
     def _receive(self, change: Change) -> None:
         """Remember a change for later: a subscriber must not write."""
         old, new = change.old, change.new
-        match new or old:
+        match change.subject:
             case Pod() as pod if any(volume.ephemeral is not None for volume in pod.spec.volumes):
                 self._pods[pod.metadata.uid] = pod
             case PersistentVolume() as volume:

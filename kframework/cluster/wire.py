@@ -16,8 +16,8 @@ from kframework.cluster.transport import Request, Transport
 from kframework.errors import ClusterError, InputError
 from kframework.objects import ApiObject, Kind, ObjectMeta
 from kframework.objects.codec import decode
+from kframework.objects.kinds import T
 
-T = TypeVar("T", bound=ApiObject)
 Item = TypeVar("Item")
 
 #: How long an answer may take, in seconds: longer than this an API server works on none.
