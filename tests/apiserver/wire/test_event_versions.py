@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.apiserver.event_versions import from_core, to_core
+from kframework.apiserver.wire.event_versions import from_core, to_core
 
 EVENT: dict[str, object] = {
     "apiVersion": "events.k8s.io/v1",

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kframework.apiserver.printers.pod_cells import pod_cells
-from kframework.apiserver.printers.reports import reported
+from kframework.apiserver.reports import reported
 from kframework.apiserver.wire.documents import Document
 from kframework.objects import Lease, Node, ObjectMeta, Pod, kind_of
 from kframework.objects.codec import convert

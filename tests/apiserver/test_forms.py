@@ -7,9 +7,9 @@ import asyncio
 import msgspec
 import pytest
 
+from kframework.apiserver.forms import Form, negotiated
 from kframework.apiserver.served import built_in
 from kframework.apiserver.wire.documents import Document
-from kframework.apiserver.wire.forms import Form, negotiated
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, SystemClock, VirtualTimeLoop
 from kframework.errors import ClusterError
 from kframework.objects import CoreEvent, Event, Namespace, ObjectMeta, kind_of

@@ -77,7 +77,6 @@ def _of_pod(pod: Data, phase: str) -> Data:
 
 
 def _state(status: Data, phase: str) -> Data:
-    """Say how the containers are of a pod in this phase."""
     began = _moment("startedAt", text(status, "startTime"))
     if phase == "Running":
         return {"running": began}

@@ -30,7 +30,7 @@ class Form(Protocol):
         ...
 
 
-class Plain:
+class Plain(Form):
     """Objects as they are."""
 
     def __init__(self, resource: Resource) -> None:
@@ -39,20 +39,17 @@ class Plain:
         self._list_head = self._head.replace(b'",', b'List",', 1)
 
     def one(self, document: Document) -> bytes:
-        """Write one object."""
         return self._resource.body(document)
 
     def many(self, documents: Sequence[Document], metadata: Mapping[str, str]) -> bytes:
-        """Write a list of objects; `metadata` is that of the list."""
         items = b",".join([self._resource.body(document) for document in documents])
         return b'%b,"metadata":%b,"items":[%b]}' % (self._list_head, msgspec.json.encode(metadata), items)
 
     def bookmark(self, metadata: Mapping[str, object]) -> bytes:
-        """Write what stands for no object, but says how far a watch has come."""
         return b'%b,"metadata":%b}' % (self._head, msgspec.json.encode(metadata))
 
 
-class Table:
+class Table(Form):
     """Objects as rows; `include` says what each row carries of its object: None, Metadata or Object."""
 
     def __init__(self, resource: Resource, clock: Clock, include: str) -> None:
@@ -61,17 +58,14 @@ class Table:
         self._include = include
 
     def one(self, document: Document) -> bytes:
-        """Write one object."""
         return self.many([document], {"resourceVersion": document.subject.metadata.resource_version})
 
     def many(self, documents: Sequence[Document], metadata: Mapping[str, str]) -> bytes:
-        """Write a list of objects; `metadata` is that of the list."""
         rows = (self._resource.data(document) for document in documents)
         laid_out = table(self._resource.kind, rows, self._clock.now(), self._include)
         return msgspec.json.encode({**laid_out, "metadata": metadata})
 
     def bookmark(self, metadata: Mapping[str, object]) -> bytes:
-        """Write what stands for no object, but says how far a watch has come."""
         return msgspec.json.encode({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "rows": []})
 
 
