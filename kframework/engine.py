@@ -32,7 +32,7 @@ from kframework.core.cycle.extenders import Extenders
 from kframework.core.cycle.layers import Layers, Plan
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Rotation, Search
-from kframework.core.effects import Effects, EngineHost, Eviction, Reservation
+from kframework.core.effects import Effects, EngineHost, Eviction, PodEvent, Reservation
 from kframework.core.plugin_handle import HandledEngine, PluginHandle
 from kframework.core.runtime.points import run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
@@ -111,6 +111,7 @@ __all__ = [
     "Place",
     "Plan",
     "PluginHandle",
+    "PodEvent",
     "PodTemplate",
     "Preemption",
     "Problem",
