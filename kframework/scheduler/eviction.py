@@ -62,7 +62,7 @@ class EvictionTask:
         self._offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed))
 
     async def _clear_nominations(self) -> bool:
-        """Write that the outranked have lost their nomination; tell whether that went well."""
+        """Write that the outranked have lost their nomination; return whether that went well."""
         written = [self._outbox.patch_status(pod, None, "") for pod in self.eviction.outranked]
         return not any([await each for each in written])
 

@@ -13,8 +13,7 @@ from kframework import CycleState, NodeInfo, PendingPod, Status, error, unschedu
 from kframework.clock import LoopClock, run_virtual
 from kframework.core.effects import PodEvent
 from kframework.objects import Event
-from kframework.scheduler.event_recorder import EventRecorder
-from kframework.scheduler.event_series import REFRESH, SILENCE
+from kframework.scheduler.event_recorder import REFRESH, SILENCE, EventRecorder
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, run, scenario
