@@ -22,9 +22,9 @@ from kframework.config.document import Document, Json, Place, parse_documents, r
 from kframework.config.duration import Duration
 from kframework.config.fields import field_names
 from kframework.config.in_tree import in_tree_points
+from kframework.config.load import overridden
 from kframework.config.load import parse as parse_configuration
 from kframework.config.models import LeaderElection
-from kframework.config.overrides import overridden
 from kframework.config.problems import Problem, collecting, raise_all, required, shown
 from kframework.core.cycle.all_nodes import AllNodesSearch
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result, fit_error

@@ -97,8 +97,7 @@ def command(
 
 
 def _configuration(file: str | None, **overrides: Mapping[str, object]) -> Configuration:
-    from kframework.config.load import default_configuration, load
-    from kframework.config.overrides import overridden
+    from kframework.config.load import default_configuration, load, overridden
 
     configuration = load(file) if file is not None else default_configuration()
     warn(configuration)

@@ -8,8 +8,7 @@ import pytest
 import typer
 
 from kframework.cli.process import EmbeddedOptions, ProcessOptions, event_printer, unfolded
-from kframework.config.load import default_configuration
-from kframework.config.overrides import overridden
+from kframework.config.load import default_configuration, overridden
 from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
 
 
