@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kframework.cli.cluster_files import read_cluster
-from kframework.cli.config import warn
+from kframework.cli.config import configured
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import print_json
 from kframework.errors import InputError
@@ -122,14 +122,12 @@ def _print(explanation: Explanation, output: Form | None) -> None:
 
 def _of_files(filenames: list[str], config: str | None, namespace: str, name: str) -> Explanation:
     """Simulate the files, and explain the pod as it is in the end."""
-    from kframework.config.load import default_configuration, load
     from kframework.core.runtime.profiles import load_plugins
     from kframework.core.runtime.registry import Registry
     from kframework.observe.history import History
     from kframework.scheduler.simulate import simulate
 
-    configuration = load(config) if config is not None else default_configuration()
-    warn(configuration)
+    configuration = configured(config)
     load_plugins(configuration, Registry.installed())
     history, found = History(), list["Explanation"]()
     simulate(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.config import warn
+from kframework.cli.config import compiled, configured
 from kframework.cli.go_flags import say_passed_over
 from kframework.cli.logs import say, sparing
-from kframework.cli.options import Logging, Objects, Verbosity, span
+from kframework.cli.options import Config, Logging, Objects, Verbosity, span
 from kframework.cli.process import EmbeddedOptions, ProcessOptions, server_of, unfolded
 from kframework.cli.recording import Record, Recording, RecordLimit, recording
 from kframework.cli.tracing import traced
@@ -32,9 +31,7 @@ def command(
     context: typer.Context,
     filenames: Objects,
     *,
-    config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file; the default one without it.")
-    ] = None,
+    config: Config = None,
     process: ProcessOptions,
     write_config_to: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the effective configuration here, and exit.")
@@ -60,6 +57,7 @@ def command(
     are known; those that mean nothing here are named and passed over.
     """
     from kframework.clock import SystemClock
+    from kframework.config.load import overridden
     from kframework.process.process import Process
 
     embedded.refuse_alone(filenames)
@@ -67,8 +65,8 @@ def command(
     if config is not None and any(value is not None for value in client.values()):
         say("notice", "--kube-api-qps and --kube-api-burst are passed over: clientConnection of the --config counts")
         client.clear()
-    configuration = _configuration(
-        config,
+    configuration = overridden(
+        configured(config),
         leader_election=process.election(),
         client_connection=client,
         options={"pod_max_in_unschedulable_pods_duration": pod_max_in_unschedulable_pods_duration},
@@ -96,23 +94,11 @@ def command(
         asyncio.run(running.run())
 
 
-def _configuration(file: str | None, **overrides: Mapping[str, object]) -> Configuration:
-    from kframework.config.load import default_configuration, load, overridden
-
-    configuration = load(file) if file is not None else default_configuration()
-    warn(configuration)
-    return overridden(configuration, **overrides)
-
-
 def _write(configuration: Configuration, file: str) -> None:
     """Write the configuration, if a scheduler can be made of it."""
-    from kframework.clock import SystemClock
-    from kframework.cluster.memory import MemoryCluster
     from kframework.config.show import effective_yaml
-    from kframework.scheduler.scheduler import Scheduler
 
-    clock = SystemClock()
-    Scheduler(configuration, MemoryCluster(clock), clock)
+    compiled(configuration)
     Path(file).write_text(effective_yaml(configuration), encoding="utf-8")
     say("notice", f"wrote the effective configuration to {file}")
 

@@ -142,8 +142,8 @@ def _configuration(scheduler: Place, options: Place) -> Configuration:
     profiles = [_without_managed_resources(profile, settings) for profile in profiles]
     for profile in profiles:
         warnings += _notices(profile)
-    profiles = [_reduced(profile) for profile in profiles]
-    return Configuration(settings, tuple(profiles), own, tuple(str(warning) for warning in warnings))
+    in_force = tuple(_reduced(profile) for profile in profiles)
+    return Configuration(settings, in_force, own, tuple(map(str, warnings)))
 
 
 def _body(document: Place, warnings: list[ConfigError]) -> Json:
