@@ -17,10 +17,9 @@ from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.config.configuration import Configuration, RawArgs
-from kframework.config.decode import decode
+from kframework.config.decode import decode, field_names
 from kframework.config.document import Document, Json, Place, parse_documents, read_source
 from kframework.config.duration import Duration
-from kframework.config.fields import field_names
 from kframework.config.in_tree import in_tree_points
 from kframework.config.load import overridden
 from kframework.config.load import parse as parse_configuration

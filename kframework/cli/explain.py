@@ -73,6 +73,8 @@ def command(
 
     Asks a running scheduler, or works on cluster files or on a recording without one. Nothing is changed by it.
     """
+    from kframework.cli.explanation_text import text_of
+
     namespace, name = _key(pod, namespace)
     _one_source(filename=filenames, scheduler=scheduler, recording=recording)
     if certificate_authority is not None and (filenames or recording):
@@ -87,7 +89,10 @@ def command(
         explanation = _of_recording(recording, attempt, namespace, name)
     else:
         explanation = _of_scheduler(scheduler or _DEFAULT_SCHEDULER, certificate_authority, namespace, name)
-    _print(explanation, output)
+    if output is Form.JSON:
+        print_json(explanation)
+    else:
+        typer.echo(text_of(explanation, wide=output is Form.WIDE), nl=False)
 
 
 def _key(pod: str, namespace: str | None) -> tuple[str, str]:
@@ -106,15 +111,6 @@ def _one_source(**sources: object) -> None:
     given = [f"--{name}" for name, value in sources.items() if value]
     if len(given) > 1:
         raise typer.BadParameter("only one of them can be explained from", param_hint=" and ".join(given))
-
-
-def _print(explanation: Explanation, output: Form | None) -> None:
-    from kframework.cli.explanation_text import text_of
-
-    if output is Form.JSON:
-        print_json(explanation)
-    else:
-        typer.echo(text_of(explanation, wide=output is Form.WIDE), nl=False)
 
 
 # -- cluster files -----------------------------------------------------------------------------------------------------
@@ -192,6 +188,7 @@ def _of_scheduler(url: str, certificate_authority: str | None, namespace: str, n
     """Have a scheduler explain the pod."""
     from urllib.error import HTTPError, URLError
     from urllib.parse import urlencode
+    from urllib.request import urlopen
 
     import msgspec
 
@@ -203,7 +200,8 @@ def _of_scheduler(url: str, certificate_authority: str | None, namespace: str, n
     tls = _tls(certificate_authority)
     address = f"{url.rstrip('/')}/explain?{urlencode({'pod': f'{namespace}/{name}'})}"
     try:
-        answer = _get(address, tls)
+        with urlopen(address, timeout=_PATIENCE, context=tls) as response:
+            answer: bytes = response.read()
     except HTTPError as error:
         raise Unexplainable(_refusal(url, error)) from error
     except (URLError, TimeoutError, ValueError) as error:
@@ -226,14 +224,6 @@ def _tls(certificate_authority: str | None) -> SSLContext:
         raise InputError("holds no certificate in PEM", file=certificate_authority) from error
     except OSError as error:
         raise InputError(str(error.strerror), file=certificate_authority) from error
-
-
-def _get(address: str, tls: SSLContext) -> bytes:
-    from urllib.request import urlopen
-
-    with urlopen(address, timeout=_PATIENCE, context=tls) as response:
-        answer: bytes = response.read()
-    return answer
 
 
 def _refusal(url: str, error: HTTPError) -> str:

@@ -22,8 +22,7 @@ from kframework.cli.options import (
     refuse_overwriting,
     refuse_reading_stdin_twice,
 )
-from kframework.cli.outcomes import print_outcomes, say_notices, summarise
-from kframework.cli.progress import progress
+from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
 from kframework.cli.recording import Record, RecordLimit, recording
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 

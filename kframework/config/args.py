@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
+from kframework.config.decode import ZERO_IS_DEFAULT, ApiModel, ApiObject, Bool, Int32, Int64
 from kframework.config.duration import Duration
-from kframework.config.fields import ZERO_IS_DEFAULT, ApiModel, ApiObject, Bool, Int32, Int64
 from kframework.config.problems import (
     Problem,
     ProblemPath,

@@ -171,17 +171,18 @@ class _Expansion:
 
     def _count_errors(self, order: Mapping[str, Sequence[str]]) -> list[ConfigError]:
         named = f'profile with scheduler name "{self._profile.scheduler_name}"'
-        errors = []
-        if len(order["queue_sort"]) != 1:
-            message = f"only one queue sort plugin required for {named}, but got {len(order['queue_sort'])}"
-            errors.append(self._profile.place.error(Problem(("plugins", "queueSort"), message)))
-        if not order["bind"]:
-            message = f"at least one bind plugin is needed for {named}"
-            errors.append(self._profile.place.error(Problem(("plugins", "bind"), message)))
-        if len(order["placement_generate"]) > 1:
-            message = f"at most one placement generate plugin is allowed for {named}"
-            errors.append(self._profile.place.error(Problem(("plugins", "placementGenerate"), message)))
-        return errors
+        sorts = len(order["queue_sort"])
+        rules = (
+            ("queue_sort", sorts == 1, f"only one queue sort plugin required for {named}, but got {sorts}"),
+            ("bind", order["bind"], f"at least one bind plugin is needed for {named}"),
+            (
+                "placement_generate",
+                len(order["placement_generate"]) <= 1,
+                f"at most one placement generate plugin is allowed for {named}",
+            ),
+        )
+        place = self._profile.place
+        return [place.error(Problem(("plugins", camel(key)), message)) for key, kept, message in rules if not kept]
 
     def _weights(self) -> dict[str, int]:
         """Weigh every plugin that can score, even where it is disabled; the `score` key beats `multiPoint`."""

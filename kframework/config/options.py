@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from kframework.config.decode import ApiModel, Bool, Int32, Int64
 from kframework.config.duration import Duration
-from kframework.config.fields import ApiModel, Bool, Int32, Int64
 from kframework.config.problems import Problem, invalid
 from kframework.objects.quantity import QuantityError, value
 

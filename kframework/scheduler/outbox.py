@@ -150,10 +150,6 @@ class Outbox:
             self._full = True
             _log.warning("%d events wait to be written: until all are, further ones may be dropped", MAX_EVENTS)
 
-    def stop(self) -> None:
-        """Write nothing any more, whatever is asked for or waits; any thread may call this."""
-        self.fence.close()
-
     def check(self) -> None:
         """Raise ClusterError once nothing may be written any more."""
         self.fence.check()

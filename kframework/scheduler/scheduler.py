@@ -156,7 +156,8 @@ class Scheduler(EngineHost, Generic[E]):
         self.extenders: Extenders = Extenders(map(extender, configuration.settings.extenders))
         self.engine: E = engine(configuration, clock, self, self.extenders)
         self.engine.timed_share = timed_share
-        self.profiles: Profiles = compile_profiles(configuration, registry or Registry.installed(), self._handle)
+        handle = partial(PluginHandle, self.engine, self)
+        self.profiles: Profiles = compile_profiles(configuration, registry or Registry.installed(), handle)
         self.engine.use(self.profiles)
         #: The kinds that are followed.
         self.kinds: list[type[ApiObject]] = list(
@@ -285,9 +286,6 @@ class Scheduler(EngineHost, Generic[E]):
             self._woken.clear()
             if timer is not None:
                 timer.cancel()
-
-    def _handle(self, profile: str, plugin: str) -> PluginHandle:
-        return PluginHandle(self.engine, self, profile, plugin)
 
     # -- the host of the engine ------------------------------------------------------------------------------------
 

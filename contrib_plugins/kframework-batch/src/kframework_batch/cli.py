@@ -30,9 +30,8 @@ from kframework.cli.options import (
     refuse_overwriting,
     refuse_reading_stdin_twice,
 )
-from kframework.cli.outcomes import print_outcomes, say_notices, summarise
+from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
 from kframework.cli.process import EmbeddedOptions, LeaderElect, ProcessOptions, ResourceName, server_of, unfolded
-from kframework.cli.progress import progress
 from kframework.cli.rbac import Form, FormOption, NameOption, NamespaceOption, print_objects
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 
