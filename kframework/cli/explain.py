@@ -118,16 +118,13 @@ def _one_source(**sources: object) -> None:
 
 def _of_files(filenames: list[str], config: str | None, namespace: str, name: str) -> Explanation:
     """Simulate the files, and explain the pod as it is in the end."""
-    from kframework.core.runtime.profiles import load_plugins
-    from kframework.core.runtime.registry import Registry
     from kframework.observe.history import History
     from kframework.scheduler.simulate import simulate
 
     configuration = configured(config)
-    load_plugins(configuration, Registry.installed())
     history, found = History(), list["Explanation"]()
     simulate(
-        read_cluster(filenames).objects,
+        read_cluster(filenames, configuration).objects,
         configuration,
         observers=[history],
         on_end=lambda scheduler: found.append(_in_the_end(scheduler, history, namespace, name)),

@@ -54,8 +54,6 @@ def command(
     Prints where every pod went, or why it waits. Give it what `kubectl get nodes,pods -A -o yaml` prints, or files
     that you wrote; all of it happens in memory.
     """
-    from kframework.core.runtime.profiles import load_plugins
-    from kframework.core.runtime.registry import Registry
     from kframework.observe.journal import Journal
     from kframework.scheduler.simulate import simulate
 
@@ -65,8 +63,7 @@ def command(
     configuration = configured(config)
     if seed is not None:
         configuration = replace(configuration, options=configuration.options.model_copy(update={"seed": seed}))
-    load_plugins(configuration, Registry.installed())  # the files may hold objects of kinds that they declare
-    objects = read_cluster(filenames).objects
+    objects = read_cluster(filenames, configuration).objects
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, configuration))
         observers: list[Observer] = [] if tracing is None else [tracing]

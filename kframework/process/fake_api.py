@@ -20,7 +20,7 @@ from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.write_fence import WriteFence
 from kframework.objects.manifest import Manifest
 from kframework.process.process import signals
-from kframework.process.servers import Connect, chance
+from kframework.process.servers import Connect, Server, chance
 
 
 @asynccontextmanager
@@ -36,7 +36,7 @@ async def running(
         tasks.cancel_scope.cancel()
 
 
-class EmbeddedServer:
+class EmbeddedServer(Server):
     """A fake API server in this process; `say_where` is told of the kubeconfig by which others reach it too."""
 
     elect: Connect | None = None
@@ -50,7 +50,6 @@ class EmbeddedServer:
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
-        """Start the server, and open the scheduler's client."""
         async with self._running() as server:
             yield KubeCluster(InProcess(server), self._clock, random=chance())
 

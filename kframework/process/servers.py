@@ -50,7 +50,7 @@ class Server(Protocol):
         ...
 
 
-class RealServer:
+class RealServer(Server):
     """A real API server; each of its clients has connections of its own.
 
     `requests` counts what the scheduler's client sends.
@@ -94,7 +94,7 @@ class RealServer:
             await transport.close()
 
 
-class DryRunServer:
+class DryRunServer(Server):
     """The way to another server by which nothing is written: Events are reported instead."""
 
     elect: Connect | None = None
@@ -107,7 +107,6 @@ class DryRunServer:
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
-        """Open the scheduler's client."""
         async with self._server.schedule() as cluster:
             yield DryRunCluster(cluster, self._clock, self._report)
 

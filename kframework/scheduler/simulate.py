@@ -108,12 +108,10 @@ class _Records:
         self._bound = 0
 
     def decided(self, decision: Decision) -> None:
-        """Keep an attempt."""
         self.decisions.append(decision)
         self.attempts[decision.uid] = decision.tries
 
     def bound(self, binding: Binding) -> None:
-        """Keep a binding cycle."""
         self.bindings.append(binding)
         self._bound += binding.code == Code.SUCCESS
         self._on_progress(Progress(self._bound, self.pods))
@@ -127,7 +125,6 @@ class SimulatedExtender(Extender):
         self._cluster = cluster
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        """Have the pod bound to the node; raises ExtenderError."""
         await super().bind(pod, node_name)
         try:
             await self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
