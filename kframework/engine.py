@@ -17,14 +17,13 @@ from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.config.configuration import Configuration, RawArgs
-from kframework.config.decode import decode
+from kframework.config.decode import decode, field_names
 from kframework.config.document import Document, Json, Place, parse_documents, read_source
 from kframework.config.duration import Duration
-from kframework.config.fields import field_names
 from kframework.config.in_tree import in_tree_points
+from kframework.config.load import overridden
 from kframework.config.load import parse as parse_configuration
 from kframework.config.models import LeaderElection
-from kframework.config.overrides import overridden
 from kframework.config.problems import Problem, collecting, raise_all, required, shown
 from kframework.core.cycle.all_nodes import AllNodesSearch
 from kframework.core.cycle.consequences import Eviction, Reservation
@@ -32,7 +31,7 @@ from kframework.core.cycle.decision import Binding, Decision, Observer, Result, 
 from kframework.core.cycle.plan import Layers, Plan
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Rotation, Search
-from kframework.core.effects import Effects, EngineHost
+from kframework.core.effects import Effects, EngineHost, PodEvent
 from kframework.core.plugin_handle import HandledEngine, PluginHandle
 from kframework.core.runtime.points import run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
@@ -44,14 +43,12 @@ from kframework.objects.codec import convert
 from kframework.objects.quantity import Quantity, QuantityError, milli, value
 from kframework.objects.requests import on_node_requests
 from kframework.observe.journal import Journal
-from kframework.observe.metrics import Metrics
-from kframework.observe.metrics.attempts import TIMED_SHARE
-from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.plugins.node_resources_fit import NodeResourcesFit
-from kframework.process.endpoints import Checked, Listener
-from kframework.process.process import Audience, Companion, Process
+from kframework.process.endpoints import Listener
+from kframework.process.observers import Observers
+from kframework.process.process import Companion, Process
 from kframework.process.rbac import manifests
-from kframework.process.run import Server, process
+from kframework.process.servers import Server
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import Engine, MakeEngine, Scheduler
 from kframework.scheduler.simulate import Controller, MakeController, Progress, Simulation, simulate
@@ -67,17 +64,14 @@ __all__ = [
     "NOTICE",
     "PASS",
     "RUN_SECONDS",
-    "TIMED_SHARE",
     "VIRTUAL_EPOCH",
     "AllNodesSearch",
     "Api",
-    "Audience",
     "Binding",
     "BindingEnded",
     "BindingStarted",
     "Change",
     "Changed",
-    "Checked",
     "Cluster",
     "ClusterState",
     "Column",
@@ -105,13 +99,14 @@ __all__ = [
     "MakeEngine",
     "MemoryCluster",
     "Message",
-    "Metrics",
     "NodeResourcesFit",
     "Observer",
+    "Observers",
     "Offer",
     "Place",
     "Plan",
     "PluginHandle",
+    "PodEvent",
     "PodTemplate",
     "Preemption",
     "Problem",
@@ -145,7 +140,6 @@ __all__ = [
     "has_ended",
     "in_tree_points",
     "manifests",
-    "metrics_routes",
     "milli",
     "nearest",
     "on_node_requests",
@@ -153,7 +147,6 @@ __all__ = [
     "overridden",
     "parse_configuration",
     "parse_documents",
-    "process",
     "raise_all",
     "read_source",
     "required",

@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Protocol
 
+import msgspec
+
 from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Decision
 from kframework.framework.handle import Api
 from kframework.objects import PodCondition
 from kframework.state.pods import PodInfo
+
+
+class PodEvent(msgspec.Struct, frozen=True):
+    """What is to be told about a pod on behalf of a profile, as an Event of Kubernetes.
+
+    `related` is the other pod that it is about, as the preemptor of a victim.
+    """
+
+    profile: str
+    pod: PodInfo
+    reason: str
+    action: str
+    note: str
+    warning: bool = False
+    related: PodInfo | None = None
 
 
 class Effects(Protocol):
@@ -23,18 +40,8 @@ class Effects(Protocol):
         """Write the pod's condition, its nominated node or both; None leaves as it is."""
         ...
 
-    def record(
-        self,
-        profile: str,
-        pod: PodInfo,
-        *,
-        reason: str,
-        action: str,
-        note: str,
-        warning: bool = False,
-        related: PodInfo | None = None,
-    ) -> None:
-        """Record an Event about the pod on behalf of a profile."""
+    def record(self, event: PodEvent) -> None:
+        """Record an Event about a pod."""
         ...
 
     def evict(self, eviction: Eviction) -> None:
@@ -77,7 +84,7 @@ class NullEffects:
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
         """Write nothing."""
 
-    def record(self, profile: str, pod: PodInfo, **event: object) -> None:
+    def record(self, event: PodEvent) -> None:
         """Record nothing."""
 
     def evict(self, eviction: Eviction) -> None:
