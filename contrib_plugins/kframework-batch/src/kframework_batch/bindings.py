@@ -16,9 +16,9 @@ from kframework.engine import (
     Seeds,
     run_unreserve,
 )
-from kframework_batch.core import CoreQuestions
+from kframework_batch.core_questions import CoreQuestions
+from kframework_batch.job import TaskInfo
 from kframework_batch.placement import Choice
-from kframework_batch.task import TaskInfo
 
 
 class Bindings:

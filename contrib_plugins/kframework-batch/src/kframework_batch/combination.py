@@ -7,18 +7,15 @@ the next plugin of that tier name victims afresh, as if those before it had abst
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from kframework import Code, Status
 from kframework_batch.hookspecs import Key
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import Vote
+from kframework_batch.queue import QueueInfo
+from kframework_batch.session_view import SessionView
 from kframework_batch.tiers import Call, Tiers
-
-if TYPE_CHECKING:
-    from kframework_batch.job import JobInfo
-    from kframework_batch.queue import QueueInfo
-    from kframework_batch.session import Session
-    from kframework_batch.task import TaskInfo
 
 R = TypeVar("R")
 
@@ -51,7 +48,7 @@ class Descending:
 class Combination:
     """All plugins of a session as one, but for what they say of nodes (`kframework_batch.node_questions`)."""
 
-    def __init__(self, tiers: Tiers, session: Session) -> None:
+    def __init__(self, tiers: Tiers, session: SessionView) -> None:
         self.tiers: Tiers = tiers
         self._session = session
         self._job_order = tiers.flat("job_order")

@@ -35,21 +35,21 @@ from kframework.engine import (
     rfc3339,
 )
 from kframework.objects import Namespace, Pod, PodCondition, PriorityClass
+from kframework_batch.background_writes import BackgroundWrites
 from kframework_batch.bindings import Bindings
 from kframework_batch.broken_gangs import BrokenGangs
 from kframework_batch.cache import JobCache
-from kframework_batch.core import CoreQuestions, core_configuration, core_registry
-from kframework_batch.errands import Errands
-from kframework_batch.job import JobInfo
+from kframework_batch.core import core_configuration, core_registry
+from kframework_batch.core_questions import CoreQuestions
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
 from kframework_batch.membership import GROUP_KINDS
 from kframework_batch.objects import Queue
 from kframework_batch.phases import close_job, patch_of, verdict, why_pending
-from kframework_batch.placement import Outlooks
+from kframework_batch.placement import ScoreCache
 from kframework_batch.program import Program
 from kframework_batch.queue import DEFAULT_QUEUE
 from kframework_batch.queue_status import queue_statuses
 from kframework_batch.session import Session
-from kframework_batch.task import TaskInfo, TaskStatus
 
 _log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class BatchEngine:
         self._bindings = Bindings(self.cluster, clock, outside, self.seeds)
         self._broken = BrokenGangs(gang_timeout)
         self._observers = tuple(observers)
-        self._errands = Errands(outside, self._report)
+        self._writes = BackgroundWrites(outside, self._report)
         self._reports: deque[Callable[[], None]] = deque()
         self._random = self.seeds.generator("ties")
         #: The last session, and its steps while it is open.
@@ -169,7 +169,7 @@ class BatchEngine:
         """Take the core profiles: what predicates and nodeorder ask."""
         self.profiles: Profiles = profiles
         self.core: CoreQuestions = CoreQuestions(self.cluster, profiles, self._configuration.options.layer_memory_bytes)
-        self._outlooks = Outlooks()
+        self._score_cache = ScoreCache()
 
     def reload(self, program: Program) -> None:
         """Take another program, from the next session on."""
@@ -195,7 +195,7 @@ class BatchEngine:
     @property
     def settled(self) -> bool:
         """Whether nothing is left to do but to wait for what may happen in the cluster."""
-        busy = self._steps is not None or self._dirty or len(self._bindings) or not self._errands.idle
+        busy = self._steps is not None or self._dirty or len(self._bindings) or not self._writes.idle
         waits = self._wanted_at is not None or self._broken.deadline is not None or self.cache.evicting
         return self.synced and not busy and not waits and not len(self.inbox) and not self._reports
 
@@ -206,7 +206,7 @@ class BatchEngine:
     # -- running -----------------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """Advance the session, or apply what has arrived and begin one if it is time; tell whether one is open."""
+        """Advance the session, or apply what has arrived and begin one if it is time; return whether one is open."""
         if self._steps is None:
             self.catch_up()
             if not self._is_due():
@@ -257,9 +257,10 @@ class BatchEngine:
             self.cache.jobs.values(),
             self.cache.queues,
             self.cache.leaving(),
-            self._program,
+            self._program.tiers,
+            self._program.actions,
             self.core,
-            self._outlooks,
+            self._score_cache,
             self._random,
             self,
         )
@@ -272,7 +273,7 @@ class BatchEngine:
             core_configuration(each, schedulers, self._configuration.options.seed) for each in (self._program, program)
         )
         self._program = program
-        self._outlooks = Outlooks()
+        self._score_cache = ScoreCache()
         if old.profiles != new.profiles:
             registry = core_registry()
             self.use(compile_profiles(new, registry, lambda name, of: PluginHandle(self, self.effects, name, of)))
@@ -339,7 +340,7 @@ class BatchEngine:
             task.object.spec.scheduler_name, pod, reason="Evict", action="Evicting", note=f"Evicted because of {reason}"
         )
         self.cache.evicting_begins(uid)
-        self._errands.send_away(task.object, lambda: self._stays(uid))
+        self._writes.send_away(task.object, lambda: self._stays(uid))
 
     def _stays(self, uid: str) -> None:
         self.cache.eviction_failed(uid)
@@ -348,7 +349,7 @@ class BatchEngine:
     def tell(self, job: JobInfo, reason: str, message: str) -> None:
         """Record a warning about a pod group."""
         if job.object is not None:
-            self._errands.tell(job.object, self.clock.now(), reason, message)
+            self._writes.tell(job.object, self.clock.now(), reason, message)
 
     def mend(self, session: Session) -> None:
         """Send gangs away that lost a member while they were bound and were not completed in time."""
@@ -363,7 +364,7 @@ class BatchEngine:
         for name, status in queue_statuses(self.cache.queues, self.cache.jobs.values()).items():
             queue = self.cache.queues[name]
             queue.status = status
-            self._errands.write(queue.object, patch_of(status), partial(self.cache.write_failed, queue.object))
+            self._writes.write(queue.object, patch_of(status), partial(self.cache.write_failed, queue.object))
         self._wanted_at = session.plugins.wakes_at()
         for observer in self._observers:
             try:
@@ -374,7 +375,7 @@ class BatchEngine:
     def _account_for(self, job: JobInfo, session_uid: str, now: str) -> None:
         status, group = close_job(job, session_uid, now), job.object
         if status is not None and group is not None:
-            self._errands.write(group, patch_of(status), partial(self.cache.write_failed, group))
+            self._writes.write(group, patch_of(status), partial(self.cache.write_failed, group))
             self._warn(job, group.metadata.uid)
         for state in (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED):
             for task in job.with_status(state).values():

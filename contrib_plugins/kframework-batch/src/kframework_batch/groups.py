@@ -6,11 +6,10 @@ from collections.abc import Iterable
 
 from kframework.engine import QuantityError
 from kframework.objects import PriorityClass, ResourceList
-from kframework_batch.job import INQUEUE, JobInfo, Phase
+from kframework_batch.job import INQUEUE, MAY_BE_PREEMPTED, JobInfo, Phase, flag
 from kframework_batch.membership import GroupObject
 from kframework_batch.objects import KubePodGroup, PodGroup, PodGroupSpec, SigsPodGroup
 from kframework_batch.resource import Resource
-from kframework_batch.task import MAY_BE_PREEMPTED, flag
 
 #: The queue of a pod group that has no field for it; an annotation, or a label.
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"

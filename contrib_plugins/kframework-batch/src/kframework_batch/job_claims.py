@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kframework_batch.job import INQUEUE, JobInfo
+from kframework_batch.job import ALLOCATED, INQUEUE, JobInfo, TaskStatus
 from kframework_batch.resource import Resource
-from kframework_batch.task import ALLOCATED, TaskStatus
 
 #: Volcano's job controller writes a whole quota into `minResources`; these are no resources of nodes.
 _QUOTAS = ("requests.", "limits.", "count/")

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import inf
 
-from kframework_batch.job import JobInfo
+from kframework_batch.job import JobInfo, TaskStatus
 from kframework_batch.job_claims import elastic, entering, minimum, still_claimed
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource, share
-from kframework_batch.task import TaskStatus
 
 
 class QueueAccount:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
 
-from kframework_batch.job import JobInfo
-from kframework_batch.task import TaskInfo, TaskStatus
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.session import Session
 
 
 def candidates(session: Session) -> Iterator[JobInfo]:

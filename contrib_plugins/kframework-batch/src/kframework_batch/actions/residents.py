@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING
 
-from kframework_batch.task import PREEMPTABLE, TaskInfo
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
+from kframework_batch.job import PREEMPTABLE, TaskInfo
+from kframework_batch.session import Session
 
 
 class Residents:

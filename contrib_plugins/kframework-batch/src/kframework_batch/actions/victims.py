@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from kframework_batch.combination import Descending
 from kframework_batch.hookspecs import Key
+from kframework_batch.job import TaskInfo
 from kframework_batch.queue import QueueInfo
+from kframework_batch.session import Session
 from kframework_batch.statement import JobStatement
-from kframework_batch.task import TaskInfo
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
 
 
 def in_victim_order(session: Session, tasks: Iterable[TaskInfo], preemptor_queue: QueueInfo) -> list[TaskInfo]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kframework_batch.task import MAY_BE_PREEMPTED
+from kframework_batch.job import MAY_BE_PREEMPTED
 
 _COOLDOWN = "volcano.sh/cooldown-time"
 _ZONE = "volcano.sh/revocable-zone"

@@ -11,9 +11,9 @@ from kframework_batch.controllers.handed_down import annotations_handed_down, la
 from kframework_batch.controllers.job_admission import pod_name
 from kframework_batch.controllers.job_members import VERSION
 from kframework_batch.controllers.minimums import min_resources
+from kframework_batch.job import INDEX, ROLE
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import Job, PodGroup, PodGroupSpec, TaskSpec
-from kframework_batch.task import INDEX, ROLE
 
 _JOB_NAME = "volcano.sh/job-name"
 _JOB_NAMESPACE = "volcano.sh/job-namespace"

@@ -113,7 +113,7 @@ class JobController(Controller):
         await self._write(job, status)
 
     async def _remove(self, job: Job, members: Members) -> bool:
-        """Delete the pods that have to go, and the pod group of a job that ended or was killed; tell if any had to."""
+        """Delete the pods that have to go, and the pod group of a job that ended or was killed; return whether any did."""
         over = job.status.state.phase not in (*ALIVE, "Restarting")
         groups = self.mirror.concerning(job.metadata.uid, PodGroup)
         doomed: list[Pod | PodGroup] = [group for group in groups if over or is_outdated(group, job.status)]
@@ -124,7 +124,7 @@ class JobController(Controller):
         return bool(leaving)
 
     async def _make(self, job: Job, members: Members) -> bool:
-        """Make the pod group; once it is in the queue, make the pods that are missing; tell if any was made."""
+        """Make the pod group; once it is in the queue, make the pods that are missing; return whether any was made."""
         wanted = made_group(job, self._priority_of)
         group = self._group(job)
         if group is None:

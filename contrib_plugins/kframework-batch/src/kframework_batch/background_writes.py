@@ -33,7 +33,7 @@ class _Write(msgspec.Struct):
     patch: Mapping[str, object]
 
 
-class Errands:
+class BackgroundWrites:
     """Writes statuses, the latest of each object and one at a time, and deletes victims.
 
     `report` takes what the engine is to do about the end of an errand.
@@ -133,7 +133,7 @@ class Errands:
             self._report(failed)
 
     def __repr__(self) -> str:
-        return f"<Errands: {self._under_way} under way>"
+        return f"<BackgroundWrites: {self._under_way} under way>"
 
 
 async def _tried(call: Callable[[], Awaitable[object]]) -> ClusterError | None:
