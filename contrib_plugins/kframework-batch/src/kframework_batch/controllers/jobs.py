@@ -113,7 +113,7 @@ class JobController(Controller):
         await self._write(job, status)
 
     async def _remove(self, job: Job, members: Members) -> bool:
-        """Delete the pods that have to go, and the pod group of a job that ended or was killed; return whether any did."""
+        """Return whether pods had to be deleted, or the pod group of a job that ended or was killed; their end is begun."""
         over = job.status.state.phase not in (*ALIVE, "Restarting")
         groups = self.mirror.concerning(job.metadata.uid, PodGroup)
         doomed: list[Pod | PodGroup] = [group for group in groups if over or is_outdated(group, job.status)]
