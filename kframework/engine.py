@@ -32,7 +32,7 @@ from kframework.core.cycle.extenders import Extenders
 from kframework.core.cycle.layers import Layers, Plan
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Rotation, Search
-from kframework.core.effects import Effects, EngineHost, Eviction, Reservation
+from kframework.core.effects import Effects, EngineHost, Eviction, PodEvent, Reservation
 from kframework.core.plugin_handle import HandledEngine, PluginHandle
 from kframework.core.runtime.points import run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
@@ -44,14 +44,12 @@ from kframework.objects.codec import convert
 from kframework.objects.quantity import Quantity, QuantityError, milli, value
 from kframework.objects.requests import on_node_requests
 from kframework.observe.journal import Journal
-from kframework.observe.metrics import Metrics
-from kframework.observe.metrics.attempts import TIMED_SHARE
-from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.plugins.node_resources_fit import NodeResourcesFit
-from kframework.process.endpoints import Checked, Listener
-from kframework.process.process import Audience, Companion, Process
+from kframework.process.endpoints import Listener
+from kframework.process.observers import Observers
+from kframework.process.process import Companion, Process
 from kframework.process.rbac import manifests
-from kframework.process.run import Server, process
+from kframework.process.servers import Server
 from kframework.scheduler.scheduler import Engine, MakeEngine, Scheduler
 from kframework.scheduler.simulate import Controller, MakeController, Progress, Simulation, simulate
 from kframework.state.cluster import ClusterState
@@ -66,17 +64,14 @@ __all__ = [
     "NOTICE",
     "PASS",
     "RUN_SECONDS",
-    "TIMED_SHARE",
     "VIRTUAL_EPOCH",
     "AllNodesSearch",
     "Api",
-    "Audience",
     "Binding",
     "BindingEnded",
     "BindingStarted",
     "Change",
     "Changed",
-    "Checked",
     "Cluster",
     "ClusterState",
     "Column",
@@ -104,13 +99,14 @@ __all__ = [
     "MakeEngine",
     "MemoryCluster",
     "Message",
-    "Metrics",
     "NodeResourcesFit",
     "Observer",
+    "Observers",
     "Offer",
     "Place",
     "Plan",
     "PluginHandle",
+    "PodEvent",
     "PodTemplate",
     "Preemption",
     "Problem",
@@ -144,7 +140,6 @@ __all__ = [
     "has_ended",
     "in_tree_points",
     "manifests",
-    "metrics_routes",
     "milli",
     "nearest",
     "on_node_requests",
@@ -152,7 +147,6 @@ __all__ = [
     "overridden",
     "parse_configuration",
     "parse_documents",
-    "process",
     "raise_all",
     "read_source",
     "required",

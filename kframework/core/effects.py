@@ -66,6 +66,21 @@ class Eviction(msgspec.Struct, frozen=True):
     outranked: tuple[PodInfo, ...]
 
 
+class PodEvent(msgspec.Struct, frozen=True):
+    """What is to be told about a pod on behalf of a profile, as an Event of Kubernetes.
+
+    `related` is the other pod that it is about, as the preemptor of a victim.
+    """
+
+    profile: str
+    pod: PodInfo
+    reason: str
+    action: str
+    note: str
+    warning: bool = False
+    related: PodInfo | None = None
+
+
 class Effects(Protocol):
     """What the engine has done outside; every call returns at once."""
 
@@ -77,18 +92,8 @@ class Effects(Protocol):
         """Write the pod's condition, its nominated node or both; None leaves as it is."""
         ...
 
-    def record(
-        self,
-        profile: str,
-        pod: PodInfo,
-        *,
-        reason: str,
-        action: str,
-        note: str,
-        warning: bool = False,
-        related: PodInfo | None = None,
-    ) -> None:
-        """Record an Event about the pod on behalf of a profile."""
+    def record(self, event: PodEvent) -> None:
+        """Record an Event about a pod."""
         ...
 
     def evict(self, eviction: Eviction) -> None:
@@ -131,7 +136,7 @@ class NullEffects:
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
         """Write nothing."""
 
-    def record(self, profile: str, pod: PodInfo, **event: object) -> None:
+    def record(self, event: PodEvent) -> None:
         """Record nothing."""
 
     def evict(self, eviction: Eviction) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from kframework.clock import Clock, Seeds
 from kframework.core.cycle.search import Search
-from kframework.core.effects import Effects, EngineHost
+from kframework.core.effects import Effects, EngineHost, PodEvent
 from kframework.core.runtime.points import run_filter
 from kframework.core.runtime.profile import Profile
 from kframework.framework.cycle_state import CycleState
@@ -154,7 +154,7 @@ class PluginHandle:
 
     def event(self, pod: PodInfo, *, reason: str, action: str, note: str, warning: bool = False) -> None:
         """Record a Kubernetes Event about the pod."""
-        self._engine.effects.record(self._profile, pod, reason=reason, action=action, note=note, warning=warning)
+        self._engine.effects.record(PodEvent(self._profile, pod, reason, action, note, warning))
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
         """Run a coroutine beside the scheduler."""

@@ -25,7 +25,7 @@ from kframework.core.cycle.oracle import verify
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.score_log import log_scores
 from kframework.core.cycle.search import Rotation, Search
-from kframework.core.effects import Effects, Eviction, NullEffects, Reservation
+from kframework.core.effects import Effects, Eviction, NullEffects, PodEvent, Reservation
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.preemption.preempting import Preempting
@@ -401,14 +401,8 @@ class PodEngine:
         self.effects.patch_status(pod, condition, nominated)
 
     def _warn(self, queued: QueuedPod, note: str) -> None:
-        self.effects.record(
-            queued.pod.scheduler_name,
-            queued.pod,
-            reason="FailedScheduling",
-            action="Scheduling",
-            note=note,
-            warning=True,
-        )
+        pod = queued.pod
+        self.effects.record(PodEvent(pod.scheduler_name, pod, "FailedScheduling", "Scheduling", note, warning=True))
 
     # -- the end of a preemption -----------------------------------------------------------------------------------
 
@@ -434,9 +428,7 @@ class PodEngine:
         if ended.status is None:
             self.queue.done(ended.uid)
             note = f"Successfully assigned {reservation.pod.key} to {reservation.node_name}"
-            self.effects.record(
-                reservation.profile.name, reservation.pod, reason="Scheduled", action="Binding", note=note
-            )
+            self.effects.record(PodEvent(reservation.profile.name, reservation.pod, "Scheduled", "Binding", note))
         else:
             self._binding_failed(reservation, ended.status, ended.rejector)
 

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 
 from kframework.clock import Clock, rfc3339_micro
+from kframework.core.effects import PodEvent
 from kframework.objects import Event, ObjectMeta, ObjectReference
 from kframework.scheduler.event_series import REFRESH, SILENCE, EventAggregator
 from kframework.state.pods import PendingPod, PodInfo
@@ -28,32 +29,23 @@ class EventRecorder:
         self._host = socket.gethostname()
         self._recorded = 0
 
-    def record(
-        self,
-        profile: str,
-        pod: PodInfo,
-        *,
-        reason: str,
-        action: str,
-        note: str,
-        warning: bool = False,
-        related: PodInfo | None = None,
-    ) -> None:
-        """Record an Event about the pod on behalf of a profile."""
+    def record(self, said: PodEvent) -> None:
+        """Record an Event about a pod."""
         self._recorded += 1
         now = self._clock.now()
+        pod, related = said.pod, said.related
         event = Event(
             # The number keeps two events of one moment apart.
             metadata=ObjectMeta(name=_name(pod, int(now * 1e9) + self._recorded), namespace=pod.namespace),
             event_time=rfc3339_micro(now),
-            reporting_controller=profile,
-            reporting_instance=f"{profile}-{self._host}",
-            action=action,
-            reason=reason,
+            reporting_controller=said.profile,
+            reporting_instance=f"{said.profile}-{self._host}",
+            action=said.action,
+            reason=said.reason,
             regarding=_reference(pod),
             related=_reference(related) if related is not None else None,
-            note=_cut(note),
-            type="Warning" if warning else "Normal",
+            note=_cut(said.note),
+            type="Warning" if said.warning else "Normal",
         )
         told = self._aggregator.observe(event, now)
         if told is not None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
 
 import anyio
 
 from kframework.cluster import Cluster
-from kframework.core.effects import Eviction
+from kframework.core.effects import Eviction, PodEvent
 from kframework.errors import ClusterError
 from kframework.objects import Pod, PodCondition
 from kframework.scheduler.outbox import Outbox
@@ -28,16 +27,6 @@ _log = logging.getLogger(__name__)
 #: How long a preemptor rests whose victims could not be sent away, in seconds. kube-scheduler tries it again at once,
 #: and so as often as its API can refuse.
 REST = 1.0
-
-
-class Record(Protocol):
-    """Records an Event about a pod."""
-
-    def __call__(
-        self, profile: str, pod: PodInfo, *, reason: str, action: str, note: str, related: PodInfo | None
-    ) -> None:
-        """Record it on behalf of a profile."""
-        ...
 
 
 class EvictionTask:
@@ -54,7 +43,7 @@ class EvictionTask:
         outbox: Outbox,
         waiting: WaitingPods,
         offer: Callable[[Message], None],
-        record: Record,
+        record: Callable[[PodEvent], None],
     ) -> None:
         self.eviction = eviction
         self._cluster = cluster
@@ -107,9 +96,7 @@ class EvictionTask:
         if _log.isEnabledFor(V2):
             fields = {"preemptor": eviction.preemptor.key, "victim": victim.key, "node": eviction.node_name}
             _log.log(V2, "Preemptor Pod preempted victim Pod", extra=fields)
-        self._record(
-            eviction.profile, victim, reason="Preempted", action="Preempting", note=note, related=eviction.preemptor
-        )
+        self._record(PodEvent(eviction.profile, victim, "Preempted", "Preempting", note, related=eviction.preemptor))
 
     async def _deleted(self, victim: PodInfo) -> bool:
         """Mark a victim as disrupted and delete it; False: it was gone already."""

@@ -21,7 +21,7 @@ from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.decision import Decision, Observer
 from kframework.core.cycle.extender import Extender
 from kframework.core.cycle.extenders import Extenders
-from kframework.core.effects import EngineHost, Eviction, Reservation
+from kframework.core.effects import EngineHost, Eviction, PodEvent, Reservation
 from kframework.core.plugin_handle import HandledEngine, PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles, compile_profiles
@@ -332,19 +332,9 @@ class Scheduler(Generic[E]):
         """Write the pod's condition, its nominated node or both; None leaves as it is."""
         self.outbox.patch_status(pod, condition, nominated_node_name)
 
-    def record(
-        self,
-        profile: str,
-        pod: PodInfo,
-        *,
-        reason: str,
-        action: str,
-        note: str,
-        warning: bool = False,
-        related: PodInfo | None = None,
-    ) -> None:
-        """Record an Event about the pod on behalf of a profile."""
-        self.recorder.record(profile, pod, reason=reason, action=action, note=note, warning=warning, related=related)
+    def record(self, event: PodEvent) -> None:
+        """Record an Event about a pod."""
+        self.recorder.record(event)
 
     def evict(self, eviction: Eviction) -> None:
         """Start sending the victims of a preemption away."""

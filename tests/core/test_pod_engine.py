@@ -22,7 +22,7 @@ from kframework import (
 )
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.decision import Decision, Result
-from kframework.core.effects import Eviction, Reservation
+from kframework.core.effects import Eviction, PodEvent, Reservation
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
@@ -78,18 +78,8 @@ class Stage:
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
         self.patches.append((pod.name, condition.message if condition else None, nominated_node_name))
 
-    def record(
-        self,
-        profile: str,
-        pod: PodInfo,
-        *,
-        reason: str,
-        action: str,
-        note: str,
-        warning: bool = False,
-        related: PodInfo | None = None,
-    ) -> None:
-        self.events.append(f"{reason} {pod.name}: {note}")
+    def record(self, event: PodEvent) -> None:
+        self.events.append(f"{event.reason} {event.pod.name}: {event.note}")
 
     def evict(self, eviction: Eviction) -> None:
         self.evictions.append(eviction)

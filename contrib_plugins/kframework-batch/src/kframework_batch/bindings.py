@@ -10,6 +10,7 @@ from kframework.engine import (
     ClusterState,
     Decision,
     EngineHost,
+    PodEvent,
     Reservation,
     ReservedPod,
     Result,
@@ -99,7 +100,7 @@ class Bindings:
         if status is None:
             self.forget(message.uid)
             note = f"Successfully assigned {pod.key} to {reservation.node_name}"
-            self._outside.record(reservation.profile.name, pod, reason="Scheduled", action="Binding", note=note)
+            self._outside.record(PodEvent(reservation.profile.name, pod, "Scheduled", "Binding", note))
         else:
             run_unreserve(reservation.profile, reservation.state, pod, reservation.node_name)
             self._cluster.forget(message.uid)

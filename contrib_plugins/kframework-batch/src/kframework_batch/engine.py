@@ -25,6 +25,7 @@ from kframework.engine import (
     MakeEngine,
     Message,
     PluginHandle,
+    PodEvent,
     Preemption,
     Profiles,
     Search,
@@ -336,9 +337,8 @@ class BatchEngine:
     def send_away(self, task: TaskInfo, reason: str) -> None:
         """Start sending a victim away."""
         uid, pod = task.uid, task.pod
-        self.effects.record(
-            task.object.spec.scheduler_name, pod, reason="Evict", action="Evicting", note=f"Evicted because of {reason}"
-        )
+        profile = task.object.spec.scheduler_name
+        self.effects.record(PodEvent(profile, pod, "Evict", "Evicting", f"Evicted because of {reason}"))
         self.cache.evicting_begins(uid)
         self._writes.send_away(task.object, lambda: self._stays(uid))
 
@@ -410,9 +410,7 @@ class BatchEngine:
             observed_generation=pod.object.metadata.generation,
         )
         self.effects.patch_status(pod, condition, None)
-        self.effects.record(
-            pod.scheduler_name, pod, reason="FailedScheduling", action="Scheduling", note=message, warning=True
-        )
+        self.effects.record(PodEvent(pod.scheduler_name, pod, "FailedScheduling", "Scheduling", message, warning=True))
 
     def __repr__(self) -> str:
         return f"<BatchEngine {self.sessions} sessions, {len(self.cache.jobs)} jobs, {self._bindings!r}>"

@@ -28,6 +28,7 @@ from kframework.engine import (
     Extenders,
     Gone,
     PluginHandle,
+    PodEvent,
     Reservation,
     Synced,
     compile_profiles,
@@ -284,21 +285,11 @@ class Stage:
         if condition is not None:
             self.conditions[pod.name] = condition
 
-    def record(
-        self,
-        profile: str,
-        pod: PodInfo,
-        *,
-        reason: str,
-        action: str,
-        note: str,
-        warning: bool = False,
-        related: PodInfo | None = None,
-    ) -> None:
+    def record(self, event: PodEvent) -> None:
         """Keep an event: its reason and its note; why a victim goes is kept beside."""
-        self.events.append((reason, note))
-        if reason == "Evict":
-            self.evicted[pod.name] = note.removeprefix("Evicted because of ")
+        self.events.append((event.reason, event.note))
+        if event.reason == "Evict":
+            self.evicted[event.pod.name] = event.note.removeprefix("Evicted because of ")
 
     def evict(self, eviction: Eviction) -> None:
         """Refuse: sessions send their victims away themselves."""

@@ -1,4 +1,4 @@
-"""The parts of `kframework run` are put together as the command line says."""
+"""A process schedules on real, embedded and dry servers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from kframework.cluster import Cluster
 from kframework.cluster.kube import Connection
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.write_fence import WriteFence
 from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.runtime.registry import Registry
@@ -25,10 +26,10 @@ from kframework.errors import ClusterError
 from kframework.objects import Event, Lease, Node, ObjectMeta, Pod
 from kframework.objects.manifest import Manifest
 from kframework.observe.metrics.requests import RequestCounts
-from kframework.process import fake_api
-from kframework.process.observers import Onlookers
+from kframework.process.fake_api import EmbeddedServer, running
+from kframework.process.observers import PodObservers
 from kframework.process.process import Process
-from kframework.process.run import EmbeddedServer, RealServer, dry, process, without_binding
+from kframework.process.servers import Connect, RealServer, without_binding
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone, plugin
 from tests.observe.metrics.reading import count_of, values
@@ -40,6 +41,21 @@ extenders: [{urlPrefix: "http://extender", filterVerb: filter, bindVerb: bind}]
 """
 
 
+class InMemory:
+    """A server that is a cluster in memory."""
+
+    elect: Connect | None = None
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self.fence = WriteFence()
+        self._cluster = cluster
+
+    @asynccontextmanager
+    async def schedule(self) -> AsyncIterator[Cluster]:
+        """Yield the cluster."""
+        yield self._cluster
+
+
 def test_a_dry_run_asks_nobody_to_act() -> None:
     journal: list[str] = []
     acting = plugin("Acting", reserve=None, pre_bind=None, bind=None, post_bind=None, journal=journal)
@@ -49,16 +65,8 @@ def test_a_dry_run_asks_nobody_to_act() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         cluster = MemoryCluster(clock, [make_node("a"), make_pod()])
 
-        @asynccontextmanager
-        async def connect() -> AsyncIterator[Cluster]:
-            yield cluster
-
         process = Process(
-            without_binding(parse(alone(acting))),
-            clock,
-            dry(connect, clock, events.append),
-            identity="me",
-            registry=Registry.of(acting),
+            parse(alone(acting)), InMemory(cluster), clock, registry=Registry.of(acting), report=events.append
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(process.run)
@@ -108,7 +116,7 @@ def test_an_embedded_server_is_scheduled_on() -> None:
         server = EmbeddedServer(
             Manifest([make_node("a"), make_pod(), make_pod("two")]), clock, Publication(), places.append
         )
-        until.process = process(default_configuration(), server, clock, onlookers=Onlookers(until))
+        until.process = Process(default_configuration(), server, clock, observers=PodObservers(until))
         await until.process.run()
 
     run_virtual(main)
@@ -121,12 +129,10 @@ def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None
 
     async def main() -> None:
         clock, configuration = SystemClock(), default_configuration()
-        async with fake_api.running(
-            Manifest([make_node("a"), make_pod()]), clock, Publication(), places.append
-        ) as server:
+        async with running(Manifest([make_node("a"), make_pod()]), clock, Publication(), places.append) as server:
             connection = Connection(kubeconfig=str(places[0]))
             real = RealServer(connection, configuration, clock)
-            until.process = process(configuration, real, clock, onlookers=Onlookers(until), tell=told.append)
+            until.process = Process(configuration, real, clock, observers=PodObservers(until), tell=told.append)
             await until.process.run()
             api = KubeCluster(InProcess(server), clock, random=Random(0))
             lease = await api.get(Lease, "kube-scheduler", "kube-system")
@@ -144,7 +150,7 @@ def test_requests_of_a_scheduler_are_counted_as_those_to_its_server() -> None:
 
     async def main() -> None:
         clock, configuration = SystemClock(), default_configuration()
-        async with fake_api.running(Manifest([make_node("a")]), clock, Publication(), places.append):
+        async with running(Manifest([make_node("a")]), clock, Publication(), places.append):
             real = RealServer(Connection(kubeconfig=str(places[0])), configuration, clock, counts)
             async with real.schedule() as scheduling:
                 await scheduling.list(Node)
@@ -160,12 +166,12 @@ def test_requests_of_a_scheduler_are_counted_as_those_to_its_server() -> None:
     assert waits == {(host, "DELETE"): 1, (host, "GET"): 1}
 
 
-def test_what_a_scheduler_writes_must_pass_the_gate_but_not_what_its_election_does() -> None:
+def test_what_a_scheduler_writes_must_pass_the_fence_but_not_what_its_election_does() -> None:
     places = list[Path]()
 
     async def main() -> None:
         clock, configuration = SystemClock(), default_configuration()
-        async with fake_api.running(Manifest([make_node("a"), make_pod()]), clock, Publication(), places.append):
+        async with running(Manifest([make_node("a"), make_pod()]), clock, Publication(), places.append):
             real = RealServer(Connection(kubeconfig=str(places[0])), configuration, clock)
             async with real.schedule() as scheduling, real.elect() as electing:
                 real.fence.close()
