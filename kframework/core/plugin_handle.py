@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from kframework.clock import Clock, Seeds
 from kframework.core.cycle.search import Search
 from kframework.core.effects import Effects, EngineHost, PodEvent
-from kframework.core.runtime.points import run_filter
+from kframework.core.runtime.points import first_rejection
 from kframework.core.runtime.profile import Profile
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api, Preemption, WaitingPod
@@ -120,11 +120,7 @@ class PluginHandle:
         """Ask this profile's Filter plugins about one node as it stands."""
         profile, search = self._engine.profiles[self._profile], self._engine.current
         filters = search.filters if search is not None and search.pod is pod else profile.filters
-        for step in filters:
-            status = run_filter(profile, step, state, pod, node)
-            if status is not None:
-                return status
-        return None
+        return first_rejection(profile, filters, state, pod, node)
 
     @property
     def preemption(self) -> Preemption:

@@ -34,12 +34,12 @@ class Nominator:
         """Return the node to which the pod is nominated, "" if there is none."""
         return self._node_of.get(uid, "")
 
-    def rivals(self, pod: PodInfo) -> Iterator[tuple[str, list[PodInfo]]]:
+    def nominated_pods(self, pod: PodInfo) -> Iterator[tuple[str, list[PodInfo]]]:
         """List, by node, the other pods that were nominated there and are at least as important as this one."""
         for node_name, pods in self._pods_on.items():
-            rivals = [other for other in pods.values() if other.priority >= pod.priority and other.uid != pod.uid]
-            if rivals:
-                yield node_name, rivals
+            others = [other for other in pods.values() if other.priority >= pod.priority and other.uid != pod.uid]
+            if others:
+                yield node_name, others
 
     def outranked(self, pod: PodInfo, node_name: str) -> list[PodInfo]:
         """List the pods nominated to a node that are less important than this one."""

@@ -97,4 +97,4 @@ def test_every_attribute_is_documented_with_its_type_and_its_spans() -> None:
 
 
 def _named(key: str) -> str:
-    return re.sub(r"^kframework\.plugin\.\w+", "kframework.framework.plugin.NAME", key)
+    return re.sub(r"^kframework\.plugin\.\w+", "kframework.plugin.NAME", key)

@@ -114,7 +114,7 @@ class Race:
         self.seen[type(expected).__name__] += 1
         self.seen["many rows"] += nodes > FEW
         self.seen["narrowed"] += slow.names is not None
-        self.seen["two passes"] += any(True for _ in self.state.nominator.rivals(slow.pod))
+        self.seen["two passes"] += any(True for _ in self.state.nominator.nominated_pods(slow.pod))
         self.seen["asked along the way"] += bool(search.fresh_scalar)
         self.seen["asked in every cycle, in columns"] += bool(search.fresh_columnar)
         self.seen["two layers"] += search.top is not None and search.top.below is not None

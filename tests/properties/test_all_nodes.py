@@ -60,7 +60,7 @@ class Surveys(Tries):
 
     def _same_in_memory(self, evaluation: FullEvaluation, survey: AllNodesSearch) -> None:
         top = survey.plan.top
-        if top is not None and survey.remembered() and not evaluation.rivals:
+        if top is not None and survey.remembered() and not evaluation.nominated:
             self.seen["remembered"] += 1
             top.catch_up(survey.plan.state, survey.pod)
             rows = evaluation.rows

@@ -67,7 +67,7 @@ class Inquiries(Tries):
         afresh = Oracle(self.engine.cluster, evaluation.profile, evaluation.pod)
         if afresh.pre_filter_result.status is not None:
             return
-        for row in set(afresh.rows(0)) - evaluation.rivals.keys():
+        for row in set(afresh.rows(0)) - evaluation.nominated.keys():
             for step in evaluation.filters:
                 said = int(evaluation.said[step.name][row])
                 status = run_filter(evaluation.profile, step, afresh.state, evaluation.pod, evaluation.nodes[row])

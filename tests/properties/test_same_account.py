@@ -150,7 +150,7 @@ def spans(accounts: Accounts) -> Iterator[str]:
 
 def by_attempt(accounts: Accounts, name: str) -> dict[int, Json]:
     return {
-        span["attributes"]["kframework.core.cycle.attempt"]: span for span in accounts.spans if span["name"] == name
+        span["attributes"]["kframework.attempt"]: span for span in accounts.spans if span["name"] == name
     }
 
 
@@ -162,7 +162,7 @@ def points_in_span(
     Those that say nothing may have none.
     """
     told = [
-        (part["name"], length(part), part["attributes"].get("kframework.framework.status"))
+        (part["name"], length(part), part["attributes"].get("kframework.status"))
         for part in parts[span["spanId"]]
     ]
     asked = {"sign", "assume", *(hook for hook, *_ in plugins)}
@@ -228,7 +228,7 @@ def span_of_binding(span: Json, binding: Json) -> Iterator[str]:
 def span_of(span: Json, record: Json, said: Json, *, failed: bool) -> Iterator[str]:
     attributes, attempt = span["attributes"], record["attempt"]
     pod = f"{attributes['k8s.namespace.name']}/{attributes['k8s.pod.name']}"
-    who = pod, attributes["k8s.pod.uid"], attributes["kframework.core.runtime.profile"]
+    who = pod, attributes["k8s.pod.uid"], attributes["kframework.profile"]
     yield from differ(f"span of attempt {attempt}", who, (record["pod"], record["uid"], record["profile"]))
     for key, value in said.items():
         yield from differ(f"{key} of attempt {attempt}", attributes.get(key) or None, value or None)

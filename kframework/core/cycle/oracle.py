@@ -70,7 +70,7 @@ class Oracle:
     def rejection(self, row: int) -> Status | None:
         """Return the first rejection to a node, in two passes where pods are nominated to it."""
         node = self.nodes[row]
-        rivals = dict(self.cluster.nominator.rivals(self.pod)).get(node.name, [])
+        rivals = dict(self.cluster.nominator.nominated_pods(self.pod)).get(node.name, [])
         if rivals:
             state = self.state.clone()
             with self.cluster.statement() as statement:

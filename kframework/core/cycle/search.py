@@ -254,7 +254,7 @@ class Search:
     @cached_property
     def _rivals(self) -> dict[int, list[PodInfo]]:
         """The pods nominated to each row that are at least as important."""
-        rivals = ((self.nodes.row(name), pods) for name, pods in self.cluster.nominator.rivals(self.pod))
+        rivals = ((self.nodes.row(name), pods) for name, pods in self.cluster.nominator.nominated_pods(self.pod))
         return {row: pods for row, pods in rivals if row is not None}
 
     def _beside(self, row: int) -> int:

@@ -36,7 +36,7 @@ class Answers:
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self._position = NEVER
-        self._beside: Mapping[int, Sequence[PodInfo]] = {}
+        self._nominated: Mapping[int, Sequence[PodInfo]] = {}
         self._numbers: dict[Status, int] = {}
         self._statuses: list[Status] = []
         #: Where in the order of the nodes the last preemptor began; None before the first.
@@ -44,8 +44,8 @@ class Answers:
         self.found: Column = Column(nodes.capacity)
         self.candidates: dict[int, Ranked] = {}
 
-    def catch_up(self, rivals: Mapping[int, Sequence[PodInfo]]) -> None:
-        """Forget the rows that have changed, and those to which other pods are nominated now: `rivals`, by row."""
+    def catch_up(self, nominated: Mapping[int, Sequence[PodInfo]]) -> None:
+        """Forget the rows that have changed, and those to which other pods are nominated now: `nominated`, by row."""
         log = self._nodes.pod_log
         changed = log.since(self._position) if self._position != log.end else ()
         self._position = log.end
@@ -54,10 +54,10 @@ class Answers:
         else:
             for row in changed:
                 self._forget(row)
-        for row in rivals.keys() | self._beside.keys():
-            if rivals.get(row) != self._beside.get(row):
+        for row in nominated.keys() | self._nominated.keys():
+            if nominated.get(row) != self._nominated.get(row):
                 self._forget(row)
-        self._beside = rivals
+        self._nominated = nominated
 
     def clear(self) -> None:
         """Forget everything."""

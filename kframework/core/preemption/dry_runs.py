@@ -7,20 +7,19 @@ asked, and pods are put back one by one, the most important first, as long as th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Protocol
 
 from kframework.clock import seconds_of
+from kframework.core.cycle.question import Question, filter_with_nominated_pods
 from kframework.core.preemption.budgets import Budgets
-from kframework.core.runtime.points import run_add_pod, run_filter, run_remove_pod
-from kframework.core.runtime.profile import FilterStep, Profile
+from kframework.core.runtime.points import run_add_pod, run_remove_pod
+from kframework.core.runtime.profile import FilterStep
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Candidate
 from kframework.framework.status import Code, Status
-from kframework.state.cluster import ClusterState
-from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.nodes import NodeInfo
+from kframework.state.pods import PodInfo
 from kframework.state.statement import Statement
 
 _NO_VICTIMS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",))
@@ -74,40 +73,11 @@ def _started(pod: PodInfo) -> float:
     return _seconds(pod.start_time) if pod.start_time is not None else math.inf
 
 
-class Question(Protocol):
-    """A pod that is to be placed, and who is to be asked: a search, or somebody who only looks on."""
-
-    @property
-    def cluster(self) -> ClusterState:
-        """The live tables."""
-        ...
-
-    @property
-    def nodes(self) -> NodeTable:
-        """Their nodes."""
-        ...
-
-    @property
-    def profile(self) -> Profile:
-        """The profile of the pod."""
-        ...
-
-    @property
-    def pod(self) -> PendingPod:
-        """The pod."""
-        ...
-
-    @property
-    def filters(self) -> Sequence[FilterStep]:
-        """The Filter plugins that have something to say about it, in order."""
-        ...
-
-
 class DryRun:
     """Tries on nodes what it would take to make room for the pod that a question is about.
 
-    `rivals` are the pods nominated to a node, by row, that the preemptor must leave room for; `spared` tells of a pod
-    that it is never a victim.
+    `nominated` are the pods nominated to a node, by row, that the preemptor must leave room for; `spared` tells of a
+    pod that it is never a victim.
     """
 
     def __init__(
@@ -115,13 +85,13 @@ class DryRun:
         search: Question,
         state: CycleState,
         budgets: Budgets,
-        rivals: Mapping[int, Sequence[PodInfo]],
+        nominated: Mapping[int, Sequence[PodInfo]],
         spared: Callable[[PodInfo], bool] | None,
     ) -> None:
         self._search = search
         self._state = state
         self._budgets = budgets
-        self.rivals = rivals
+        self.nominated = nominated
         self._spared = spared
         # What a plugin says that looks at no pods holds, whichever of them stay.
         self._look_at_pods = tuple(step for step in search.filters if step.plugin.reads != "node")
@@ -133,7 +103,7 @@ class DryRun:
         if not lower:
             return _NO_VICTIMS
         with search.cluster.statement() as statement:
-            what_if = _WhatIf(search, self._state, node, self.rivals.get(node.row, ()), statement)
+            what_if = _WhatIf(search, self._state, node, self.nominated.get(node.row, ()), statement)
             try:
                 return self._victims(what_if, lower)
             except _ExtensionError as error:
@@ -178,7 +148,7 @@ class _WhatIf:
     """A node on which pods come and go, with a cycle state that keeps up with them: a copy if any plugin changes it."""
 
     def __init__(
-        self, search: Question, state: CycleState, node: NodeInfo, rivals: Sequence[PodInfo], statement: Statement
+        self, search: Question, state: CycleState, node: NodeInfo, nominated: Sequence[PodInfo], statement: Statement
     ) -> None:
         self._search = search
         self._extended = tuple(
@@ -186,7 +156,7 @@ class _WhatIf:
         )
         self._state = state.clone() if self._extended else state
         self.node = node
-        self._rivals = rivals
+        self._nominated = nominated
         self._statement = statement
 
     def add(self, pod: PodInfo) -> None:
@@ -203,28 +173,9 @@ class _WhatIf:
         if self._extended:
             _check(run_remove_pod(search.profile, self._extended, self._state, search.pod, pod, self.node))
 
-    def rejection(self, filters: Iterable[FilterStep]) -> Status | None:
-        """Return the first rejection to the node, once the pods nominated to it are there, then as it stands."""
-        if self._rivals:
-            rejection = self._rejection_beside_rivals(filters)
-            if rejection is not None:
-                return rejection
-        search = self._search
-        for step in filters:
-            rejection = run_filter(search.profile, step, self._state, search.pod, self.node)
-            if rejection is not None:
-                return rejection
-        return None
-
-    def _rejection_beside_rivals(self, filters: Iterable[FilterStep]) -> Status | None:
-        with self._search.cluster.statement() as statement:
-            arrived = _WhatIf(self._search, self._state, self.node, (), statement)
-            try:
-                for rival in self._rivals:
-                    arrived.add(rival)
-            except _ExtensionError as error:
-                return error.status
-            return arrived.rejection(filters)
+    def rejection(self, filters: Sequence[FilterStep]) -> Status | None:
+        """Return the first rejection of the node, with the pods nominated to it and without them."""
+        return filter_with_nominated_pods(self._search, filters, self._state, self.node, self._nominated)
 
 
 def _check(failed: Status | None) -> None:

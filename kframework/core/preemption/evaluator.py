@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from kframework.core.cycle.decision import fit_error
 from kframework.core.cycle.oracle import VerificationError
+from kframework.core.cycle.question import Question, nominated_pods
 from kframework.core.cycle.search import Search
 from kframework.core.preemption.budgets import Budgets
 from kframework.core.preemption.dry_run_memory import UNKNOWN, Answers, DryRunMemory
-from kframework.core.preemption.dry_runs import DryRun, Question, Ranked, may_preempt, rank
+from kframework.core.preemption.dry_runs import DryRun, Ranked, may_preempt, rank
 from kframework.core.preemption.preempting import Preempting
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import DryRuns
@@ -116,19 +117,15 @@ class Evaluator:
 
     def dry_run(self, question: Question, state: CycleState) -> DryRun:
         """Return what tries nodes, one after the other, and remembers nothing."""
-        rivals = {
-            row: pods
-            for name, pods in self._cluster.nominator.rivals(question.pod)
-            if (row := question.nodes.row(name)) is not None
-        }
-        return DryRun(question, state, self._budgets, rivals, self._spared)
+        nominated = nominated_pods(question.cluster, question.pod)
+        return DryRun(question, state, self._budgets, nominated, self._spared)
 
     def _answers(self, search: Search, state: CycleState, dry_run: DryRun) -> Answers:
         """Return what is known already: nothing where some plugin's answer is this pod's alone."""
         if state is not search.state or any(step in search.filters for step in search.plan.fresh_filters):
             return Answers(search.nodes)
         answers = self._memory.answers(search.plan, search.pod.priority, self._budgets.changes)
-        answers.catch_up(dry_run.rivals)
+        answers.catch_up(dry_run.nominated)
         return answers
 
     def __repr__(self) -> str:

@@ -184,6 +184,17 @@ def run_filter(profile: Profile, step: FilterStep, state: CycleState, pod: Pendi
     return None if status is None else filter_status(profile, step, status)
 
 
+def first_rejection(
+    profile: Profile, steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, node: NodeInfo
+) -> Status | None:
+    """Return what the first Filter plugin says that rejects the node as it stands, None if all let it pass."""
+    for step in steps:
+        status = run_filter(profile, step, state, pod, node)
+        if status is not None:
+            return status
+    return None
+
+
 def filter_status(profile: Profile, step: FilterStep, status: Status) -> Status | None:
     """Check what a Filter plugin answered, and put the plugin's name on it."""
     if not isinstance(status, Status):

@@ -180,5 +180,5 @@ def _margin(top: tuple[NodeScore, ...]) -> tuple[int, str]:
 
 
 def _kept_room(evaluation: FullEvaluation) -> Iterator[KeptRoom]:
-    for row, rivals in list(evaluation.rivals.items())[:KEPT]:
-        yield KeptRoom(evaluation.nodes[row].name, tuple(rival.key for rival in rivals))
+    for row, nominated in list(evaluation.nominated.items())[:KEPT]:
+        yield KeptRoom(evaluation.nodes[row].name, tuple(other.key for other in nominated))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kframework.core.cycle.decision import fit_error
 from kframework.core.cycle.layers import ask_filter_rows, ask_score_rows
+from kframework.core.cycle.question import nominated_pods, with_nominated_pods
 from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable, bits_of, order_of, source_of
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import (
@@ -26,7 +27,6 @@ from kframework.core.runtime.points import (
     bad_score,
     excluded_status,
     fault,
-    run_add_pod,
     run_filter,
     run_pre_filter,
     run_pre_score,
@@ -102,7 +102,7 @@ class FullEvaluation:
         #: What a plugin did wrong in scoring; there are no totals then.
         self.fault: Status | None = None
         #: The pods nominated to a row that this one must leave room for.
-        self.rivals: dict[int, Sequence[PodInfo]] = {}
+        self.nominated: dict[int, Sequence[PodInfo]] = {}
         self._table = StatusTable(ATTEMPT)
         self._words: dict[int, Status] = {}
 
@@ -161,7 +161,7 @@ class FullEvaluation:
         rows = self._within()
         for step in self.filters:
             yield from self._ask_filter(step, rows)
-        yield from self._ask_beside_rivals(rows)
+        yield from self._ask_beside_nominated_pods(rows)
         for column in self.said.values():
             np.minimum(self.first, column, out=self.first)
         yield
@@ -197,27 +197,24 @@ class FullEvaluation:
             column[piece] = rejections
             yield
 
-    def _ask_beside_rivals(self, rows: NDArray[np.int64]) -> Iterator[None]:
+    def _ask_beside_nominated_pods(self, rows: NDArray[np.int64]) -> Iterator[None]:
         """Ask again where pods are nominated, as if they had arrived; what stands against a node then comes first."""
         nominator = self.cluster.nominator
-        for name, nominated in list(nominator.rivals(self.pod)):
-            row = self.nodes.row(name)
+        for row, pods in nominated_pods(self.cluster, self.pod).items():
+            name = self.nodes.by_row[row].name
             # Some may have arrived meanwhile, or have lost their nomination.
-            rivals = [rival for rival in nominated if nominator.node_of(rival.uid) == name]
-            if rivals and row is not None and row in rows:
-                self.rivals[row] = rivals
-                self._ask_beside(row, rivals)
+            nominated = [other for other in pods if nominator.node_of(other.uid) == name]
+            if nominated and row in rows:
+                self.nominated[row] = nominated
+                self._ask_beside(row, nominated)
                 yield
 
-    def _ask_beside(self, row: int, rivals: Sequence[PodInfo]) -> None:
-        node, state = self.nodes[row], self.state.clone()
-        with self.cluster.statement() as what_if:
-            for rival in rivals:
-                what_if.add(rival, node.name)
-                failed = run_add_pod(self.profile, self.filters, state, self.pod, rival, node)
-                if failed is not None:
-                    self.first[row] = self._table.rejection(0, failed)
-                    return
+    def _ask_beside(self, row: int, nominated: Sequence[PodInfo]) -> None:
+        node = self.nodes[row]
+        with with_nominated_pods(self, self.state, node, nominated) as state:
+            if isinstance(state, Status):
+                self.first[row] = self._table.rejection(0, state)
+                return
             for step in self.filters:
                 status = run_filter(self.profile, step, state, self.pod, node)
                 if status is not None:

@@ -234,7 +234,7 @@ def _attributes_of_plugins(timings: Iterable[PluginTiming]) -> _Attributes:
     seconds: dict[str, float] = {}
     ends: _Attributes = {}
     for _, plugin, nanoseconds, code in timings:
-        name = f"kframework.framework.plugin.{plugin}"
+        name = f"kframework.plugin.{plugin}"
         seconds[name] = seconds.get(name, 0.0) + nanoseconds / 1e9
         if code is not _SUCCESS:
             ends[f"{name}.status"] = code.title
@@ -243,7 +243,7 @@ def _attributes_of_plugins(timings: Iterable[PluginTiming]) -> _Attributes:
 
 def _status(code: Code) -> _Attributes:
     """Tell how something ended; of Success, which most do, nothing is said, as every word is paid for."""
-    return {} if code is _SUCCESS else {"kframework.framework.status": code.title}
+    return {} if code is _SUCCESS else {"kframework.status": code.title}
 
 
 def _attributes_of_pod(record: Decision | Binding) -> _Attributes:
@@ -252,8 +252,8 @@ def _attributes_of_pod(record: Decision | Binding) -> _Attributes:
         K8S_NAMESPACE_NAME: namespace,
         K8S_POD_NAME: name,
         K8S_POD_UID: record.uid,
-        "kframework.core.runtime.profile": record.profile,
-        "kframework.core.cycle.attempt": record.attempt,
+        "kframework.profile": record.profile,
+        "kframework.attempt": record.attempt,
     }
 
 

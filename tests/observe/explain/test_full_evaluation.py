@@ -259,7 +259,7 @@ def test_room_is_left_for_pods_nominated_to_a_node() -> None:
     evaluation = asked(stage)
     row = evaluation.nodes.row("n2")
     assert row is not None
-    assert list(evaluation.rivals) == [row]
+    assert list(evaluation.nominated) == [row]
     assert evaluation.said["One"][row] != PASS and len(evaluation.feasible) == 2
 
 
@@ -297,7 +297,7 @@ def test_nominated_pods_arrive_on_their_own_node_only() -> None:
         rival = PendingPod(make_pod(f"rival-{number}", priority=5), stage.engine.cluster.interned)
         stage.engine.cluster.nominator.put(rival, f"n{number}")
     evaluation = asked(stage)
-    assert len(evaluation.rivals) == 2
+    assert len(evaluation.nominated) == 2
     assert len(evaluation.feasible) == 3
 
 

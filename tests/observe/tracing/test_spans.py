@@ -92,7 +92,7 @@ class Traced:
 
     def attempts(self, name: str) -> list[object]:
         """Return the numbers of the attempts that have a span of this name."""
-        return [attribute(span, "kframework.core.cycle.attempt") for span in self.spans if span.name == name]
+        return [attribute(span, "kframework.attempt") for span in self.spans if span.name == name]
 
 
 def attribute(span: ReadableSpan, name: str) -> object:
@@ -178,8 +178,8 @@ POD = {
     "k8s.namespace.name": "shop",
     "k8s.pod.name": "web",
     "k8s.pod.uid": "u-1",
-    "kframework.core.runtime.profile": "default-scheduler",
-    "kframework.core.cycle.attempt": 7,
+    "kframework.profile": "default-scheduler",
+    "kframework.attempt": 7,
 }
 
 
@@ -216,7 +216,7 @@ def test_an_attempt_in_vain_says_why_and_is_no_error() -> None:
         )
     )
     assert {span.status.status_code for span in traced.spans} == {StatusCode.UNSET}
-    assert attribute(traced.named("pre_filter"), "kframework.framework.status") == "Unschedulable"
+    assert attribute(traced.named("pre_filter"), "kframework.status") == "Unschedulable"
     span = traced.named("scheduling_cycle")
     assert attribute(span, "k8s.node.name") is None
     assert attribute(span, "kframework.result") == "unschedulable"
@@ -241,7 +241,7 @@ def test_a_fault_is_an_error_where_it_happened_and_above() -> None:
 
 
 def plugins(span: ReadableSpan) -> dict[str, object]:
-    prefix = "kframework.framework.plugin."
+    prefix = "kframework.plugin."
     return {name.removeprefix(prefix): value for name, value in (span.attributes or {}).items() if prefix in name}
 
 

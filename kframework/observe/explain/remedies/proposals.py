@@ -335,7 +335,7 @@ def _terms(selector: NodeSelector) -> list[NodeSelectorTerm]:
 
 
 def _shortages(afresh: Oracle, node: NodeInfo) -> list[Shortage]:
-    rivals = dict(afresh.cluster.nominator.rivals(afresh.pod)).get(node.name, [])
+    rivals = dict(afresh.cluster.nominator.nominated_pods(afresh.pod)).get(node.name, [])
     return shortages(node, afresh.pod, rivals)
 
 

@@ -1,0 +1,102 @@
+"""The one-row question: whether a pod may go to a node, as it stands and with the pods nominated to it.
+
+As in kube-scheduler a pod must fit both ways: beside the nominated pods that are at least as important as itself, and
+without them, as they may never arrive (RunFilterPluginsWithNominatedPods).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from kframework.core.runtime.points import first_rejection, run_add_pod
+from kframework.core.runtime.profile import FilterStep, Profile
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.status import Status
+from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
+
+
+class Question(Protocol):
+    """A pod that is to be placed, and who is asked about it: a search, or somebody who only looks on."""
+
+    @property
+    def cluster(self) -> ClusterState:
+        """The live tables."""
+        ...
+
+    @property
+    def nodes(self) -> NodeTable:
+        """Their nodes."""
+        ...
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of the pod."""
+        ...
+
+    @property
+    def pod(self) -> PendingPod:
+        """The pod."""
+        ...
+
+    @property
+    def filters(self) -> Sequence[FilterStep]:
+        """The Filter plugins that have something to say about it, in order."""
+        ...
+
+
+def nominated_pods(cluster: ClusterState, pod: PendingPod) -> dict[int, list[PodInfo]]:
+    """Return the pods nominated to each row that the pod has to leave room for."""
+    nominated = ((cluster.nodes.row(name), pods) for name, pods in cluster.nominator.nominated_pods(pod))
+    return {row: pods for row, pods in nominated if row is not None}
+
+
+@contextmanager
+def with_nominated_pods(
+    question: Question, state: CycleState, node: NodeInfo, nominated: Sequence[PodInfo]
+) -> Iterator[CycleState | Status]:
+    """Put the nominated pods on the node until the end of the block.
+
+    Yields a copy of the cycle state that took them in, or the error of a plugin that could not take one in.
+    """
+    state = state.clone()
+    with question.cluster.statement() as what_if:
+        for other in nominated:
+            what_if.add(other, node.name)
+            failed = run_add_pod(question.profile, question.filters, state, question.pod, other, node)
+            if failed is not None:
+                yield failed
+                return
+        yield state
+
+
+def filter_beside_nominated_pods(
+    question: Question,
+    filters: Sequence[FilterStep],
+    state: CycleState,
+    node: NodeInfo,
+    nominated: Sequence[PodInfo],
+) -> Status | None:
+    """Return the first rejection of the node by these of the plugins, with the nominated pods on it."""
+    with with_nominated_pods(question, state, node, nominated) as taken_in:
+        if isinstance(taken_in, Status):
+            return taken_in
+        return first_rejection(question.profile, filters, taken_in, question.pod, node)
+
+
+def filter_with_nominated_pods(
+    question: Question,
+    filters: Sequence[FilterStep],
+    state: CycleState,
+    node: NodeInfo,
+    nominated: Sequence[PodInfo],
+) -> Status | None:
+    """Return the first rejection of the node by these of the plugins: with the nominated pods on it, then without."""
+    if nominated:
+        rejection = filter_beside_nominated_pods(question, filters, state, node, nominated)
+        if rejection is not None:
+            return rejection
+    return first_rejection(question.profile, filters, state, question.pod, node)

@@ -1,0 +1,140 @@
+"""One node, as it stands and with the pods nominated to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import pytest
+
+from kframework import (
+    CycleState,
+    NodeInfo,
+    PendingPod,
+    Plugin,
+    PodInfo,
+    StateKey,
+    Status,
+    error,
+    hookimpl,
+    unschedulable,
+)
+from kframework.core.cycle.question import (
+    filter_beside_nominated_pods,
+    filter_with_nominated_pods,
+    nominated_pods,
+    with_nominated_pods,
+)
+from kframework.core.runtime.profile import FilterStep, Profile
+from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeTable
+from kframework.testing import make_node
+from tests.support.objects_made import pod
+from tests.support.searching import profile_of
+
+SEEN = StateKey[tuple[str, ...]]("seen")
+
+
+class Alone(Plugin):
+    """Rejects a node on which other pods are, but one that is marked as needing others where none are."""
+
+    name = "Alone"
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> None:
+        state[SEEN] = ()
+
+    @hookimpl
+    def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
+        state[SEEN] = (*state[SEEN], other.name)
+        return error("cannot take it in") if other.name == "odd" else None
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        assert len(state[SEEN]) == len(node.pods)
+        crowded = bool(node.pods) != (pod.labels.get("needs") == "others")
+        return unschedulable("crowded" if node.pods else "empty") if crowded else None
+
+
+class Asked(NamedTuple):
+    """A question, spelt out."""
+
+    cluster: ClusterState
+    nodes: NodeTable
+    profile: Profile
+    pod: PendingPod
+    filters: tuple[FilterStep, ...]
+
+
+def asked(nominated: Iterable[tuple[str, int]] = (), **labels: str) -> Asked:
+    cluster = ClusterState()
+    for name in "ab":
+        cluster.put_node(make_node(name))
+    for name, priority in nominated:
+        cluster.nominator.put(PendingPod(pod(name, priority=priority), cluster.interned), "a")
+    profile = profile_of(Alone)
+    pending = PendingPod(pod("incoming", priority=5, labels=labels), cluster.interned)
+    return Asked(cluster, cluster.nodes, profile, pending, profile.filters)
+
+
+@pytest.mark.parametrize(
+    ("nominated", "names"),
+    [
+        ([], []),
+        ([("less", 4)], []),
+        ([("equal", 5), ("less", 4), ("more", 6)], ["equal", "more"]),
+    ],
+)
+def test_room_is_left_to_pods_that_are_at_least_as_important(
+    nominated: list[tuple[str, int]], names: list[str]
+) -> None:
+    question = asked(nominated)
+    found = nominated_pods(question.cluster, question.pod)
+    assert [other.name for other in found.get(question.nodes.row("a") or 0, [])] == names
+
+
+def test_a_nomination_to_a_node_that_is_gone_counts_for_nothing() -> None:
+    question = asked([("equal", 5)])
+    question.cluster.remove_node("a")
+    assert nominated_pods(question.cluster, question.pod) == {}
+
+
+@pytest.mark.parametrize(
+    ("labels", "nominated", "beside", "both"),
+    [
+        ({}, ["one"], "crowded", "crowded"),
+        ({"needs": "others"}, ["one", "two"], None, "empty"),
+        ({}, ["odd"], "cannot take it in", "cannot take it in"),
+    ],
+)
+def test_it_must_fit_both_ways(labels: dict[str, str], nominated: list[str], beside: str | None, both: str) -> None:
+    question = asked([(name, 9) for name in nominated], **labels)
+    state = CycleState()
+    state[SEEN] = ()
+    node = question.nodes[0]
+    pods = nominated_pods(question.cluster, question.pod)[0]
+    first = filter_beside_nominated_pods(question, question.filters, state, node, pods)
+    second = filter_with_nominated_pods(question, question.filters, state, node, pods)
+    assert (first is None) == (beside is None)
+    assert first is None or beside is None or beside in first.message
+    assert second is not None and both in second.message
+    assert state[SEEN] == () and not node.pods and not question.cluster.statements
+
+
+def test_nobody_nominated_is_asked_about_once() -> None:
+    question = asked()
+    state = CycleState()
+    state[SEEN] = ()
+    assert filter_with_nominated_pods(question, question.filters, state, question.nodes[0], []) is None
+
+
+def test_they_are_gone_again_behind_the_block() -> None:
+    question = asked([("one", 9)])
+    state = CycleState()
+    state[SEEN] = ()
+    node = question.nodes[0]
+    pods = nominated_pods(question.cluster, question.pod)[0]
+    with with_nominated_pods(question, state, node, pods) as taken_in:
+        assert isinstance(taken_in, CycleState) and taken_in[SEEN] == ("one",)
+        assert [other.name for other in node.pods] == ["one"]
+    assert not question.nodes[0].pods
