@@ -11,7 +11,8 @@ from kframework_batch.scenario import make_job
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import simulate_batch
 
-from kframework.engine import MemoryCluster, SystemClock
+from kframework.clock import SystemClock
+from kframework.engine import MemoryCluster
 from kframework.testing import make_node
 
 REFUSAL = (

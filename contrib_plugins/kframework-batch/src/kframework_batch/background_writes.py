@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 import msgspec
 
 from kframework import ClusterError
-from kframework.engine import EngineHost, rfc3339_micro
+from kframework.clock import rfc3339_micro
+from kframework.engine import EngineHost
 from kframework.objects import ApiObject, Event, ObjectMeta, ObjectReference, Pod, kind_of
 
 _log = logging.getLogger(__name__)

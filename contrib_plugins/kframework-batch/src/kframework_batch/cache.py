@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kframework import PendingPod, PodInfo
-from kframework.engine import ClusterState, same_node
+from kframework.engine import ClusterState
 from kframework.objects import ApiObject, Node, Pod
 from kframework_batch.job import COMPLETED, JobInfo, TaskInfo, TaskStatus, status_of
 from kframework_batch.job_table import JobTable
@@ -45,8 +45,10 @@ class JobCache:
             case Pod():
                 return self._pod(obj)
             case Node():
-                old = self.cluster.put_node(obj)
-                return old is None or not same_node(old, obj)
+                log = self.cluster.nodes.node_log
+                before = log.end
+                self.cluster.put_node(obj)
+                return log.end != before  # of a heartbeat nothing is logged
             case _:
                 return self._table.upserted(obj)
 

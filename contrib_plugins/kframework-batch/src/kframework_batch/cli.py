@@ -107,7 +107,7 @@ def simulate(
     Prints where every pod went, or why it waits. Jobs become pods, and plain pods get groups, as Volcano's controllers
     have it; all of it happens in memory.
     """
-    from kframework.engine import Journal
+    from kframework.process.running import Journal
     from kframework_batch.podless import podless
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.shares import Shares
@@ -219,7 +219,9 @@ def run(
     Works until it is told to stop (SIGTERM, Ctrl-C). What is changed in the configuration file holds from the next
     session on. All flags of Volcano's scheduler are known; those that mean nothing here are named and passed over.
     """
-    from kframework.engine import Journal, Observers, SystemClock, overridden
+    from kframework.clock import SystemClock
+    from kframework.config.reading import overridden
+    from kframework.process.running import Journal, Observers
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.running import batch_process, beside, following
 
@@ -255,7 +257,7 @@ def run(
 
 
 def _tell(line: str) -> None:
-    from kframework.engine import NOTICE
+    from kframework.process.running import NOTICE
 
     _log.log(NOTICE, line)
 
@@ -293,7 +295,7 @@ def rbac(
     Roles and their bindings to a ServiceAccount, for `kubectl apply -f -`: for what sessions watch and write, what
     predicates and nodeorder look at, and the lease.
     """
-    from kframework.engine import overridden
+    from kframework.config.reading import overridden
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.rights import rights
 

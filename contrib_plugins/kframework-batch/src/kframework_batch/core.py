@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from kframework.engine import Configuration, NodeResourcesFit, Registry, in_tree_points, parse_configuration
+from kframework.config.reading import Configuration, in_tree_points, parse_configuration
+from kframework.engine import NodeResourcesFit, Registry
 from kframework_batch.program import Program
 
 _EVENLY = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]

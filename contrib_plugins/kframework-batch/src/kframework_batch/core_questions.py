@@ -6,22 +6,21 @@ the others all nodes are searched.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple, cast
 
 import numpy as np
 
 from kframework import CycleState, PendingPod
+from kframework.clock import Seeds
 from kframework.engine import (
     AllNodesSearch,
     ClusterState,
-    LabelClass,
     Layers,
     Plan,
-    PodTemplate,
     Profile,
     Profiles,
     Rotation,
-    Seeds,
     Signature,
 )
 from kframework_batch.job import TaskInfo
@@ -53,7 +52,7 @@ class CoreQuestions:
         self._searched: tuple[Moment, AllNodesSearch] | None = None
         self._planned: _Planned | None = None
         self._even: dict[Plan, tuple[int, bool]] = {}
-        self._unasked: dict[tuple[Plan, PodTemplate, LabelClass], tuple[int, bool]] = {}
+        self._unasked: dict[tuple[Plan, Hashable, Hashable], tuple[int, bool]] = {}
         self._states: dict[str, CycleState] = {}
 
     def begin(self) -> None:

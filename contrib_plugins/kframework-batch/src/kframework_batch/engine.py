@@ -10,32 +10,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from kframework import Clock, PendingPod, PluginError, Watch
-from kframework.engine import (
-    BindingEnded,
-    Changed,
-    ClusterState,
-    Configuration,
-    EngineHost,
-    Extenders,
-    Gone,
-    Inbox,
-    MakeEngine,
-    Message,
-    PluginHandle,
-    PodEvent,
-    Preemption,
-    Profiles,
-    Search,
-    Seeds,
-    Synced,
-    Touched,
-    compile_profiles,
-    rfc3339,
-)
+from kframework.clock import Seeds, rfc3339
+from kframework.config.reading import Configuration
+from kframework.engine import ClusterState, EngineHost, MakeEngine, PluginHandle, PodEvent, Profiles, compile_profiles
 from kframework.objects import Namespace, Pod, PodCondition, PriorityClass
+from kframework.state.inbox import BindingEnded, Changed, Gone, Inbox, Message, Synced, Touched
 from kframework_batch.background_writes import BackgroundWrites
 from kframework_batch.bindings import Bindings
 from kframework_batch.broken_gangs import BrokenGangs
@@ -81,7 +63,7 @@ class BatchEngine:
     )
     ended_pods: bool = True
     under_way: None = None
-    current: Search | None = None
+    current: None = None
 
     def __init__(
         self,
@@ -140,7 +122,7 @@ class BatchEngine:
     ) -> MakeEngine[BatchEngine]:
         """Return what makes a Scheduler's engine; its configuration comes from `core_configuration`."""
 
-        def make(configuration: Configuration, clock: Clock, outside: EngineHost, extenders: Extenders) -> BatchEngine:
+        def make(configuration: Configuration, clock: Clock, outside: EngineHost, extenders: object) -> BatchEngine:
             return cls(
                 configuration,
                 clock,
@@ -162,7 +144,7 @@ class BatchEngine:
         return self.cache.pending
 
     @property
-    def preemption(self) -> Preemption:
+    def preemption(self) -> NoReturn:
         """Refuse: sessions have actions for that."""
         raise RuntimeError("plugins of the core cannot preempt in batch scheduling: the actions preempt and reclaim do")
 

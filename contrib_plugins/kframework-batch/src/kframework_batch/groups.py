@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kframework.engine import QuantityError
-from kframework.objects import PriorityClass, ResourceList
+from kframework.objects import PriorityClass, QuantityError, ResourceList
 from kframework_batch.job import INQUEUE, MAY_BE_PREEMPTED, JobInfo, Phase, flag
 from kframework_batch.membership import GroupObject
 from kframework_batch.objects import KubePodGroup, PodGroup, PodGroupSpec, SigsPodGroup

@@ -146,6 +146,11 @@ def status_of(pod: Pod) -> TaskStatus:
             return TaskStatus.UNKNOWN
 
 
+def has_ended(pod: Pod) -> bool:
+    """Return whether a pod has run to its end."""
+    return status_of(pod) in COMPLETED
+
+
 def flag(annotations: Mapping[str, str], labels: Mapping[str, str], key: str, *, default: bool) -> bool:
     """Read yes or no from an annotation, or else from a label; what is neither is no, as Volcano has it."""
     text = annotations.get(key, labels.get(key))

@@ -6,8 +6,8 @@ import logging
 
 import msgspec
 
-from kframework.engine import ClusterState, QuantityError
-from kframework.objects import ApiObject, PriorityClass
+from kframework.engine import ClusterState
+from kframework.objects import ApiObject, PriorityClass, QuantityError
 from kframework_batch.groups import Priorities, describe, said, undescribe
 from kframework_batch.job import JobInfo
 from kframework_batch.membership import GroupObject, GroupRef, ref_of

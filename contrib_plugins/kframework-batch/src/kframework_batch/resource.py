@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Self
 
-from kframework.engine import milli, value
-from kframework.objects import ResourceList
+from kframework.objects import ResourceList, milli, value
 
 
 class Resource(dict[str, int]):

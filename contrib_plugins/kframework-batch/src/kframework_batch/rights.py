@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kframework.engine import LeaderElection, MemoryCluster, Scheduler, SystemClock, manifests
+from kframework.clock import SystemClock
+from kframework.config.reading import LeaderElection
+from kframework.engine import MemoryCluster, Scheduler
+from kframework.process.running import manifests
 from kframework_batch.settings import MakeController, Settings
 
 

@@ -6,16 +6,10 @@ import logging
 from collections.abc import Callable, Iterable
 
 from kframework import Clock
-from kframework.engine import (
-    Companion,
-    Configuration,
-    Listener,
-    Observers,
-    Process,
-    Scheduler,
-    Server,
-)
+from kframework.config.reading import Configuration
+from kframework.engine import Scheduler
 from kframework.objects import Event
+from kframework.process.running import Companion, Listener, Observers, Process, Server
 from kframework_batch.engine import BatchEngine
 from kframework_batch.program import Program
 from kframework_batch.reload import ConfigurationFile

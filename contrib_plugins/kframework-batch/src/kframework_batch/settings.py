@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kframework import Clock
-from kframework.engine import Cluster, Configuration, MakeEngine, Registry
+from kframework.config.reading import Configuration
+from kframework.engine import Cluster, MakeEngine, Registry
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.jobs import JobController
 from kframework_batch.controllers.pod_groups import PodGroupController

@@ -18,24 +18,10 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework import ClusterError, Code, PendingPod, PodInfo, Status
-from kframework.engine import (
-    VIRTUAL_EPOCH,
-    Api,
-    BindingEnded,
-    Changed,
-    Decision,
-    Eviction,
-    Extenders,
-    Gone,
-    PluginHandle,
-    PodEvent,
-    Reservation,
-    Synced,
-    compile_profiles,
-    convert,
-    rfc3339,
-)
-from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondition, RawQuantity, kind_of
+from kframework.clock import VIRTUAL_EPOCH, rfc3339
+from kframework.engine import Decision, PluginHandle, PodEvent, Reservation, compile_profiles
+from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondition, RawQuantity, convert, kind_of
+from kframework.state.inbox import BindingEnded, Changed, Gone, Synced
 from kframework.testing import make_node, make_pod
 from kframework_batch.config import BatchConfiguration, default_configuration, parse
 from kframework_batch.core import core_configuration, core_registry
@@ -191,8 +177,7 @@ class Stage:
         self.refusing: bool = False
         self.objects: dict[tuple[type[ApiObject], str], ApiObject] = {}
         core = core_configuration(program, [SCHEDULER], seed)
-        make = BatchEngine.maker(program, gang_timeout=gang_timeout)
-        self.engine: BatchEngine = make(core, self, self, Extenders())
+        self.engine: BatchEngine = BatchEngine(core, self, self, program, gang_timeout=gang_timeout)
         self.engine.use(
             compile_profiles(core, core_registry(), lambda name, of: PluginHandle(self.engine, self, name, of))
         )
@@ -291,7 +276,7 @@ class Stage:
         if event.reason == "Evict":
             self.evicted[event.pod.name] = event.note.removeprefix("Evicted because of ")
 
-    def evict(self, eviction: Eviction) -> None:
+    def evict(self, eviction: object) -> None:
         """Refuse: sessions send their victims away themselves."""
         raise AssertionError(eviction)
 
@@ -308,7 +293,7 @@ class Stage:
         raise AssertionError("an errand waits for something")
 
     @property
-    def api(self) -> Api:
+    def api(self) -> _Api:
         """The API of the cluster."""
         return _Api(self)
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from kframework.engine import seconds_of
+from kframework.clock import seconds_of
 from kframework_batch.action import Action
 from kframework_batch.actions.arguments import SearchArguments
 from kframework_batch.actions.candidates import pending_tasks, starving

@@ -15,8 +15,9 @@ from typing import ClassVar
 import anyio
 
 from kframework import Clock, ClusterError, Watch
-from kframework.engine import Changed, Cluster, Gone, Message, Synced
+from kframework.engine import Cluster
 from kframework.objects import ApiObject, kind_of
+from kframework.state.inbox import Changed, Gone, Message, Synced
 from kframework_batch.controllers.mirror import Mirror
 
 _log = logging.getLogger(__name__)

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from kframework import Clock, Watch
-from kframework.engine import Cluster, rfc3339, seconds_of
+from kframework.clock import rfc3339, seconds_of
+from kframework.engine import Cluster
 from kframework.objects import ApiObject, Pod, PriorityClass
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.job_admission import admitted, rejection
@@ -113,7 +114,7 @@ class JobController(Controller):
         await self._write(job, status)
 
     async def _remove(self, job: Job, members: Members) -> bool:
-        """Return whether pods had to be deleted, or the pod group of a job that ended or was killed; their end is begun."""
+        """Delete the pods that have to go, and the pod group of a job that ended or was killed; return whether any."""
         over = job.status.state.phase not in (*ALIVE, "Restarting")
         groups = self.mirror.concerning(job.metadata.uid, PodGroup)
         doomed: list[Pod | PodGroup] = [group for group in groups if over or is_outdated(group, job.status)]

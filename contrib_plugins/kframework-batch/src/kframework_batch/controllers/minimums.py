@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kframework.engine import Quantity, on_node_requests
-from kframework.objects import Pod, PodSpec, ResourceList
+from kframework.objects import Pod, PodSpec, Quantity, ResourceList, on_node_requests
 from kframework_batch.resource import Resource
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, TypeAlias
 
 from kframework import Clock, Watch
-from kframework.engine import Cluster, has_ended
+from kframework.engine import Cluster
 from kframework.objects import (
     ApiObject,
     ObjectMeta,
@@ -22,6 +22,7 @@ from kframework_batch.controllers.handed_down import annotations_handed_down, la
 from kframework_batch.controllers.merge_patch import merge_patch
 from kframework_batch.controllers.minimums import min_resources
 from kframework_batch.groups import QUEUE_NAME
+from kframework_batch.job import has_ended
 from kframework_batch.membership import GROUP_NAME, group_of
 from kframework_batch.objects import PodGroup, PodGroupSpec
 from kframework_batch.queue import DEFAULT_QUEUE
