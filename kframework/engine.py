@@ -5,7 +5,7 @@ keeps the live tables (`ClusterState`), decides, and has its `EngineHost` bind: 
 comes back as a message. `contrib_plugins/kframework-batch` is one, in full.
 
 Beside this door there are smaller ones: `kframework.state.inbox` for the messages, `kframework.config.reading` for
-configuration files, `kframework.process.running` for a process of one's own, `kframework.clock` for time and chance.
+configuration files, `kframework.process.running` for a simulation or a process, `kframework.clock` for time and chance.
 
 Plugin authors need `kframework` and `kframework.testing` alone. What stands here is public too, but moves with the
 core: a second engine says which minor version it was made for.
@@ -34,14 +34,13 @@ from kframework.core.plugin_handle import PluginHandle
 from kframework.core.runtime.points import run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.profiles import Profiles, compile_profiles
-from kframework.core.runtime.registry import Offer, Registry
+from kframework.core.runtime.registry import Offer, Offers, Registry, beside_installed
 
 # A built-in that a second engine offers under a second name.
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 
 # What drives it.
 from kframework.scheduler.scheduler import Engine, MakeEngine, Scheduler
-from kframework.scheduler.simulate import MakeController, Progress, Simulation, simulate
 
 # The live tables, and columns of its own beside them.
 from kframework.state.cluster import ClusterState
@@ -60,18 +59,17 @@ __all__ = [
     "Engine",
     "EngineHost",
     "Layers",
-    "MakeController",
     "MakeEngine",
     "MemoryCluster",
     "NodeResourcesFit",
     "Observer",
     "Offer",
+    "Offers",
     "Plan",
     "PluginHandle",
     "PodEvent",
     "Profile",
     "Profiles",
-    "Progress",
     "Registry",
     "Reservation",
     "ReservedPod",
@@ -79,10 +77,9 @@ __all__ = [
     "Rotation",
     "Scheduler",
     "Signature",
-    "Simulation",
+    "beside_installed",
     "compile_profiles",
     "fit_error",
     "run_reserve",
     "run_unreserve",
-    "simulate",
 ]

@@ -1,4 +1,4 @@
-"""The door for those who run an engine as a process of its own: on a server, with an election, endpoints and a log."""
+"""The door for those who run an engine: in a simulation, or as a process with an election, endpoints and a log."""
 
 from __future__ import annotations
 
@@ -8,6 +8,20 @@ from kframework.process.observers import Observers
 from kframework.process.process import Companion, Process
 from kframework.process.rbac import manifests
 from kframework.process.servers import Server
+from kframework.scheduler.simulate import MakeController, Progress, Simulation, simulate
 from kframework.verbosity import NOTICE
 
-__all__ = ["NOTICE", "Companion", "Journal", "Listener", "Observers", "Process", "Server", "manifests"]
+__all__ = [
+    "NOTICE",
+    "Companion",
+    "Journal",
+    "Listener",
+    "MakeController",
+    "Observers",
+    "Process",
+    "Progress",
+    "Server",
+    "Simulation",
+    "manifests",
+    "simulate",
+]

@@ -108,10 +108,9 @@ def simulate(
     have it; all of it happens in memory.
     """
     from kframework.process.running import Journal
-    from kframework_batch.podless import podless
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.shares import Shares
-    from kframework_batch.simulation import simulate_batch
+    from kframework_batch.simulation import podless, simulate_batch
 
     refuse_reading_stdin_twice(filenames, config)
     read = [*filenames, *([] if config is None else [config])]
@@ -221,9 +220,9 @@ def run(
     """
     from kframework.clock import SystemClock
     from kframework.config.reading import overridden
-    from kframework.process.running import Journal, Observers
+    from kframework.process.running import Journal, Observers, Process
     from kframework_batch.reload import ConfigurationFile
-    from kframework_batch.running import batch_process, beside, following
+    from kframework_batch.running import beside, following
 
     embedded.refuse_alone(filenames)
     file = ConfigurationFile(config) if config is not None else None
@@ -242,12 +241,12 @@ def run(
     if controllers or (controllers is None and embedded.embedded and not process.dry_run):
         companions += map(beside, settings.controllers)
     with sparing(verbosity):
-        running = batch_process(
-            settings,
+        running = Process(
             configuration,
             server,
             clock,
-            observers,
+            registry=settings.registry,
+            observers=observers,
             companions=companions,
             listener=process.listener(),
             report=process.report(),
@@ -297,7 +296,7 @@ def rbac(
     """
     from kframework.config.reading import overridden
     from kframework_batch.reload import ConfigurationFile
-    from kframework_batch.rights import rights
+    from kframework_batch.settings import rights
 
     program = _default() if config is None else ConfigurationFile(config).load()
     settings = _settings(program, scheduler_names)

@@ -15,7 +15,15 @@ from typing import NoReturn, Protocol
 from kframework import Clock, PendingPod, PluginError, Watch
 from kframework.clock import Seeds, rfc3339
 from kframework.config.reading import Configuration
-from kframework.engine import ClusterState, EngineHost, MakeEngine, PluginHandle, PodEvent, Profiles, compile_profiles
+from kframework.engine import (
+    ClusterState,
+    EngineHost,
+    MakeEngine,
+    PluginHandle,
+    PodEvent,
+    Profiles,
+    compile_profiles,
+)
 from kframework.objects import Namespace, Pod, PodCondition, PriorityClass
 from kframework.state.inbox import BindingEnded, Changed, Gone, Inbox, Message, Synced, Touched
 from kframework_batch.background_writes import BackgroundWrites
@@ -32,7 +40,7 @@ from kframework_batch.placement import ScoreCache
 from kframework_batch.program import Program
 from kframework_batch.queue import DEFAULT_QUEUE
 from kframework_batch.queue_status import queue_statuses
-from kframework_batch.session import Session
+from kframework_batch.session import Consequences, Session
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +59,7 @@ class SessionObserver(Protocol):
         ...
 
 
-class BatchEngine:
+class BatchEngine(Consequences):
     """Schedules jobs in sessions."""
 
     #: What sessions look at, and what they do to it beside binding: victims go, queues and groups are told of it.
@@ -112,35 +120,21 @@ class BatchEngine:
 
     @classmethod
     def maker(
-        cls,
-        program: Program,
-        *,
-        period: float = PERIOD,
-        default_queue: str = DEFAULT_QUEUE,
-        gang_timeout: float = GANG_TIMEOUT,
-        observers: Sequence[SessionObserver] = (),
+        cls, program: Program, period: float, default_queue: str, observers: Sequence[SessionObserver] = ()
     ) -> MakeEngine[BatchEngine]:
         """Return what makes a Scheduler's engine; its configuration comes from `core_configuration`."""
 
         def make(configuration: Configuration, clock: Clock, outside: EngineHost, extenders: object) -> BatchEngine:
             return cls(
-                configuration,
-                clock,
-                outside,
-                program,
-                period=period,
-                default_queue=default_queue,
-                gang_timeout=gang_timeout,
-                observers=observers,
+                configuration, clock, outside, program, period=period, default_queue=default_queue, observers=observers
             )
 
         return make
 
-    # -- what the rim asks -------------------------------------------------------------------------------------------
+    # -- what is asked of every engine (`kframework.engine.Engine`) --------------------------------------------------
 
     @property
     def pending(self) -> Mapping[str, PendingPod]:
-        """The pods that have no node yet, by uid."""
         return self.cache.pending
 
     @property
@@ -149,7 +143,6 @@ class BatchEngine:
         raise RuntimeError("plugins of the core cannot preempt in batch scheduling: the actions preempt and reclaim do")
 
     def use(self, profiles: Profiles) -> None:
-        """Take the core profiles: what predicates and nodeorder ask."""
         self.profiles: Profiles = profiles
         self.core: CoreQuestions = CoreQuestions(self.cluster, profiles, self._configuration.options.layer_memory_bytes)
         self._score_cache = ScoreCache()
@@ -160,16 +153,13 @@ class BatchEngine:
         self._report(self._changes)
 
     def offer(self, message: Message) -> None:
-        """Take a message in, to be applied before the next session."""
         self.inbox.offer(message)
 
     def ask(self, message: Message) -> None:
-        """Take a core plugin's request."""
         self.offer(message)
 
     @property
     def deadline(self) -> float | None:
-        """When something is due next, in seconds since 1970; None if nothing is."""
         wanted = (self._not_before if self._dirty else None, self._wanted_at, self._broken.deadline)
         soonest = min((moment for moment in wanted if moment is not None), default=None)
         # What is overdue waits for the next session; a timer that has fired already would only keep the loop busy.
@@ -177,13 +167,11 @@ class BatchEngine:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to do but to wait for what may happen in the cluster."""
         busy = self._steps is not None or self._dirty or len(self._bindings) or not self._writes.idle
         waits = self._wanted_at is not None or self._broken.deadline is not None or self.cache.evicting
         return self.synced and not busy and not waits and not len(self.inbox) and not self._reports
 
     def retrying(self) -> tuple[str, ...]:
-        """Name the pods that are still retried: all that wait, while sessions go on."""
         return tuple(pod.key for pod in self.cache.pending.values()) if self._dirty else ()
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -311,13 +299,11 @@ class BatchEngine:
     # -- consequences of a session -----------------------------------------------------------------------------------
 
     def bind(self, task: TaskInfo) -> None:
-        """Start the binding of a task that is assumed on its node."""
         assert self._session is not None
         self._said.pop(task.uid, None)
         self._bindings.begin(task, self.core, self._session.placement.chosen.pop(task.uid, None))
 
     def send_away(self, task: TaskInfo, reason: str) -> None:
-        """Start sending a victim away."""
         uid, pod = task.uid, task.pod
         profile = task.object.spec.scheduler_name
         self.effects.record(PodEvent(profile, pod, "Evict", "Evicting", f"Evicted because of {reason}"))
@@ -329,12 +315,10 @@ class BatchEngine:
         self._dirty = True
 
     def tell(self, job: JobInfo, reason: str, message: str) -> None:
-        """Record a warning about a pod group."""
         if job.object is not None:
             self._writes.tell(job.object, self.clock.now(), reason, message)
 
     def mend(self, session: Session) -> None:
-        """Send gangs away that lost a member while they were bound and were not completed in time."""
         self._broken.mend(session)
 
     def account(self, session: Session) -> Iterator[None]:

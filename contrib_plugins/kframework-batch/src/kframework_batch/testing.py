@@ -248,11 +248,9 @@ class Stage:
     # -- the outside -------------------------------------------------------------------------------------------------
 
     def now(self) -> float:
-        """Return the seconds since 1970."""
         return self.time
 
     def bind(self, reservation: Reservation) -> None:
-        """Bind a pod at once, unless it cannot be."""
         pod, failure = reservation.pod, self.unbindable.get(reservation.pod.name)
         status = None if failure is None else Status(Code.ERROR, (failure,))
         if status is None:
@@ -266,7 +264,6 @@ class Stage:
         self.engine.offer(BindingEnded(pod.uid, reservation.attempt, status))
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
-        """Keep the condition of a pod."""
         if condition is not None:
             self.conditions[pod.name] = condition
 
@@ -277,11 +274,9 @@ class Stage:
             self.evicted[event.pod.name] = event.note.removeprefix("Evicted because of ")
 
     def evict(self, eviction: object) -> None:
-        """Refuse: sessions send their victims away themselves."""
         raise AssertionError(eviction)
 
     def decided(self, decision: Decision) -> None:
-        """Keep a Decision."""
         self.decisions.append(decision)
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
@@ -294,7 +289,6 @@ class Stage:
 
     @property
     def api(self) -> _Api:
-        """The API of the cluster."""
         return _Api(self)
 
 
@@ -309,20 +303,17 @@ class _Api:
         raise AssertionError(pod)
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
-        """Read an object."""
         found = self._stage.objects.get((kind, name))
         if not isinstance(found, kind):
             raise ClusterError(f"{name} not found", status=404)
         return found
 
     async def create(self, obj: T) -> T:
-        """Keep an event."""
         assert isinstance(obj, Event)
         self._stage.events.append((obj.reason, obj.note))
         return obj
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        """Refuse: nobody patches anything but a status."""
         raise AssertionError(patch)
 
     async def patch_status(
@@ -335,7 +326,6 @@ class _Api:
         return new
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        """Begin the end of a pod."""
         if self._stage.refusing:
             raise ClusterError("not today", status=403)
         pod = self._stage.objects[kind, name]

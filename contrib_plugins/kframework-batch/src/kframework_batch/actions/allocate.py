@@ -8,9 +8,7 @@ from typing import ClassVar
 
 from kframework import Status
 from kframework_batch.action import Action
-from kframework_batch.actions.arguments import SearchArguments
-from kframework_batch.actions.candidates import candidates, pending_tasks
-from kframework_batch.actions.turns import Turns
+from kframework_batch.actions.candidates import SearchArguments, Turns, candidates, pending_tasks
 from kframework_batch.job import INQUEUE, READY, JobInfo, TaskInfo, TaskStatus
 from kframework_batch.placement import Choice
 from kframework_batch.plugin import BatchArguments

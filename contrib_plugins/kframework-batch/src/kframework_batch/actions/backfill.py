@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from kframework_batch.action import Action
-from kframework_batch.actions.arguments import SearchArguments
-from kframework_batch.actions.candidates import candidates, pending_tasks
+from kframework_batch.actions.candidates import SearchArguments, candidates, pending_tasks
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.session import Session

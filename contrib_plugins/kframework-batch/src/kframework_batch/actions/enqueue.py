@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from kframework_batch.action import Action
-from kframework_batch.actions.turns import Turns
+from kframework_batch.actions.candidates import Turns
 from kframework_batch.job import INQUEUE, JobInfo
 from kframework_batch.session import Session
 

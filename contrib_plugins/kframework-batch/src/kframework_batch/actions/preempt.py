@@ -10,11 +10,9 @@ from pydantic import Field
 
 from kframework.clock import seconds_of
 from kframework_batch.action import Action
-from kframework_batch.actions.arguments import SearchArguments
-from kframework_batch.actions.candidates import pending_tasks, starving
-from kframework_batch.actions.residents import Residents
-from kframework_batch.actions.turns import Turns
+from kframework_batch.actions.candidates import SearchArguments, Turns, pending_tasks, starving
 from kframework_batch.actions.victim_selection import Candidate, MayGo, VictimSelection, may_push_out
+from kframework_batch.actions.victims import Residents
 from kframework_batch.job import PREEMPTABLE, JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.session import Session

@@ -7,11 +7,9 @@ from functools import partial
 from typing import ClassVar
 
 from kframework_batch.action import Action
-from kframework_batch.actions.arguments import SearchArguments
-from kframework_batch.actions.candidates import starving
-from kframework_batch.actions.residents import Residents
-from kframework_batch.actions.turns import Turns
+from kframework_batch.actions.candidates import SearchArguments, Turns, starving
 from kframework_batch.actions.victim_selection import VictimSelection
+from kframework_batch.actions.victims import Residents
 from kframework_batch.job import TaskInfo, TaskStatus
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.session import Session

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from kframework import Code
 from kframework_batch.actions.candidates import pending_tasks
-from kframework_batch.actions.residents import Residents
-from kframework_batch.actions.victims import fewest, in_victim_order
+from kframework_batch.actions.victims import Residents, fewest, in_victim_order
 from kframework_batch.job import PREEMPTABLE, JobInfo, TaskInfo
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec.structs import replace
 
 from kframework.objects import ObjectMeta, OwnerReference, Pod, PodSpec, ResourceList
-from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down
+from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down, min_resources
 from kframework_batch.controllers.job_admission import pod_name
 from kframework_batch.controllers.job_members import VERSION
-from kframework_batch.controllers.minimums import min_resources
 from kframework_batch.job import INDEX, ROLE
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import Job, PodGroup, PodGroupSpec, TaskSpec

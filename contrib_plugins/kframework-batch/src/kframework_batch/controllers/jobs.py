@@ -14,13 +14,12 @@ from kframework import Clock, Watch
 from kframework.clock import rfc3339, seconds_of
 from kframework.engine import Cluster
 from kframework.objects import ApiObject, Pod, PriorityClass
-from kframework_batch.controllers.controller import Controller
+from kframework_batch.controllers.controller import Controller, merge_patch
 from kframework_batch.controllers.job_admission import admitted, rejection
 from kframework_batch.controllers.job_members import ENDED, RESTARTED_BY, VERSION, Members, is_outdated
 from kframework_batch.controllers.job_objects import made_group, made_pod
 from kframework_batch.controllers.job_phases import ALIVE, after_action, brought_up_to_date, refused
 from kframework_batch.controllers.job_policies import Action, due, not_built
-from kframework_batch.controllers.merge_patch import merge_patch
 from kframework_batch.objects import Job, JobStatus, PodGroup
 from kframework_batch.queue import DEFAULT_QUEUE
 

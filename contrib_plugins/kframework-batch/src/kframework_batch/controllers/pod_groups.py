@@ -17,10 +17,8 @@ from kframework.objects import (
     ReplicationController,
     StatefulSet,
 )
-from kframework_batch.controllers.controller import Controller
-from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down
-from kframework_batch.controllers.merge_patch import merge_patch
-from kframework_batch.controllers.minimums import min_resources
+from kframework_batch.controllers.controller import Controller, merge_patch
+from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down, min_resources
 from kframework_batch.groups import QUEUE_NAME
 from kframework_batch.job import has_ended
 from kframework_batch.membership import GROUP_NAME, group_of

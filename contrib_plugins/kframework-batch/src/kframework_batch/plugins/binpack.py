@@ -72,7 +72,6 @@ class Binpack(BatchPlugin):
 
     @hookimpl
     def node_order(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> float:
-        """Score one node."""
         score, weights = 0.0, 0
         for resource, amount, weight in self._weighed(task):
             offered, taken = node.allocatable(resource), node.requested(resource) + amount
@@ -85,7 +84,6 @@ class Binpack(BatchPlugin):
 
     @hookimpl
     def node_order_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
-        """Score many nodes."""
         nodes, weights = session.nodes, 0
         scores, too_full = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.bool_)
         for resource, amount, weight in self._weighed(task):

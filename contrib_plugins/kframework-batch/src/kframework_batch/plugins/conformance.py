@@ -22,21 +22,18 @@ class Conformance(BatchPlugin):
     def preemptable(
         self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
-        """Name all others."""
         return _dispensable(tasks)
 
     @hookimpl
     def reclaimable(
         self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
-        """Name all others."""
         return _dispensable(tasks)
 
     @hookimpl
     def unified_evictable(
         self, session: SessionView, evictor: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
-        """Name all others."""
         return _dispensable(tasks)
 
 

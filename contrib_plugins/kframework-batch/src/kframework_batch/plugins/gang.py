@@ -40,7 +40,6 @@ class Gang(BatchPlugin):
 
     @hookimpl
     def job_ready(self, session: SessionView, job: JobInfo) -> bool:
-        """Return whether the minimum has room."""
         return job.is_ready
 
     @hookimpl

@@ -64,7 +64,6 @@ class NodeOrder(BatchPlugin):
 
     @hookimpl
     def node_order(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> float:
-        """Score one node."""
         core = session.core
         top = core.plan(task).top if core.remembers(task) else None
         if top is not None:

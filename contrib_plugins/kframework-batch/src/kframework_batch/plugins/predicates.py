@@ -65,14 +65,12 @@ class Predicates(BatchPlugin):
 
     @hookimpl
     def pre_predicate(self, session: SessionView, task: TaskInfo) -> Status | None:
-        """Say what PreFilter has against the task as a whole."""
         if session.core.remembers(task):
             return None
         return session.core.search(task).rejected
 
     @hookimpl
     def predicate(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> Status | None:
-        """Ask about one node."""
         core = session.core
         if not core.remembers(task):
             return core.ask(task).ask(node.row)
@@ -90,6 +88,5 @@ class Predicates(BatchPlugin):
 
     @hookimpl
     def predicate_status(self, session: SessionView, task: TaskInfo, code: int) -> Status:
-        """Put a rejection into words."""
         core = session.core
         return core.ask(task).status(code) if core.remembers(task) else core.search(task).words(code)

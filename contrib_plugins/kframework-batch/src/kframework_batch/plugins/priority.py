@@ -21,12 +21,10 @@ class Priority(BatchPlugin):
 
     @hookimpl
     def job_order(self, session: SessionView, job: JobInfo) -> Key:
-        """Put higher priorities first."""
         return -job.priority
 
     @hookimpl
     def task_order(self, session: SessionView, task: TaskInfo) -> Key:
-        """Put higher priorities first."""
         return -task.priority
 
     @hookimpl

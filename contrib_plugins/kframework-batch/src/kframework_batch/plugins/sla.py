@@ -43,12 +43,10 @@ class Sla(BatchPlugin):
 
     @hookimpl
     def job_enqueueable(self, session: SessionView, job: JobInfo) -> Vote:
-        """Permit what is overdue."""
         return self._vote(session, job)
 
     @hookimpl
     def job_pipelined(self, session: SessionView, job: JobInfo) -> Vote:
-        """Permit what is overdue."""
         return self._vote(session, job)
 
     @hookimpl
