@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar, cast
 from kframework import Code, Status
 from kframework_batch.hookspecs import Key
 from kframework_batch.job import JobInfo, TaskInfo
-from kframework_batch.plugin import BatchPlugin, Vote
+from kframework_batch.plugin import Vote
 from kframework_batch.queue import QueueInfo
 from kframework_batch.session_view import SessionView
 from kframework_batch.tiers import Call, Tiers
@@ -50,13 +50,16 @@ class Combination:
     def __init__(self, tiers: Tiers, session: SessionView) -> None:
         self.tiers: Tiers = tiers
         self._session = session
+        # Asked for every task, so not looked up by name each time.
+        self._task_order = tiers.flat("task_order")
+        self._pre_predicate = tiers.flat("pre_predicate")
+        self._allocatable = tiers.flat("allocatable")
+        self._job_ready = tiers.flat("job_ready")
+        self._allocated = tiers.flat("allocated")
 
     def _tell(self, hook: str, *arguments: object) -> None:
         for call in self.tiers.flat(hook):
             call(self._session, *arguments)
-
-    def _all_agree(self, hook: str, *arguments: object) -> bool:
-        return all(call(self._session, *arguments) for call in self.tiers.flat(hook))
 
     def _keys(self, hook: str, *arguments: object) -> list[Key]:
         return [call(self._session, *arguments) for call in self.tiers.flat(hook)]
@@ -86,14 +89,9 @@ class Combination:
 
     def task_key(self, task: TaskInfo) -> tuple[Key, ...]:
         """Return what orders a task among those of its job; tasks without an index come after those with one."""
-        index = task.index
-        return (
-            *self._keys("task_order", task),
-            index is None,
-            0 if index is None else index,
-            task.created,
-            task.uid,
-        )
+        session, index = self._session, task.index
+        keys = [call(session, task) for call in self._task_order]
+        return (*keys, index is None, 0 if index is None else index, task.created, task.uid)
 
     def queue_key(self, queue: QueueInfo) -> tuple[Key, ...]:
         """Return what orders a queue among all."""
@@ -111,7 +109,7 @@ class Combination:
 
     def pre_predicate(self, task: TaskInfo) -> Status | None:
         """Return the first rejection to a task going anywhere."""
-        return _rejection(self.tiers.flat("pre_predicate"), self._session, task)
+        return _rejection(self._pre_predicate, self._session, task)
 
     # -- victims -----------------------------------------------------------------------------------------------------
 
@@ -151,11 +149,11 @@ class Combination:
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """Return whether a queue may have room for this task too, as all plugins say."""
-        return self._all_agree("allocatable", queue, task)
+        return all(call(self._session, queue, task) for call in self._allocatable)
 
     def preemptive(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """Return whether a queue may take room back for this task, as all plugins say."""
-        return self._all_agree("preemptive", queue, task)
+        return all(call(self._session, queue, task) for call in self.tiers.flat("preemptive"))
 
     # -- jobs --------------------------------------------------------------------------------------------------------
 
@@ -169,7 +167,7 @@ class Combination:
 
     def job_ready(self, job: JobInfo) -> bool:
         """Return whether enough tasks of a job have room, as all plugins say."""
-        return self._all_agree("job_ready", job)
+        return all(call(self._session, job) for call in self._job_ready)
 
     def job_pipelined(self, job: JobInfo) -> bool:
         """Return whether enough tasks of a job have room or are promised it."""
@@ -205,15 +203,14 @@ class Combination:
 
     def allocated(self, task: TaskInfo) -> Status | None:
         """Tell every plugin that a task got room; if one refuses, return that after those told before took it back."""
-        told: set[BatchPlugin] = set()
-        for call in self.tiers.flat("allocated"):
+        for told, call in enumerate(self._allocated):
             refusal = _rejection((call,), self._session, task)
             if refusal is not None:
+                before = {earlier.plugin for earlier in self._allocated[:told]}
                 for undo in self.tiers.flat("deallocated"):
-                    if undo.plugin in told:
+                    if undo.plugin in before:
                         undo(self._session, task)
                 return refusal
-            told.add(call.plugin)
         return None
 
     def deallocated(self, task: TaskInfo) -> None:
@@ -223,9 +220,9 @@ class Combination:
 
 def _rejection(asked: Iterable[Call[object]], *arguments: object) -> Status | None:
     """Return the first status that is no success, with the name of the plugin that gave it."""
-    for call in cast("Iterable[Call[Status | None]]", asked):
+    for call in asked:
         status = call(*arguments)
-        if status is not None and status.code is not Code.SUCCESS:
+        if isinstance(status, Status) and status.code is not Code.SUCCESS:
             return status.with_plugin(call.plugin.name)
     return None
 
