@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kframework.objects.codec import convert
 from kframework.objects.event import (
     CoreEvent,
     Event,
@@ -74,6 +75,8 @@ from kframework.objects.policy import (
     PodDisruptionBudgetStatus,
     PriorityClass,
 )
+from kframework.objects.quantity import Quantity, QuantityError, milli, value
+from kframework.objects.requests import on_node_requests
 from kframework.objects.storage import (
     AttachedVolume,
     CSIDriver,
@@ -202,6 +205,8 @@ __all__ = [
     "Portworx",
     "PreferredSchedulingTerm",
     "PriorityClass",
+    "Quantity",
+    "QuantityError",
     "RawQuantity",
     "ReplicaSet",
     "ReplicationController",
@@ -228,8 +233,12 @@ __all__ = [
     "WeightedPodAffinityTerm",
     "WorkloadSpec",
     "all_kinds",
+    "convert",
     "kind",
     "kind_named",
     "kind_of",
+    "milli",
+    "on_node_requests",
     "reference",
+    "value",
 ]

@@ -10,6 +10,9 @@ import msgspec
 from kframework.framework.status import Status
 from kframework.objects import ApiObject
 
+#: What engines of one's own send and take; the other messages are the pod engine's.
+__all__ = ["BindingEnded", "BindingStarted", "Changed", "Gone", "Inbox", "Message", "Synced", "Touched"]
+
 
 class Changed(msgspec.Struct, frozen=True):
     """The cluster says that this object exists now, new or changed."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from time import perf_counter_ns
 
 from kframework import Clock, QueuedPod, Status
+from kframework.clock import Seeds
 from kframework.engine import (
-    BindingEnded,
     ClusterState,
     Decision,
     EngineHost,
@@ -14,12 +14,12 @@ from kframework.engine import (
     Reservation,
     ReservedPod,
     Result,
-    Seeds,
     run_unreserve,
 )
-from kframework_batch.core import CoreQuestions
+from kframework.state.inbox import BindingEnded
+from kframework_batch.core_questions import CoreQuestions
+from kframework_batch.job import TaskInfo
 from kframework_batch.placement import Choice
-from kframework_batch.task import TaskInfo
 
 
 class Bindings:

@@ -106,11 +106,10 @@ def simulate(
     Prints where every pod went, or why it waits. Jobs become pods, and plain pods get groups, as Volcano's controllers
     have it; all of it happens in memory.
     """
-    from kframework.engine import Journal
-    from kframework_batch.podless import podless
+    from kframework.process.running import Journal
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.shares import Shares
-    from kframework_batch.simulation import simulate_batch
+    from kframework_batch.simulation import podless, simulate_batch
 
     refuse_reading_stdin_twice(filenames, config)
     read = [*filenames, *([] if config is None else [config])]
@@ -218,9 +217,11 @@ def run(
     Works until it is told to stop (SIGTERM, Ctrl-C). What is changed in the configuration file holds from the next
     session on. All flags of Volcano's scheduler are known; those that mean nothing here are named and passed over.
     """
-    from kframework.engine import Journal, Observers, SystemClock, overridden
+    from kframework.clock import SystemClock
+    from kframework.config.reading import overridden
+    from kframework.process.running import Journal, Observers, Process
     from kframework_batch.reload import ConfigurationFile
-    from kframework_batch.running import batch_process, beside, following
+    from kframework_batch.running import beside, following
 
     embedded.refuse_alone(filenames)
     file = ConfigurationFile(config) if config is not None else None
@@ -239,12 +240,12 @@ def run(
     if controllers or (controllers is None and embedded.embedded and not process.dry_run):
         companions += map(beside, settings.controllers)
     with sparing(verbosity):
-        running = batch_process(
-            settings,
+        running = Process(
             configuration,
             server,
             clock,
-            observers,
+            registry=settings.registry,
+            observers=observers,
             companions=companions,
             listener=process.listener(),
             report=process.report(),
@@ -254,7 +255,7 @@ def run(
 
 
 def _tell(line: str) -> None:
-    from kframework.engine import NOTICE
+    from kframework.process.running import NOTICE
 
     _log.log(NOTICE, line)
 
@@ -292,9 +293,9 @@ def rbac(
     Roles and their bindings to a ServiceAccount, for `kubectl apply -f -`: for what sessions watch and write, what
     predicates and nodeorder look at, and the lease.
     """
-    from kframework.engine import overridden
+    from kframework.config.reading import overridden
     from kframework_batch.reload import ConfigurationFile
-    from kframework_batch.rights import rights
+    from kframework_batch.settings import rights
 
     program = _default() if config is None else ConfigurationFile(config).load()
     settings = _settings(program, scheduler_names)

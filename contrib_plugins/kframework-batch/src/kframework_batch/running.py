@@ -3,54 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from kframework import Clock
-from kframework.engine import (
-    Companion,
-    Configuration,
-    Listener,
-    Observers,
-    Process,
-    Scheduler,
-    Server,
-)
-from kframework.objects import Event
+from kframework.engine import Scheduler
+from kframework.process.running import Companion
 from kframework_batch.engine import BatchEngine
 from kframework_batch.program import Program
 from kframework_batch.reload import ConfigurationFile
-from kframework_batch.settings import MakeController, Settings
+from kframework_batch.settings import MakeController
 
 _log = logging.getLogger(__name__)
-
-
-def batch_process(
-    settings: Settings,
-    configuration: Configuration,
-    server: Server,
-    clock: Clock,
-    observers: Observers[BatchEngine],
-    *,
-    companions: Iterable[Companion[BatchEngine]] = (),
-    listener: Listener | None = None,
-    report: Callable[[Event], None] | None = None,
-    tell: Callable[[str], None] = lambda line: None,
-) -> Process[BatchEngine]:
-    """Make the process that schedules on a server; with `report` it writes nothing, and reports the Events instead.
-
-    `configuration` is that of the settings, with what a command line says beside it.
-    """
-    return Process(
-        configuration,
-        server,
-        clock,
-        listener=listener,
-        registry=settings.registry,
-        report=report,
-        observers=observers,
-        companions=companions,
-        tell=tell,
-    )
 
 
 def beside(make: MakeController) -> Companion[BatchEngine]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from kframework_batch.config import default_configuration
 from kframework_batch.objects import Job
-from kframework_batch.podless import podless
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
 from kframework_batch.settings import Settings
-from kframework_batch.simulation import simulate_batch
+from kframework_batch.simulation import podless, simulate_batch
 
-from kframework.engine import MemoryCluster, SystemClock
+from kframework.clock import SystemClock
+from kframework.engine import MemoryCluster
 from kframework.testing import make_node
 
 REFUSAL = (

@@ -14,7 +14,7 @@ from kframework.objects.manifest import read
 from kframework.scheduler.simulate import Outcome, Progress
 from kframework.testing import make_node, make_pod
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "training.yaml"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "training.yaml"
 
 
 PROGRAM = compile_program(default_configuration())

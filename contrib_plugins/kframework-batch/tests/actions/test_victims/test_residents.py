@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kframework_batch.action import Action
-from kframework_batch.actions.residents import Residents
+from kframework_batch.actions.victims import Residents
 from kframework_batch.session import Session
 from kframework_batch.testing import Stage, make_gang, make_node, make_task
 

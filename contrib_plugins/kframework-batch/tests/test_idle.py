@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kframework_batch.job import JobInfo
-from kframework_batch.room import NodeRoom, needs
-from kframework_batch.task import TaskInfo, TaskStatus
+from kframework_batch.idle import NodeIdle, needs
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
 from kframework_batch.testing import make_node, make_task
 
 from kframework.objects import Pod
@@ -38,30 +37,30 @@ class Nodes:
         return row
 
 
-def cpu(room: NodeRoom, row: int) -> tuple[int, int]:
-    return room.idle(row)["cpu"], room.future_idle(row)["cpu"]
+def cpu(idle: NodeIdle, row: int) -> tuple[int, int]:
+    return idle.now(row)["cpu"], idle.future(row)["cpu"]
 
 
 def test_what_goes_is_free_in_the_future_and_what_is_promised_is_not() -> None:
     nodes = Nodes()
     row = nodes.row("n1")
-    room = NodeRoom(nodes.cluster.nodes, [nodes.pod("a")])
-    assert cpu(room, row) == (4000, 6000)
+    idle = NodeIdle(nodes.cluster.nodes, [nodes.pod("a")])
+    assert cpu(idle, row) == (4000, 6000)
     with nodes.cluster.statement() as statement:
         victim = nodes.pod("b")
         statement.evict(victim)
-        room.evicted(statement, victim, row)
-        assert cpu(room, row) == (4000, 8000), "a victim holds its room until it is gone"
+        idle.evicted(statement, victim, row)
+        assert cpu(idle, row) == (4000, 8000), "a victim holds its room until it is gone"
         small = nodes.task(make_task("s", "job"))
-        assert (room.fits_idle(small, row), room.fits_future(small, row)) == (False, True), "and its ports"
+        assert (idle.fits_idle(small, row), idle.fits_future(small, row)) == (False, True), "and its ports"
         promised = nodes.task(make_task("p", "job", cpu=5))
         statement.add(promised.pod, "n1")
-        room.pipelined(statement, promised.pod)
-        assert cpu(room, row) == (4000, 3000), "a promise takes nothing yet"
-        assert (room.idle(row)["pods"], room.future_idle(row)["pods"]) == (2, 3)
-    assert cpu(room, row) == (4000, 6000), "and all of it is undone"
-    room.close()
-    assert cpu(NodeRoom(nodes.cluster.nodes), row) == (4000, 4000)
+        idle.pipelined(statement, promised.pod)
+        assert cpu(idle, row) == (4000, 3000), "a promise takes nothing yet"
+        assert (idle.now(row)["pods"], idle.future(row)["pods"]) == (2, 3)
+    assert cpu(idle, row) == (4000, 6000), "and all of it is undone"
+    idle.close()
+    assert cpu(NodeIdle(nodes.cluster.nodes), row) == (4000, 4000)
 
 
 @pytest.mark.parametrize(
@@ -76,26 +75,26 @@ def test_what_goes_is_free_in_the_future_and_what_is_promised_is_not() -> None:
 )
 def test_a_task_fits_where_everything_it_asks_for_is_left(pod: Pod, fits: bool) -> None:
     nodes = Nodes()
-    room, task, row = NodeRoom(nodes.cluster.nodes), nodes.task(pod), nodes.row("n1")
-    assert room.fits_idle(task, row) is room.fits_future(task, row) is fits
+    idle, task, row = NodeIdle(nodes.cluster.nodes), nodes.task(pod), nodes.row("n1")
+    assert idle.fits_idle(task, row) is idle.fits_future(task, row) is fits
 
 
 def test_a_node_takes_so_many_pods_and_no_more() -> None:
     nodes = Nodes()
     for name in "xy":
         nodes.cluster.put_pod(make_task(name, "job", cpu=None, node="n1"))
-    room, row = NodeRoom(nodes.cluster.nodes), nodes.row("n1")
+    idle, row = NodeIdle(nodes.cluster.nodes), nodes.row("n1")
     task = nodes.task(make_task("p", "job", cpu=None))
-    assert not room.fits_idle(task, row)
+    assert not idle.fits_idle(task, row)
     assert needs(task) == [("pods", 1)]
-    assert NodeRoom(nodes.cluster.nodes, [nodes.pod("x")]).fits_future(task, row)
+    assert NodeIdle(nodes.cluster.nodes, [nodes.pod("x")]).fits_future(task, row)
 
 
 def test_closing_leaves_nothing_and_says_which_rows_changed() -> None:
     nodes = Nodes()
-    room = NodeRoom(nodes.cluster.nodes, [nodes.pod("a")])
+    idle = NodeIdle(nodes.cluster.nodes, [nodes.pod("a")])
     before = nodes.cluster.nodes.pod_log.end
-    room.close()
+    idle.close()
     changed = nodes.cluster.nodes.pod_log.since(before)
     assert changed is not None and set(changed) == {nodes.row("n1")}
 
@@ -110,7 +109,7 @@ def test_closing_leaves_nothing_and_says_which_rows_changed() -> None:
 def test_columns_say_what_single_nodes_say(operations: list[tuple[str, int, int]], asked: int) -> None:
     nodes = Nodes()
     table = nodes.cluster.nodes
-    room = NodeRoom(table, [nodes.pod("c")])
+    idle = NodeIdle(table, [nodes.pod("c")])
     with nodes.cluster.statement() as statement:
         for number, (how, size, at) in enumerate(operations):
             row = nodes.row(("n1", "n2")[at % 2])
@@ -118,14 +117,14 @@ def test_columns_say_what_single_nodes_say(operations: list[tuple[str, int, int]
             if how == "promise":
                 pod = nodes.task(make_task(f"p{number}", "job", cpu=size)).pod
                 statement.add(pod, table[row].name)
-                room.pipelined(statement, pod)
+                idle.pipelined(statement, pod)
             elif victims and (victim := victims[size % len(victims)]).uid in nodes.cluster.pods:
                 statement.evict(victim)
-                room.evicted(statement, victim, row)
+                idle.evicted(statement, victim, row)
         task = nodes.task(make_task("asks", "job", cpu=asked))
         rows = table.order
-        assert room.fitting_idle(task, rows).tolist() == [room.fits_idle(task, row) for row in rows.tolist()]
-        assert room.fitting_future(task, rows).tolist() == [room.fits_future(task, row) for row in rows.tolist()]
+        assert idle.fitting_idle(task, rows).tolist() == [idle.fits_idle(task, row) for row in rows.tolist()]
+        assert idle.fitting_future(task, rows).tolist() == [idle.fits_future(task, row) for row in rows.tolist()]
         for row in rows.tolist():
             held = sum(pod.on_node[0][1] for pod in table[row].pods if pod.on_node)
-            assert room.future_idle(row)["cpu"] == 8000 - held + (3000 if nodes.pod("c").row == row else 0)
+            assert idle.future(row)["cpu"] == 8000 - held + (3000 if nodes.pod("c").row == row else 0)

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.queue import QueueInfo
-from kframework_batch.queue_tree import QueueTree
+from kframework_batch.queue import QueueInfo, QueueTree
 from kframework_batch.testing import make_queue
 
 

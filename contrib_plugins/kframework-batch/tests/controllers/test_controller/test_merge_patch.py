@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.controllers.merge_patch import merge_patch
+from kframework_batch.controllers.controller import merge_patch
 from kframework_batch.objects import JobState, JobStatus, PodGroupSpec
 
 _SPECS = st.builds(

@@ -1,25 +1,21 @@
-"""Room made by sending others away: what `preempt` and `reclaim` have in common."""
+"""The selection of victims: what `preempt` and `reclaim` have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kframework import Code
 from kframework_batch.actions.candidates import pending_tasks
-from kframework_batch.actions.residents import Residents
-from kframework_batch.actions.victims import fewest, in_victim_order
-from kframework_batch.job import JobInfo
+from kframework_batch.actions.victims import Residents, fewest, in_victim_order
+from kframework_batch.job import PREEMPTABLE, JobInfo, TaskInfo
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource
+from kframework_batch.session import Session
 from kframework_batch.statement import JobStatement
-from kframework_batch.task import PREEMPTABLE, TaskInfo
 
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
-
-#: Tries to clear a node for a task; yields after each node looked at, returns whether there was a way.
-ClearANode = Callable[[JobStatement, TaskInfo], Generator[None, None, bool]]
+#: Looks for a node whose pods a task may push out; yields after each node looked at, returns whether there was a way.
+SelectVictims = Callable[[JobStatement, TaskInfo], Generator[None, None, bool]]
 
 #: Whether a task may have room at the expense of another one.
 MayGo = Callable[[TaskInfo, TaskInfo], bool]
@@ -29,7 +25,7 @@ MayGo = Callable[[TaskInfo, TaskInfo], bool]
 _ENOUGH = 100
 
 
-class Clearance(NamedTuple):
+class Candidate(NamedTuple):
     """Whom it takes that a task fits a node; `victims` in the order in which they go.
 
     `tears` says that gangs are among them that lose what they need: these go as a whole, unless that would be undone.
@@ -40,7 +36,7 @@ class Clearance(NamedTuple):
     tears: bool
 
 
-class Clearing:
+class VictimSelection:
     """Makes room for the tasks of starving jobs.
 
     `named` are those whom the plugins name among tasks that may go; `due` tells whether the plugins let a task of a
@@ -63,7 +59,7 @@ class Clearing:
         #: The kinds of tasks for which there is no way, as long as nobody else is sent away.
         self._hopeless: set[Hashable] = set()
 
-    def help(self, job: JobInfo, clear_a_node: ClearANode) -> Iterator[None]:
+    def help(self, job: JobInfo, select_victims: SelectVictims) -> Iterator[None]:
         """Give a starving job enough to be ready, or nothing; yields after each task, and each node looked at.
 
         Room for which nobody has to go is counted on. Where that is enough, the job is left to `allocate`.
@@ -78,7 +74,7 @@ class Clearing:
                 kind = _kind(task)
                 if kind in failed or kind in self._hopeless or not may_push_out(self._session, task):
                     continue
-                if not self.find_free(statement, task) and not (yield from clear_a_node(statement, task)):
+                if not self.find_free(statement, task) and not (yield from select_victims(statement, task)):
                     failed.add(kind)
                     if not statement.pipelined:
                         self._hopeless.add(kind)
@@ -87,7 +83,7 @@ class Clearing:
                 self.commit(statement)
 
     def find_free(self, statement: JobStatement, task: TaskInfo) -> bool:
-        """Promise a task room for which nobody has to go; tell whether there is any."""
+        """Promise a task room for which nobody has to go; return whether there is any."""
         if not self._is_due(task):
             return False
         choice = self._session.placement.choose(task)
@@ -100,20 +96,20 @@ class Clearing:
 
         Nodes where a gang is torn apart are left for the end.
         """
-        tearing: list[Clearance] = []
-        for clearance in self.clearances(statement, task, rows, may_go):
-            if clearance is not None and clearance.tears:
-                tearing.append(clearance)
+        tearing: list[Candidate] = []
+        for candidate in self.candidates(statement, task, rows, may_go):
+            if candidate is not None and candidate.tears:
+                tearing.append(candidate)
                 if len(tearing) == _ENOUGH:
                     break
-            elif clearance is not None and self.clear(statement, task, clearance):
+            elif candidate is not None and self.take(statement, task, candidate):
                 return True
             yield
-        return any(self.clear(statement, task, clearance) for clearance in tearing)
+        return any(self.take(statement, task, candidate) for candidate in tearing)
 
-    def clearances(
+    def candidates(
         self, statement: JobStatement, task: TaskInfo, rows: Iterable[int], may_go: MayGo
-    ) -> Iterator[Clearance | None]:
+    ) -> Iterator[Candidate | None]:
         """Look at one node after the other; None stands for one where it is no use."""
         for row in rows:
             victims = self._victims(statement, task, row, may_go)
@@ -122,17 +118,17 @@ class Clearing:
                 continue
             followers = self._followers(statement, task, victims)
             if followers and not self._would_be_undone(statement, task, victims, followers):
-                yield Clearance(row, [*victims, *followers], tears=True)
+                yield Candidate(row, [*victims, *followers], tears=True)
             elif not self._would_be_undone(statement, task, victims, ()):
-                yield Clearance(row, victims, tears=bool(followers))
+                yield Candidate(row, victims, tears=bool(followers))
             else:
                 yield None
 
-    def clear(self, statement: JobStatement, task: TaskInfo, clearance: Clearance) -> bool:
-        """Evict the victims and promise the task their room; tell whether the plugins agree."""
+    def take(self, statement: JobStatement, task: TaskInfo, candidate: Candidate) -> bool:
+        """Evict the victims and promise the task their room; return whether the plugins agree."""
         with statement.statement() as on_node:
-            self._evict(on_node, clearance.victims)
-            if on_node.pipeline(task, self._session.nodes[clearance.row].name) is not None:
+            self._evict(on_node, candidate.victims)
+            if on_node.pipeline(task, self._session.nodes[candidate.row].name) is not None:
                 return False
             on_node.commit()
         return True
@@ -177,16 +173,16 @@ class Clearing:
         """
         plugins, queues, mine = self._session.plugins, self._session.queues, task.job
         losers = {victim.job.uid: victim.job for victim in victims if victim.job.queue == mine.queue}
-        rivals: set[str] = set()
+        restored: set[str] = set()
         with statement.statement() as trial:
             for victim in victims:
                 trial.evict(victim, self._reason)
                 if victim.job.queue != mine.queue and plugins.allocatable(queues[victim.job.queue], victim):
-                    rivals.add(victim.job.queue)
+                    restored.add(victim.job.queue)
             self._evict(trial, followers)
             job_key, queue_key = plugins.job_key(mine), plugins.queue_key(queues[mine.queue])
             return any(plugins.job_key(job) < job_key for job in losers.values()) or any(
-                plugins.queue_key(queues[name]) < queue_key for name in rivals
+                plugins.queue_key(queues[name]) < queue_key for name in restored
             )
 
     def _evict(self, statement: JobStatement, victims: Iterable[TaskInfo]) -> None:
@@ -196,7 +192,7 @@ class Clearing:
     def _fits(self, task: TaskInfo, row: int) -> bool:
         """Return whether a task may go to a node as the tables stand."""
         session = self._session
-        if not session.room.fits_future(task, row) or not self._is_due(task):
+        if not session.idle.fits_future(task, row) or not self._is_due(task):
             return False
         return session.placement.rejection(task, row) is None
 
@@ -205,7 +201,7 @@ class Clearing:
 
     def _could_suffice(self, task: TaskInfo, row: int, victims: Sequence[TaskInfo]) -> bool:
         """Return whether a task would fit by amounts if they all went: most nodes are out of the question at once."""
-        room: Resource = self._session.room.future_idle(row)
+        room: Resource = self._session.idle.future(row)
         for victim in victims:
             room.add(victim.request)
         return task.request.fits(room)
@@ -245,14 +241,14 @@ class Clearing:
         spare = []
         for victim, _ in statement.evicted:
             row = session.nodes.row(victim.node_name)
-            if row is not None and session.room.fits_future(victim, row):
+            if row is not None and session.idle.fits_future(victim, row):
                 spare.append(victim)
         return in_victim_order(session, spare, session.queues[statement.pipelined[0].job.queue])[::-1]
 
     def _repeat(
         self, statement: JobStatement, victims: Sequence[TaskInfo], places: Sequence[tuple[TaskInfo, str]]
     ) -> bool:
-        """Evict victims and promise tasks their places; tell whether all of them can have them."""
+        """Evict victims and promise tasks their places; return whether all of them can have them."""
         nodes = self._session.nodes
         self._evict(statement, victims)
         for task, name in places:
@@ -262,7 +258,7 @@ class Clearing:
         return True
 
     def __repr__(self) -> str:
-        return f"<Clearing: {self._reason}>"
+        return f"<VictimSelection: {self._reason}>"
 
 
 def may_push_out(session: Session, task: TaskInfo) -> bool:

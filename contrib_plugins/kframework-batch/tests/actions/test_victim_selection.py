@@ -1,13 +1,13 @@
-"""Clearing: what preempt and reclaim do alike, where it takes both to see it; the rest is in the tests of the two."""
+"""What preempt and reclaim do alike, where it takes both to see it; the rest is in the tests of the two."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import pytest
+from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.session import Session
-from kframework_batch.task import TaskInfo
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_queue, make_task
 
 from kframework.framework.status import Status, unschedulable

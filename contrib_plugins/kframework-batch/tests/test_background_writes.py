@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, cast
 
 import pytest
-from kframework_batch.errands import Errands
+from kframework_batch.background_writes import BackgroundWrites
 from kframework_batch.testing import make_group, make_queue, make_task
 
 from kframework.clock import run_virtual
@@ -24,7 +24,7 @@ class Desk:
         self.calls: list[object] = []
         self.busy: set[str] = set()
         self.reports: list[Callable[[], None]] = []
-        self.errands = Errands(cast("EngineHost", self), self.reports.append)
+        self.writes = BackgroundWrites(cast("EngineHost", self), self.reports.append)
         self.tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -60,7 +60,7 @@ class Desk:
     async def done(self) -> None:
         while self.tasks:
             await self.tasks.pop(0)
-        assert self.errands.idle
+        assert self.writes.idle
 
 
 GROUP = make_group("g")
@@ -77,7 +77,7 @@ def desk_after(act: Callable[[Desk, list[str]], None], *failures: ClusterError) 
     async def main() -> Desk:
         desk = Desk(*failures)
         act(desk, told)
-        assert not desk.errands.idle
+        assert not desk.writes.idle
         await desk.done()
         for report in desk.reports:
             report()
@@ -89,13 +89,13 @@ def desk_after(act: Callable[[Desk, list[str]], None], *failures: ClusterError) 
 def write(*phases: str) -> Callable[[Desk, list[str]], None]:
     def act(desk: Desk, told: list[str]) -> None:
         for phase in phases:
-            desk.errands.write(GROUP, {"phase": phase}, lambda: told.append("status"))
+            desk.writes.write(GROUP, {"phase": phase}, lambda: told.append("status"))
 
     return act
 
 
 def send(desk: Desk, told: list[str]) -> None:
-    desk.errands.send_away(make_task("p", "g", node="n1"), lambda: told.append("victim"))
+    desk.writes.send_away(make_task("p", "g", node="n1"), lambda: told.append("victim"))
 
 
 def test_of_statuses_that_come_too_fast_the_latest_is_written() -> None:
@@ -124,7 +124,7 @@ def test_a_write_is_tried_again_while_that_may_help(failures: list[int], written
 def test_a_status_that_cannot_be_written_is_told_unless_its_object_is_gone(
     subject: ApiObject, name: str, status: int, *, logged: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk_after(lambda desk, told: desk.errands.write(subject, {}, lambda: None), refused(status))
+    desk_after(lambda desk, told: desk.writes.write(subject, {}, lambda: None), refused(status))
     assert caplog.messages == [f"the status of {name} cannot be written: no"] * logged
 
 
@@ -136,13 +136,13 @@ def test_a_status_that_cannot_be_written_is_told_unless_its_object_is_gone(
 def test_a_victim_that_cannot_be_deleted_is_told(failures: list[int], told: list[str]) -> None:
     desk, said = desk_after(send, *map(refused, failures))
     assert said == told
-    assert repr(desk.errands) == "<Errands: 0 under way>"
+    assert repr(desk.writes) == "<BackgroundWrites: 0 under way>"
 
 
 def test_events_name_the_group_with_its_version() -> None:
     def tell(desk: Desk, told: list[str]) -> None:
-        desk.errands.tell(GROUP, 1.0, "GangBroken", "it is")
-        desk.errands.tell(GROUP, 1.0, "GangBroken", "it is")
+        desk.writes.tell(GROUP, 1.0, "GangBroken", "it is")
+        desk.writes.tell(GROUP, 1.0, "GangBroken", "it is")
 
     desk, _ = desk_after(tell)
     assert desk.calls == [("GangBroken", "it is", "scheduling.volcano.sh/v1beta1", "PodGroup")] * 2

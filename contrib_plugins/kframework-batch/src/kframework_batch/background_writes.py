@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 import msgspec
 
 from kframework import ClusterError
-from kframework.engine import EngineHost, rfc3339_micro
+from kframework.clock import rfc3339_micro
+from kframework.engine import EngineHost
 from kframework.objects import ApiObject, Event, ObjectMeta, ObjectReference, Pod, kind_of
 
 _log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ class _Write(msgspec.Struct):
     patch: Mapping[str, object]
 
 
-class Errands:
+class BackgroundWrites:
     """Writes statuses, the latest of each object and one at a time, and deletes victims.
 
     `report` takes what the engine is to do about the end of an errand.
@@ -133,7 +134,7 @@ class Errands:
             self._report(failed)
 
     def __repr__(self) -> str:
-        return f"<Errands: {self._under_way} under way>"
+        return f"<BackgroundWrites: {self._under_way} under way>"
 
 
 async def _tried(call: Callable[[], Awaitable[object]]) -> ClusterError | None:

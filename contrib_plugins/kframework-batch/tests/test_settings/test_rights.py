@@ -14,9 +14,8 @@ import pytest
 from kframework_batch.config import parse
 from kframework_batch.objects import Job, JobPolicy, KubePodGroup, PodGroup, Queue, SigsPodGroup, SigsPodGroupSpec
 from kframework_batch.program import compile_program
-from kframework_batch.rights import rights
 from kframework_batch.scenario import make_job
-from kframework_batch.settings import MakeController, Settings
+from kframework_batch.settings import MakeController, Settings, rights
 from kframework_batch.testing import make_gang, make_queue, make_task
 from msgspec.structs import replace
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from kframework_batch.job import JobInfo
-from kframework_batch.task import TaskInfo, TaskStatus, flag, status_of
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus, flag, status_of
 from msgspec.structs import replace
 
 from kframework.objects import ContainerStatus, Pod, Resources

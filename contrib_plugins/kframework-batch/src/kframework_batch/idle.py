@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from kframework import NodeTable, PodInfo, Statement
 from kframework.engine import Column
+from kframework_batch.job import TaskInfo
 from kframework_batch.resource import Resource
-from kframework_batch.task import TaskInfo
 
 _KINDS = ("terminating", "evicted", "pipelined")
 _PODS = "pods"
 
 
-class NodeRoom:
+class NodeIdle:
     """The node arithmetic of one session; `terminating` are the pods on nodes that are on their way out."""
 
     def __init__(self, nodes: NodeTable, terminating: Iterable[PodInfo] = ()) -> None:
@@ -74,29 +74,29 @@ class NodeRoom:
 
     # -- one node ----------------------------------------------------------------------------------------------------
 
-    def idle(self, row: int) -> Resource:
+    def now(self, row: int) -> Resource:
         """Return what is free on a node now; below zero where others have taken too much."""
-        return Resource((resource, self._idle(resource, row)) for resource in self._nodes.allocatables)
+        return Resource((resource, self._free_now(resource, row)) for resource in self._nodes.allocatables)
 
-    def future_idle(self, row: int) -> Resource:
+    def future(self, row: int) -> Resource:
         """Return what is free on a node once those who are to go have gone."""
-        return Resource((resource, self._future(resource, row)) for resource in self._nodes.allocatables)
+        return Resource((resource, self._free_later(resource, row)) for resource in self._nodes.allocatables)
 
     def fits_idle(self, task: TaskInfo, row: int) -> bool:
         """Return whether a task fits a node now."""
         return not self._cell("evicted", _PODS, row) and all(
-            amount <= self._idle(resource, row) for resource, amount in needs(task)
+            amount <= self._free_now(resource, row) for resource, amount in needs(task)
         )
 
     def fits_future(self, task: TaskInfo, row: int) -> bool:
         """Return whether a task fits a node once those who are to go have gone."""
-        return all(amount <= self._future(resource, row) for resource, amount in needs(task))
+        return all(amount <= self._free_later(resource, row) for resource, amount in needs(task))
 
-    def _idle(self, resource: str, row: int) -> int:
+    def _free_now(self, resource: str, row: int) -> int:
         held = self._cell("evicted", resource, row) - self._cell("pipelined", resource, row)
         return self._free(resource, row) - held
 
-    def _future(self, resource: str, row: int) -> int:
+    def _free_later(self, resource: str, row: int) -> int:
         return self._free(resource, row) + self._cell("terminating", resource, row)
 
     def _free(self, resource: str, row: int) -> int:
@@ -108,7 +108,7 @@ class NodeRoom:
     # -- many nodes --------------------------------------------------------------------------------------------------
 
     def fitting_idle(self, task: TaskInfo, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell of many nodes whether a task fits them now (bool, aligned with rows)."""
+        """Return which of many nodes a task fits now (bool, aligned with rows)."""
         fits = np.ones(len(rows), dtype=np.bool_)
         for resource, amount in needs(task):
             free = self._free_of(resource, rows)
@@ -118,7 +118,7 @@ class NodeRoom:
         return fits if victims is None else fits & (victims.values[rows] == 0)
 
     def fitting_future(self, task: TaskInfo, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell of many nodes whether a task fits them once those who are to go have gone (bool, aligned with rows)."""
+        """Return which of many nodes a task fits once those who are to go have gone (bool, aligned with rows)."""
         fits = np.ones(len(rows), dtype=np.bool_)
         for _, _, enough in self.shortages(task, rows):
             fits &= enough
@@ -136,7 +136,7 @@ class NodeRoom:
 
     def __repr__(self) -> str:
         held = [kind for kind, columns in self._columns.items() if columns]
-        return f"<NodeRoom of {len(self._nodes)} nodes{': ' + ', '.join(held) if held else ''}>"
+        return f"<NodeIdle of {len(self._nodes)} nodes{': ' + ', '.join(held) if held else ''}>"
 
 
 def needs(task: TaskInfo) -> list[tuple[str, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.actions.turns import Turns
+from kframework_batch.actions.candidates import Turns
 
 
 @given(st.lists(st.integers(0, 3)))
