@@ -57,33 +57,33 @@ __all__ = [
 API_VERSION: Final = 1
 
 _HOMES = {
-    "MAX_SCORE": "kframework.framework.plugin",
+    "MAX_SCORE": "kframework.framework.answers",
     "ActionType": "kframework.framework.events",
-    "Candidate": "kframework.framework.plugin",
-    "ClearNomination": "kframework.framework.plugin",
+    "Candidate": "kframework.framework.answers",
+    "ClearNomination": "kframework.framework.answers",
     "Clock": "kframework.clock",
     "ClusterError": "kframework.errors",
     "ClusterEvent": "kframework.framework.events",
     "Code": "kframework.framework.status",
     "ConfigError": "kframework.errors",
     "CycleState": "kframework.framework.cycle_state",
-    "Diagnosis": "kframework.framework.plugin",
+    "Diagnosis": "kframework.framework.answers",
     "EventResource": "kframework.framework.events",
     "Handle": "kframework.framework.handle",
     "KFrameworkError": "kframework.errors",
     "NodeInfo": "kframework.state.nodes",
     "NodeTable": "kframework.state.nodes",
-    "Nominate": "kframework.framework.plugin",
+    "Nominate": "kframework.framework.answers",
     "PendingPod": "kframework.state.pods",
     "Plugin": "kframework.framework.plugin",
     "PluginArgs": "kframework.framework.plugin",
     "PluginError": "kframework.errors",
     "PodInfo": "kframework.state.pods",
-    "Preempt": "kframework.framework.plugin",
+    "Preempt": "kframework.framework.answers",
     "QueuedPod": "kframework.core.queue.queued_pod",
     "QueueingHint": "kframework.framework.events",
-    "Rows": "kframework.framework.plugin",
-    "Scores": "kframework.framework.plugin",
+    "Rows": "kframework.framework.answers",
+    "Scores": "kframework.framework.answers",
     "Skip": "kframework.framework.status",
     "StateKey": "kframework.framework.cycle_state",
     "Statement": "kframework.state.statement",
@@ -91,10 +91,10 @@ _HOMES = {
     "Wait": "kframework.framework.status",
     "WaitingPod": "kframework.framework.handle",
     "Watch": "kframework.framework.plugin",
-    "default_normalize": "kframework.framework.plugin",
+    "default_normalize": "kframework.framework.answers",
     "error": "kframework.framework.status",
     "hookimpl": "kframework.framework.plugin",
-    "min_max": "kframework.framework.plugin",
+    "min_max": "kframework.framework.answers",
     "unresolvable": "kframework.framework.status",
     "unschedulable": "kframework.framework.status",
 }
@@ -104,25 +104,22 @@ if TYPE_CHECKING:
     from kframework.clock import Clock
     from kframework.core.queue.queued_pod import QueuedPod
     from kframework.errors import ClusterError, ConfigError, KFrameworkError, PluginError
-    from kframework.framework.cycle_state import CycleState, StateKey
-    from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
-    from kframework.framework.handle import Handle, WaitingPod
-    from kframework.framework.plugin import (
+    from kframework.framework.answers import (
         MAX_SCORE,
         Candidate,
         ClearNomination,
         Diagnosis,
         Nominate,
-        Plugin,
-        PluginArgs,
         Preempt,
         Rows,
         Scores,
-        Watch,
         default_normalize,
-        hookimpl,
         min_max,
     )
+    from kframework.framework.cycle_state import CycleState, StateKey
+    from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+    from kframework.framework.handle import Handle, WaitingPod
+    from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookimpl
     from kframework.framework.status import Code, Skip, Status, Wait, error, unresolvable, unschedulable
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo

@@ -19,8 +19,9 @@ from kframework import (
     unschedulable,
 )
 from kframework.config.args import DynamicResourcesArgs
+from kframework.framework.answers import Diagnosis, Rows
 from kframework.framework.cycle_state import StateKey, StateKeyError
-from kframework.framework.plugin import Diagnosis, PluginArgs, Reads, Rows
+from kframework.framework.plugin import PluginArgs, Reads
 
 REASON = "resource claims are not allocated by this scheduler: [{}]"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"

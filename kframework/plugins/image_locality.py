@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, hookimpl
-from kframework.framework.plugin import MAX_SCORE, Reads, Rows, Scores
+from kframework.framework.answers import MAX_SCORE, Rows, Scores
+from kframework.framework.plugin import Reads
 from kframework.objects import PodSpec
 from kframework.state.images import ImageState
 

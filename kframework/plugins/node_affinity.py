@@ -25,9 +25,10 @@ from kframework import (
     unresolvable,
 )
 from kframework.config.args import NodeAffinityArgs
+from kframework.framework.answers import NodeNames, Rows, Scores, default_normalize
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import NodeNames, PluginArgs, Reads, Rows, Scores, default_normalize
+from kframework.framework.plugin import PluginArgs, Reads
 from kframework.objects import Node, NodeSelector, PodSpec, PreferredSchedulingTerm
 from kframework.objects.affinity import (
     NodePredicate,

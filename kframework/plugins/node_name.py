@@ -19,7 +19,8 @@ from kframework import (
     hookimpl,
     unresolvable,
 )
-from kframework.framework.plugin import Reads, Rows, Scores
+from kframework.framework.answers import Rows, Scores
+from kframework.framework.plugin import Reads
 
 REASON = "node(s) didn't match the requested node name"
 

@@ -21,8 +21,9 @@ from kframework import (
     hookimpl,
     unschedulable,
 )
+from kframework.framework.answers import Rows, Scores
 from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import Reads, Rows, Scores
+from kframework.framework.plugin import Reads
 from kframework.objects.ports import HostPort, any_conflict
 
 REASON = "node(s) didn't have free ports for the requested pod ports"

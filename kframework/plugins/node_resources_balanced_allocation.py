@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Skip, Status, hookimpl
 from kframework.config.args import NodeResourcesBalancedAllocationArgs
+from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import StateKey
-from kframework.framework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores
+from kframework.framework.plugin import PluginArgs, Reads
 from kframework.objects.requests import is_scalar
 from kframework.state.columns import Column
 from kframework.state.pods import Requests

@@ -26,9 +26,10 @@ from kframework import (
     unschedulable,
 )
 from kframework.config.args import NodeResourcesFitArgs, ScoringStrategy, UtilizationShapePoint
+from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores
+from kframework.framework.plugin import PluginArgs, Reads
 from kframework.objects import Node
 from kframework.objects.requests import allocatable, is_scalar
 from kframework.state.columns import Column

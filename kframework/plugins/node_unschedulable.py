@@ -20,8 +20,9 @@ from kframework import (
     hookimpl,
     unresolvable,
 )
+from kframework.framework.answers import Rows, Scores
 from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import Reads, Rows, Scores
+from kframework.framework.plugin import Reads
 from kframework.objects import Node, PodSpec, Taint
 from kframework.objects.taints import tolerates
 

@@ -21,9 +21,10 @@ from kframework import (
     hookimpl,
     unresolvable,
 )
+from kframework.framework.answers import Rows, Scores, default_normalize
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import Reads, Rows, Scores, default_normalize
+from kframework.framework.plugin import Reads
 from kframework.objects import Node, PodSpec, Taint, Toleration
 from kframework.objects.taints import first_untolerated, tolerates
 

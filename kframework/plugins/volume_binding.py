@@ -30,9 +30,10 @@ from kframework import (
     unresolvable,
 )
 from kframework.config.args import VolumeBindingArgs
+from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import PluginArgs, Reads, Rows, Scores, Watch
+from kframework.framework.plugin import PluginArgs, Reads, Watch
 from kframework.objects import (
     CSIDriver,
     CSINode,

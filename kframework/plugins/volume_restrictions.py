@@ -24,9 +24,10 @@ from kframework import (
     unresolvable,
     unschedulable,
 )
+from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import Reads, Rows, Scores
+from kframework.framework.plugin import Reads
 from kframework.objects import PersistentVolumeClaim, PodSpec, Volume
 from kframework.state.chosen_pods import ChosenPods
 

@@ -24,9 +24,10 @@ from kframework import (
     hookimpl,
     unresolvable,
 )
+from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import PluginArgs, Reads, Rows, Scores, Watch
+from kframework.framework.plugin import PluginArgs, Reads, Watch
 from kframework.objects import PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
 

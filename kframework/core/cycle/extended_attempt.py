@@ -10,7 +10,7 @@ from kframework.core.cycle.outcome import FitError, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound
 from kframework.errors import PluginError
-from kframework.framework.plugin import Preempt
+from kframework.framework.answers import Preempt
 from kframework.framework.status import Code, Status
 
 _NONE_LEFT = "preemption: no candidate node for preemption"

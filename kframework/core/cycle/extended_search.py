@@ -15,7 +15,7 @@ from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Rotation, Search
 from kframework.core.runtime.points import PreFilterResult, excluded_status
 from kframework.core.runtime.timing import PhaseTimer
-from kframework.framework.plugin import Scores
+from kframework.framework.answers import Scores
 from kframework.framework.status import Code, Status
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo

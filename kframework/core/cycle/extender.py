@@ -23,7 +23,7 @@ from kframework.core.cycle.extender_wire import (
     read_victims,
 )
 from kframework.errors import KFrameworkError
-from kframework.framework.plugin import MAX_SCORE, Candidate
+from kframework.framework.answers import MAX_SCORE, Candidate
 from kframework.framework.status import Code, Status
 from kframework.objects import PodSpec
 from kframework.state.nodes import NodeInfo, NodeTable

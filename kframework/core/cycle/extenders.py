@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from kframework.core.cycle.extender import Extender, ExtenderError, Filtered
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.framework.status import Code, Skip, Status
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo

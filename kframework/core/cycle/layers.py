@@ -27,8 +27,8 @@ from kframework.core.runtime.points import (
     run_score,
 )
 from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, Signature, Step, as_column
+from kframework.framework.answers import MAX_SCORE, Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import MAX_SCORE, Scores
 from kframework.framework.status import Code, Status
 from kframework.state.columns import Column
 from kframework.state.log import NEVER, Log

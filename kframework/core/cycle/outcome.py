@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.framework.plugin import Diagnosis
+from kframework.framework.answers import Diagnosis
 from kframework.framework.status import Status
 
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from kframework.core.cycle.layers import Layer, Plan, ask_score_rows
 from kframework.core.runtime.points import bad_score, fault, run_pre_score
 from kframework.core.runtime.profile import Profile, ScoreStep, as_column
+from kframework.framework.answers import MAX_SCORE, Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import MAX_SCORE, Scores
 from kframework.framework.status import Code, Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod

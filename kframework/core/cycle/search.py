@@ -45,8 +45,8 @@ from kframework.core.runtime.points import (
 )
 from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, Step
 from kframework.core.runtime.timing import PhaseTimer
+from kframework.framework.answers import Diagnosis, Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Diagnosis, Scores
 from kframework.framework.status import Code, Status
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable

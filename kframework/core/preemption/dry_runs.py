@@ -15,8 +15,8 @@ from kframework.clock import seconds_of
 from kframework.core.preemption.budgets import Budgets
 from kframework.core.runtime.points import run_add_pod, run_filter, run_remove_pod
 from kframework.core.runtime.profile import FilterStep, Profile
+from kframework.framework.answers import Candidate
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Candidate
 from kframework.framework.status import Code, Status
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable

@@ -15,8 +15,8 @@ import msgspec
 
 from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, Step
 from kframework.errors import PluginError
+from kframework.framework.answers import ClearNomination, Diagnosis, NodeNames, Nominate, PluginResult, Preempt
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import ClearNomination, Diagnosis, NodeNames, Nominate, PluginResult, Preempt
 from kframework.framework.status import Code, Status, Wait
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo

@@ -14,20 +14,20 @@ import pluggy
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import hooks_of
 from kframework.errors import PluginError
-from kframework.framework.cycle_state import CycleState
-from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource
-from kframework.framework.hookspecs import SPECIFICATIONS
-from kframework.framework.plugin import (
+from kframework.framework.answers import (
     MAX_SCORE,
     ClearNomination,
     Diagnosis,
     NodeNames,
     Nominate,
-    Plugin,
     Preempt,
     Rows,
     Scores,
 )
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource
+from kframework.framework.hookspecs import SPECIFICATIONS
+from kframework.framework.plugin import Plugin
 from kframework.framework.status import Status
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo

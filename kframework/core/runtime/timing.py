@@ -12,7 +12,7 @@ from time import perf_counter_ns
 
 from kframework.core.cycle.decision import PluginTiming, PointTiming
 from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, Step
-from kframework.framework.plugin import ClearNomination, Nominate, Preempt
+from kframework.framework.answers import ClearNomination, Nominate, Preempt
 from kframework.framework.status import Code, Status, Wait
 
 #: Looking a member of an enumeration up costs more than taking a lap.

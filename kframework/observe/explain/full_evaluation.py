@@ -33,8 +33,8 @@ from kframework.core.runtime.points import (
 )
 from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, as_column
 from kframework.errors import PluginError
+from kframework.framework.answers import MAX_SCORE, Diagnosis, Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import MAX_SCORE, Diagnosis, Scores
 from kframework.framework.status import Code, Status
 from kframework.observe.explain.slices import in_slices
 from kframework.state.cluster import ClusterState

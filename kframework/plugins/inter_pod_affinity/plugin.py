@@ -27,9 +27,10 @@ from kframework import (
     unschedulable,
 )
 from kframework.config.args import InterPodAffinityArgs
+from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import MAX_SCORE, PluginArgs, Rows, Scores
+from kframework.framework.plugin import PluginArgs
 from kframework.objects import Namespace, Node
 from kframework.objects.selectors import Selector
 from kframework.plugins.inter_pod_affinity.affinity import NO_LABELS, Affinities, IncomingTerms

@@ -26,9 +26,10 @@ from kframework import (
     unschedulable,
 )
 from kframework.config.args import PodTopologySpreadArgs
+from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores, Watch
+from kframework.framework.plugin import PluginArgs, Reads, Watch
 from kframework.objects import (
     Node,
     ReplicaSet,

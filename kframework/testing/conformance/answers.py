@@ -16,8 +16,8 @@ from kframework.core.runtime.points import (
     run_score,
 )
 from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, as_column
+from kframework.framework.answers import Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Scores
 from kframework.framework.status import Code, Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod

@@ -16,7 +16,7 @@ from kframework.core.cycle.extender_wire import (
     read_scores,
     read_victims,
 )
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod

@@ -20,8 +20,8 @@ from kframework.core.preemption.dry_runs import DryRun, Ranked
 from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.preemption.preempting import Preempting
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.framework.answers import Diagnosis
 from kframework.framework.handle import DryRuns
-from kframework.framework.plugin import Diagnosis
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.core.cycle.rejections import PASS
-from kframework.framework.plugin import Scores
+from kframework.framework.answers import Scores
 from kframework.framework.status import Code
 from kframework.objects import Namespace, NodeSelectorTerm
 from kframework.objects.affinity import node_affinity
