@@ -58,7 +58,8 @@ from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
 from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, Inbox, Message, Synced, Touched
 from kframework.state.nodes import same_node
-from kframework.state.pods import LabelClass, PodTemplate
+from kframework.state.pod_counts import LabelClass
+from kframework.state.pods import PodTemplate
 from kframework.state.waiting import ReservedPod
 from kframework.verbosity import NOTICE
 

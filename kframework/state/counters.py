@@ -8,21 +8,15 @@ terms of the pods on the nodes: who holds which term where, and which terms are 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
-import numpy as np
-
 from kframework.objects.pod_affinity import AffinityTerm, PodTerms, pod_terms
-from kframework.objects.selectors import Selector
-from kframework.state.columns import Column
+from kframework.state.pod_counts import LabelClass, PodCount, Selection
+from kframework.state.pods import PodInfo
 from kframework.state.topology import Tally, Topology
-
-if TYPE_CHECKING:
-    from kframework.state.nodes import NodeTable
-    from kframework.state.pods import LabelClass, PodInfo
 
 T = TypeVar("T")
 Pair = tuple[str, str]
@@ -36,61 +30,6 @@ _BUDGET = 64 << 20
 _PER_ROW = 16
 #: Dense counts are never fewer than this: one cycle asks for several and holds on to them.
 _FEWEST = 64
-
-
-class Selection(NamedTuple):
-    """Pods by namespace (None: any) and labels; those being deleted count only if `terminating`."""
-
-    namespaces: frozenset[str] | None
-    selector: Selector
-    terminating: bool = True
-
-    def chooses(self, pods: LabelClass) -> bool:
-        """Return whether the pods of a class are meant."""
-        if pods.terminating and not self.terminating:
-            return False
-        return (self.namespaces is None or pods.namespace in self.namespaces) and self.selector.matches(pods.labels)
-
-
-class PodCount:
-    """The pods that all of some selections choose, counted per row (`column`) and, on demand, per domain."""
-
-    __slots__ = ("__weakref__", "_tallies", "column", "selections")
-
-    def __init__(self, selections: tuple[Selection, ...], capacity: int) -> None:
-        self.selections: tuple[Selection, ...] = selections
-        self.column: Column = Column(capacity)
-        self._tallies: dict[str, tuple[Topology, Tally]] = {}
-
-    def chooses(self, pods: LabelClass) -> bool:
-        """Return whether the pods of a class are counted."""
-        return all(selection.chooses(pods) for selection in self.selections)
-
-    def add(self, row: int, more: int) -> None:
-        """Count so many pods more on a row."""
-        self.column.cells[row] += more
-        for topology, tally in self._tallies.values():
-            tally.add(topology.cells[row], more)
-
-    def on_row(self, row: int) -> int:
-        """Return how many of the pods are on a row."""
-        return self.column.cells[row]
-
-    def domains(self, topology: Topology) -> Tally:
-        """Return how many of the pods are in each domain."""
-        known = self._tallies.get(topology.key)
-        if known is not None:
-            return known[1]
-        tally = Tally(topology.room)
-        np.add.at(tally.values, topology.values, self.column.values)
-        tally.values[0] = 0
-        tally.total = int(tally.values.sum())
-        self._tallies[topology.key] = (topology, tally)
-        topology.follow(self)
-        return tally
-
-    def __repr__(self) -> str:
-        return f"<PodCount of {int(self.column.values.sum())} pods>"
 
 
 class ExistingTerm:
@@ -140,8 +79,9 @@ class Counters:
     `version` counts the terms that came into use: what was worked out from `about` holds until it moves.
     """
 
-    def __init__(self, nodes: NodeTable) -> None:
-        self._nodes = nodes
+    def __init__(self, capacity: int, topology_of: Callable[[str], Topology]) -> None:
+        self._capacity = capacity
+        self._topology_of = topology_of
         self._counts: OrderedDict[tuple[Selection, ...], PodCount] = OrderedDict()
         self._counts_by_pair: dict[Pair | None, list[PodCount]] = {}
         #: The classes that have or lately had pods on nodes, by namespace.
@@ -162,7 +102,7 @@ class Counters:
         if count is not None:
             self._counts.move_to_end(selections)
             return count
-        count = self._counts[selections] = PodCount(selections, self._nodes.capacity)
+        count = self._counts[selections] = PodCount(selections, self._capacity)
         self._counts_by_pair.setdefault(_pair(*selections), []).append(count)
         for pods in self._candidates(count):
             if count.chooses(pods):
@@ -185,6 +125,7 @@ class Counters:
 
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
+        self._capacity = capacity
         for count in self._counts.values():
             count.column.grow(capacity)
 
@@ -206,7 +147,7 @@ class Counters:
 
     def _trim(self) -> None:
         """Drop the counts that were not asked for longest, until the rest is within the budget."""
-        while len(self._counts) > _FEWEST and len(self._counts) * _PER_ROW * self._nodes.capacity > _BUDGET:
+        while len(self._counts) > _FEWEST and len(self._counts) * _PER_ROW * self._capacity > _BUDGET:
             _, count = self._counts.popitem(last=False)
             pair = _pair(*count.selections)
             self._counts_by_pair[pair].remove(count)
@@ -252,7 +193,7 @@ class Counters:
         held = self._held.get((role, weight, term))
         if held is None:
             self.version += 1
-            held = ExistingTerm(role, weight, term, self._nodes.label(term.topology_key), self.version)
+            held = ExistingTerm(role, weight, term, self._topology_of(term.topology_key), self.version)
             self._held[role, weight, term] = held
             self._file(held)
         return held

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.state.counters import PodCount
 from kframework.state.log import NEVER
 from kframework.state.node_sets import NodeSet
 from kframework.state.nodes import NodeTable
+from kframework.state.pod_counts import PodCount
 from kframework.state.topology import Tally, Topology
 
 #: What is fewest where there is no domain.

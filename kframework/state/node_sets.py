@@ -17,9 +17,9 @@ from kframework.objects import PodSpec
 from kframework.objects.affinity import node_affinity
 from kframework.objects.taints import first_untolerated
 from kframework.state import selection
-from kframework.state.counters import PodCount
 from kframework.state.log import NEVER
 from kframework.state.nodes import NodeTable
+from kframework.state.pod_counts import PodCount
 from kframework.state.pods import PendingPod
 from kframework.state.topology import Tally, Topology
 

@@ -133,7 +133,7 @@ class NodeTable:
         self.images: ImageStates = ImageStates()
         self.host_ports: HostPorts = HostPorts()
         self.claims: ClaimUsers = ClaimUsers()
-        self.counters: Counters = Counters(self)
+        self.counters: Counters = Counters(capacity, self.label)
         self._labels: dict[str, Topology] = {}
         self._extra: dict[str, Column] = {}
         #: Rows whose Node object changed.

@@ -22,10 +22,10 @@ from kframework.errors import StaleNodeError
 from kframework.objects import Affinity, LabelSelector, Node, Pod, PodAffinityTerm, PodAntiAffinity
 from kframework.objects.selectors import EVERYTHING, exact
 from kframework.state.cluster import AssumeError, ClusterState
-from kframework.state.counters import PodCount, Selection
 from kframework.state.log import NEVER, Log
 from kframework.state.node_order import zone_of
 from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pod_counts import PodCount, Selection
 from kframework.state.pods import PendingPod
 from tests.properties.rebuilt import Facts, NodeTree, Truth, left_over, node_facts, pod_facts, rebuilt, shown
 from tests.support.objects_made import ZONE, node, pod, selection, taint

@@ -14,8 +14,8 @@ from kframework.objects import Node, Pod
 from kframework.objects.requests import allocatable, non_zero_requests, on_node_requests
 from kframework.objects.selectors import label_selector
 from kframework.state.cluster import ClusterState
-from kframework.state.counters import PodCount, Selection
 from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pod_counts import PodCount, Selection
 from kframework.state.topology import Tally, Topology
 
 __all__ = ["Facts", "NodeTree", "Truth", "left_over", "node_facts", "pod_facts", "rebuilt", "shown"]

@@ -10,8 +10,8 @@ from kframework.objects import Affinity, LabelSelector, PodAffinityTerm, PodAnti
 from kframework.objects.selectors import EVERYTHING, exact
 from kframework.state import counters as counters_module
 from kframework.state.cluster import ClusterState
-from kframework.state.counters import Counters, PodCount, Selection
-from kframework.state.pods import LabelClass
+from kframework.state.counters import Counters
+from kframework.state.pod_counts import LabelClass, PodCount, Selection
 from tests.support.objects_made import node, pod, selection
 
 WEB = selection("default", app="web")

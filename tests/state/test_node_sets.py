@@ -12,8 +12,8 @@ from kframework.objects.selectors import exact
 from kframework.objects.taints import first_untolerated
 from kframework.state import node_sets
 from kframework.state.cluster import ClusterState
-from kframework.state.counters import Selection
 from kframework.state.node_sets import NodeSet, NodeSets
+from kframework.state.pod_counts import Selection
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
 from tests.plugins.spread_worlds import RACK, ZONE, World, affinity

@@ -7,9 +7,10 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from kframework.objects.pod_affinity import AffinityTerm, PodTerms
-from kframework.state.counters import Counters, ExistingTerm, Role, Selection, terms_of
+from kframework.state.counters import Counters, ExistingTerm, Role, terms_of
 from kframework.state.namespaces import Namespaces
-from kframework.state.pods import LabelClass, PodInfo, PodTemplate
+from kframework.state.pod_counts import LabelClass, Selection
+from kframework.state.pods import PodInfo, PodTemplate
 
 #: The labels of whatever has none.
 NO_LABELS: Mapping[str, str] = {}

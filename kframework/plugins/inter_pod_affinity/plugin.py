@@ -34,9 +34,9 @@ from kframework.framework.plugin import PluginArgs
 from kframework.objects import Namespace, Node
 from kframework.objects.selectors import Selector
 from kframework.plugins.inter_pod_affinity.affinity import NO_LABELS, Affinities, IncomingTerms
-from kframework.state.counters import ExistingTerm, Selection, terms_of
+from kframework.state.counters import ExistingTerm, terms_of
 from kframework.state.namespaces import Namespaces
-from kframework.state.pods import LabelClass
+from kframework.state.pod_counts import LabelClass, Selection
 from kframework.state.topology import Tally, Topology
 
 AFFINITY = "node(s) didn't match pod affinity rules"

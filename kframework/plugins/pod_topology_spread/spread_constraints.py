@@ -17,9 +17,9 @@ from kframework.objects import (
     TopologySpreadConstraint,
 )
 from kframework.objects.selectors import NOTHING, Requirement, Selector, SelectorError, exact, label_selector
-from kframework.state.counters import Selection
 from kframework.state.objects import ObjectStore, Stores
-from kframework.state.pods import LabelClass, PendingPod, PodInfo
+from kframework.state.pod_counts import LabelClass, Selection
+from kframework.state.pods import PendingPod, PodInfo
 
 #: What is done about a pod that would skew the spread.
 DO_NOT_SCHEDULE = "DoNotSchedule"

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from kframework.plugins.pod_topology_spread.spread_constraints import SpreadConstraint, topology_keys
 from kframework.state.columns import Column
-from kframework.state.counters import PodCount
 from kframework.state.node_sets import NodeSet, NodeSets
 from kframework.state.nodes import NodeTable
+from kframework.state.pod_counts import PodCount
 from kframework.state.pods import PendingPod
 from kframework.state.topology import Topology
 

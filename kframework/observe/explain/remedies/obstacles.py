@@ -32,11 +32,11 @@ from kframework.plugins.pod_topology_spread.spread_constraints import (
     topology_keys,
 )
 from kframework.state.cluster import ClusterState
-from kframework.state.counters import Selection
 from kframework.state.domain_counts import DomainCounts
 from kframework.state.namespaces import Namespaces
 from kframework.state.node_sets import NodeSets
 from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pod_counts import Selection
 from kframework.state.pods import PendingPod, PodInfo
 
 #: Of the pods that are too many in a domain so many are listed: it may be a zone with thousands of them.
