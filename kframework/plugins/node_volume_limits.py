@@ -76,7 +76,7 @@ class NodeVolumeLimits(Plugin):
 
     @cached_property
     def _attachments(self) -> Attachments:
-        return Attachments.of(self.handle)
+        return Attachments.of(self.handle, self.handle.nodes)
 
     @cached_property
     def _ids(self) -> VolumeIds:
@@ -110,7 +110,7 @@ class NodeVolumeLimits(Plugin):
         if not wanted.by_driver:
             return None
         attachments, row = self._attachments, node.row
-        attachments.catch_up(node.table)
+        attachments.catch_up()
         if row in attachments.faults:
             return attachments.faults[row]
         exceeds = any(attachments.exceeds(row, driver, volumes) for driver, volumes in wanted.by_driver.items())
@@ -126,7 +126,7 @@ class NodeVolumeLimits(Plugin):
             bits[:] = _MISSING
         elif wanted.by_driver:
             attachments = self._attachments
-            attachments.catch_up(nodes)
+            attachments.catch_up()
             if attachments.faults:
                 _check(attachments.faults, np.arange(nodes.capacity)[rows].tolist())
             for driver, volumes in wanted.by_driver.items():

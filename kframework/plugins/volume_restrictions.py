@@ -119,7 +119,7 @@ class VolumeRestrictions(Plugin):
         bits = np.full(nodes.capacity, _CLAIM if state[_CLAIMS].conflicts > 0 else 0, dtype=np.int64)
         wanted = disks(pod)
         if wanted:
-            self._mounting.catch_up(nodes)
+            self._mounting.catch_up()
             for row, others in self._mounting.by_row.items():
                 if any(_conflict(wanted, disks(other)) for other in others):
                     bits[row] |= _DISK
@@ -132,7 +132,7 @@ class VolumeRestrictions(Plugin):
     @cached_property
     def _mounting(self) -> ChosenPods:
         """The pods that have such disks mounted: hardly any, as a rule."""
-        return ChosenPods(disks)
+        return ChosenPods(self.handle.nodes, disks)
 
     # -- events ----------------------------------------------------------------------------------------------------
 

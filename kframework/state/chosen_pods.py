@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kframework.state.log import NEVER
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PodInfo
 
@@ -15,18 +14,15 @@ class ChosenPods:
     Catch up before looking.
     """
 
-    def __init__(self, chosen: Callable[[PodInfo], object]) -> None:
+    def __init__(self, nodes: NodeTable, chosen: Callable[[PodInfo], object]) -> None:
+        self._nodes = nodes
+        self._pod_log = nodes.pod_log.reader()
         self._chosen = chosen
-        self._position = NEVER
         self.by_row: dict[int, list[PodInfo]] = {}
 
-    def catch_up(self, nodes: NodeTable) -> None:
+    def catch_up(self) -> None:
         """Choose anew on the rows whose pods have changed since the last time."""
-        log = nodes.pod_log
-        if self._position == log.end:
-            return
-        changed = log.since(self._position)
-        self._position = log.end
+        nodes, changed = self._nodes, self._pod_log.changed()
         for row in range(nodes.size) if changed is None else dict.fromkeys(changed):
             node = nodes.by_row[row]
             pods = [pod for pod in node.pods if self._chosen(pod)] if node is not None else []

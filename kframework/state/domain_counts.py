@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.state.log import NEVER
 from kframework.state.node_sets import NodeSet
 from kframework.state.nodes import NodeTable
 from kframework.state.pod_counts import PodCount
@@ -32,21 +31,19 @@ class DomainCounts:
         min_domains: int,
     ) -> None:
         self.topology: Topology = topology
-        self._nodes = nodes
         self._count = count
         self._find_nodes = among
         self._among: NodeSet | None
         self._min_domains = min_domains
-        self._position = NEVER
+        self._pod_log = nodes.pod_log.reader()
         self._tally: Tally
         self._domains: NDArray[np.int64]
         self._fewest = 0
 
     def look(self) -> tuple[Tally, int]:
         """Return the pods per domain, and the fewest."""
-        log = self._nodes.pod_log
-        if log.since(self._position) != []:
-            self._position = log.end
+        changed = self._pod_log.changed()
+        if changed is None or changed:
             self._recount()
         return self._tally, 0 if len(self._domains) < self._min_domains else self._fewest
 

@@ -17,7 +17,6 @@ from kframework.objects import PodSpec
 from kframework.objects.affinity import node_affinity
 from kframework.objects.taints import first_untolerated
 from kframework.state import selection
-from kframework.state.log import NEVER
 from kframework.state.nodes import NodeTable
 from kframework.state.pod_counts import PodCount
 from kframework.state.pods import PendingPod
@@ -45,8 +44,8 @@ class NodeSet:
         self._keys = keys
         self._affinity = affinity
         self._taints = taints
-        self._generation = NEVER
-        self._position = NEVER
+        self._generation = -1
+        self._node_log = nodes.node_log.reader()
         self._mask: NDArray[np.bool_]
         self._rows: NDArray[np.int64]
         self._domains: dict[str, _Domains] = {}
@@ -95,10 +94,10 @@ class NodeSet:
     def _catch_up(self) -> None:
         """Find the set anew if a node came, left or changed since the last look."""
         nodes = self._nodes
-        unchanged = nodes.node_log.since(self._position) == []
-        if unchanged and self._generation == nodes.generation:
+        changed = self._node_log.changed()
+        if changed is not None and not changed and self._generation == nodes.generation:
             return
-        self._position, self._generation = nodes.node_log.end, nodes.generation
+        self._generation = nodes.generation
         rows = nodes.order
         chosen = np.ones(len(rows), dtype=np.bool_)
         for key in self._keys:

@@ -17,11 +17,11 @@ def important(pod: PodInfo) -> bool:
 @given(st.integers(0, 999), st.integers(1, 4))
 def test_the_chosen_pods_are_those_of_the_nodes_whatever_happens(seed: int, at_once: int) -> None:
     cluster = RandomCluster(Random(seed))
-    nodes, chosen = cluster.state.nodes, ChosenPods(important)
+    nodes, chosen = cluster.state.nodes, ChosenPods(cluster.state.nodes, important)
     found = chosen.by_row
 
     def compare() -> None:
-        chosen.catch_up(nodes)
+        chosen.catch_up()
         truth = {node.row: {pod for pod in node.pods if important(pod)} for node in nodes}
         assert {row: pods for row, pods in truth.items() if pods} == {row: set(of) for row, of in found.items()}
 
@@ -33,9 +33,9 @@ def test_the_chosen_pods_are_those_of_the_nodes_whatever_happens(seed: int, at_o
 
 def test_a_reader_far_behind_the_log_sees_all() -> None:
     cluster = RandomCluster(Random(1))
-    nodes, chosen = cluster.state.nodes, ChosenPods(lambda pod: True)
+    nodes, chosen = cluster.state.nodes, ChosenPods(cluster.state.nodes, lambda pod: True)
     for _ in range(3):
-        chosen.catch_up(nodes)
+        chosen.catch_up()
         assert {row: len(pods) for row, pods in chosen.by_row.items()} == {
             node.row: len(node.pods) for node in nodes if node.pods
         }

@@ -31,7 +31,7 @@ from kframework.framework.answers import MAX_SCORE, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Code, Status
 from kframework.state.columns import Column
-from kframework.state.log import NEVER, Log
+from kframework.state.log import Log
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 
@@ -132,8 +132,7 @@ class Layer:
     ) -> None:
         self._profile = profile
         self._nodes = nodes
-        self._log = log
-        self._position = NEVER
+        self._log = log.reader()
         #: Counts how often all rows were asked again; and how often the layer below had been, when last looked at.
         self._rebuilt = self._rebuilt_below = 0
         self.filters = filters
@@ -164,12 +163,10 @@ class Layer:
             if below._rebuilt != self._rebuilt_below:
                 # Its rejections refer to other Statuses now, and its rejections are part of ours.
                 self._rebuilt_below = below._rebuilt
-                self._position = NEVER
-        log = self._log
-        position, self._position = self._position, log.end
-        if position == log.end:
+                self._log.restart()
+        rows = self._log.changed()
+        if rows is not None and not rows:
             return
-        rows = log.since(position)
         if rows is None or len(self.table) > 2 * len(self._nodes) + 2 * FEW:
             self._rebuilt += 1
             self.table.clear()

@@ -165,7 +165,7 @@ def fails(seeds: range) -> bool:
 
 
 def catch_up_without_the_log(answers: Answers, rivals: Mapping[int, Sequence[PodInfo]]) -> None:
-    answers._position = answers._nodes.pod_log.end
+    answers._pod_log.changed()
     catch_up(answers, rivals)
 
 
