@@ -7,8 +7,9 @@ from collections.abc import Callable
 from kframework.apiserver.wire.plain_data import flag, text, value
 from kframework.cluster import api_errors
 from kframework.objects import Kind
+from kframework.objects.field_selectors import parse_field_selector
+from kframework.objects.label_selectors import SelectorError
 from kframework.objects.meta import ApiObject
-from kframework.objects.selectors import SelectorError, parse_field_selector
 
 #: Reads one field of an object as a selector compares it.
 _Read = Callable[[dict[str, object]], str]

@@ -13,7 +13,7 @@ from kframework.cluster.transitions import has_ended
 from kframework.cluster.transport import Response
 from kframework.errors import ClusterError
 from kframework.objects import Pod, PodDisruptionBudget
-from kframework.objects.selectors import SelectorError, label_selector
+from kframework.objects.label_selectors import SelectorError, label_selector
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):

@@ -30,15 +30,16 @@ from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import PluginArgs, Reads
 from kframework.objects import Node, NodeSelector, PodSpec, PreferredSchedulingTerm
-from kframework.objects.affinity import (
+from kframework.objects.label_selectors import SelectorError
+from kframework.objects.node_selectors import (
     NodePredicate,
     NodeScore,
     node_affinity,
     node_predicate,
     pinned_nodes,
+    preferred_node_score,
     required_node_affinity,
 )
-from kframework.objects.selectors import SelectorError, preferred_node_score
 from kframework.state import selection
 
 REASON = "node(s) didn't match Pod's node affinity/selector"

@@ -52,7 +52,7 @@ from kframework.objects.claims import (
 )
 from kframework.objects.csi_migration import TranslationError
 from kframework.objects.csi_topology import migrated_plugins
-from kframework.objects.selectors import SelectorError
+from kframework.objects.label_selectors import SelectorError
 from kframework.state.objects import AssumptionError
 from kframework.state.volumes.pod_volumes import (
     BIND_CONFLICT,

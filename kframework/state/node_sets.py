@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.objects import PodSpec
-from kframework.objects.affinity import node_affinity
+from kframework.objects.node_selectors import node_affinity
 from kframework.objects.taints import first_untolerated
 from kframework.state import selection
 from kframework.state.nodes import NodeTable

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kframework.objects.selectors import Selector
+from kframework.objects.label_selectors import Selector
 from kframework.state.columns import Column
 from kframework.state.topology import Tally, Topology
 

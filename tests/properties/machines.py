@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from kframework.errors import StaleNodeError
 from kframework.objects import Affinity, LabelSelector, Node, Pod, PodAffinityTerm, PodAntiAffinity
-from kframework.objects.selectors import EVERYTHING, exact
+from kframework.objects.label_selectors import EVERYTHING, exact
 from kframework.state.cluster import AssumeError, ClusterState
 from kframework.state.log import Log, LogReader
 from kframework.state.node_order import zone_of

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from kframework.objects import Node, Pod
+from kframework.objects.label_selectors import label_selector
 from kframework.objects.requests import allocatable, non_zero_requests, on_node_requests
-from kframework.objects.selectors import label_selector
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pod_counts import PodCount, Selection

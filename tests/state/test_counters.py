@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from kframework.objects import Affinity, LabelSelector, PodAffinityTerm, PodAntiAffinity
-from kframework.objects.selectors import EVERYTHING, exact
+from kframework.objects.label_selectors import EVERYTHING, exact
 from kframework.state import counters as counters_module
 from kframework.state.cluster import ClusterState
 from kframework.state.counters import Counters

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from kframework.objects import Pod
-from kframework.objects.selectors import exact
+from kframework.objects.label_selectors import exact
 from kframework.state.cluster import ClusterState
 from kframework.state.domain_counts import DomainCounts, FrozenCounts
 from kframework.state.node_sets import NodeSets

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kframework.objects import Pod
-from kframework.objects.affinity import required_node_affinity
-from kframework.objects.selectors import exact
+from kframework.objects.label_selectors import exact
+from kframework.objects.node_selectors import required_node_affinity
 from kframework.objects.taints import first_untolerated
 from kframework.state import node_sets
 from kframework.state.cluster import ClusterState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.objects.selectors import exact
+from kframework.objects.label_selectors import exact
 from kframework.state.pod_counts import LabelClass, PodCount, Selection
 from kframework.state.pods import Interned, PodInfo
 from kframework.state.topology import Topology

@@ -22,8 +22,8 @@ from kframework.apiserver.printers.storage_cells import (
 from kframework.apiserver.wire.plain_data import age, entries, flag, mapping, name, number, text, value
 from kframework.cluster import api_errors
 from kframework.objects import Kind, LabelSelector
+from kframework.objects.label_selectors import label_selector
 from kframework.objects.meta import ApiObject
-from kframework.objects.selectors import label_selector
 
 _Document = dict[str, object]
 _Cell = str | int | bool

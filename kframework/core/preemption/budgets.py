@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from weakref import WeakKeyDictionary
 
 from kframework.objects import PodDisruptionBudget
-from kframework.objects.selectors import Matcher, SelectorError, label_selector
+from kframework.objects.label_selectors import Matcher, SelectorError, label_selector
 from kframework.state.objects import ObjectStore
 from kframework.state.pod_counts import LabelClass
 from kframework.state.pods import PodInfo

@@ -32,7 +32,7 @@ from kframework.framework.cycle_state import StateKey
 from kframework.framework.events import QueueingHint
 from kframework.framework.plugin import PluginArgs
 from kframework.objects import Namespace, Node
-from kframework.objects.selectors import Selector
+from kframework.objects.label_selectors import Selector
 from kframework.plugins.inter_pod_affinity.affinity import NO_LABELS, Affinities, IncomingTerms
 from kframework.state.counters import ExistingTerm, terms_of
 from kframework.state.namespaces import Namespaces

@@ -38,8 +38,8 @@ from kframework.objects import (
     StatefulSet,
     TopologySpreadConstraint,
 )
-from kframework.objects.affinity import required_node_affinity
-from kframework.objects.selectors import SelectorError
+from kframework.objects.label_selectors import SelectorError
+from kframework.objects.node_selectors import required_node_affinity
 from kframework.plugins.pod_topology_spread.spread_constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,

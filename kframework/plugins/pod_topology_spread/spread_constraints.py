@@ -16,7 +16,7 @@ from kframework.objects import (
     StatefulSet,
     TopologySpreadConstraint,
 )
-from kframework.objects.selectors import NOTHING, Requirement, Selector, SelectorError, exact, label_selector
+from kframework.objects.label_selectors import NOTHING, Requirement, Selector, SelectorError, exact, label_selector
 from kframework.state.objects import ObjectStore, Stores
 from kframework.state.pod_counts import LabelClass, Selection
 from kframework.state.pods import PendingPod, PodInfo

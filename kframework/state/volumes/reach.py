@@ -14,7 +14,8 @@ from kframework.objects import (
     TopologySelectorTerm,
     VolumeNodeAffinity,
 )
-from kframework.objects.selectors import NodeSelector, SelectorError, label_selector
+from kframework.objects.label_selectors import SelectorError, label_selector
+from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.state import selection
 from kframework.state.nodes import NodeTable
 from kframework.state.selection import Mask, Rows
@@ -30,7 +31,7 @@ class Reach:
 
     def __init__(self, terms: Iterable[NodeSelectorTerm]) -> None:
         said = (term for term in terms if term.match_expressions or term.match_fields)
-        sound = [replace(term, match_fields=()) for term in said if not NodeSelector((term,)).errors]
+        sound = [replace(term, match_fields=()) for term in said if not NodeSelectorTerms((term,)).errors]
         #: Whether every node is among them.
         self.anywhere: bool = any(not term.match_expressions for term in sound)
         #: The labels that decide; none where every node is among them.
@@ -38,7 +39,7 @@ class Reach:
         if self.anywhere:
             self.labels = frozenset()
         self._terms = tuple(sound)
-        self._compiled = NodeSelector(sound)
+        self._compiled = NodeSelectorTerms(sound)
 
     @classmethod
     def of_volume(cls, affinity: VolumeNodeAffinity | None) -> Reach:

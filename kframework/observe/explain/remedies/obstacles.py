@@ -21,8 +21,8 @@ from kframework.objects import (
     Toleration,
     TopologySpreadConstraint,
 )
+from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.objects.ports import HostPort, any_conflict, conflicts
-from kframework.objects.selectors import NodeSelector
 from kframework.objects.taints import first_untolerated
 from kframework.plugins.inter_pod_affinity.affinity import Affinities
 from kframework.plugins.pod_topology_spread.spread_constraints import (
@@ -58,12 +58,12 @@ def unmet(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> list[
     by_label = [
         each
         for each in term.match_expressions
-        if not NodeSelector((NodeSelectorTerm(match_expressions=(each,)),)).matches(labels, name)
+        if not NodeSelectorTerms((NodeSelectorTerm(match_expressions=(each,)),)).matches(labels, name)
     ]
     by_field = [
         each
         for each in term.match_fields
-        if not NodeSelector((NodeSelectorTerm(match_fields=(each,)),)).matches(labels, name)
+        if not NodeSelectorTerms((NodeSelectorTerm(match_fields=(each,)),)).matches(labels, name)
     ]
     return by_label + by_field
 

@@ -13,7 +13,7 @@ from kframework.config.args import NodeAffinityArgs
 from kframework.core.cycle.oracle import Oracle
 from kframework.framework.status import Code, Status
 from kframework.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from kframework.objects.affinity import node_affinity
+from kframework.objects.node_selectors import node_affinity
 from kframework.observe.explain.remedies.changes import (
     Change,
     DeletePod,
