@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-from kframework.objects.event import (
-    CoreEvent,
-    Event,
-    EventSeries,
-    EventSource,
-)
-from kframework.objects.kinds import (
-    KINDS,
-    Kind,
-    all_kinds,
-    kind,
-    kind_named,
-    kind_of,
-    reference,
-)
-from kframework.objects.lease import (
-    Lease,
-    LeaseSpec,
-)
+from kframework.objects.event import CoreEvent, Event, EventSeries, EventSource
+from kframework.objects.kinds import KINDS, Kind, all_kinds, kind, kind_named, kind_of, reference
+from kframework.objects.lease import Lease, LeaseSpec
 from kframework.objects.meta import (
     ApiObject,
     ApiStruct,

@@ -9,26 +9,12 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    Skip,
-    Status,
-    error,
-    hookimpl,
-    unresolvable,
-)
 from kframework.config.args import NodeAffinityArgs
 from kframework.framework.answers import NodeNames, Rows, Scores, default_normalize
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import PluginArgs, Reads
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, hookimpl
+from kframework.framework.status import Skip, Status, error, unresolvable
 from kframework.objects import Node, NodeSelector, PodSpec, PreferredSchedulingTerm
 from kframework.objects.label_selectors import SelectorError
 from kframework.objects.node_selectors import (
@@ -41,6 +27,8 @@ from kframework.objects.node_selectors import (
     required_node_affinity,
 )
 from kframework.state import selection
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"

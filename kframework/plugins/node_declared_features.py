@@ -7,25 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Skip,
-    Status,
-    hookimpl,
-    unresolvable,
-)
 from kframework.framework.answers import Rows, Scores
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import Reads
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.status import Skip, Status, unresolvable
 from kframework.objects import Node, PodSpec
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 
 REASON = "node(s) didn't match Pod's required features"
 

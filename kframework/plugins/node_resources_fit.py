@@ -9,30 +9,18 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Handle,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Status,
-    hookimpl,
-    unresolvable,
-    unschedulable,
-)
 from kframework.config.args import NodeResourcesFitArgs, ScoringStrategy, UtilizationShapePoint
 from kframework.framework.answers import MAX_SCORE, Rows, Scores
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import PluginArgs, Reads
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.handle import Handle
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, hookimpl
+from kframework.framework.status import Status, unresolvable, unschedulable
 from kframework.objects import Node
 from kframework.objects.requests import allocatable, is_scalar
 from kframework.state.columns import Column
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 
 TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"

@@ -6,25 +6,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Status,
-    hookimpl,
-    unresolvable,
-)
 from kframework.framework.answers import Rows, Scores
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import Reads
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.status import Status, unresolvable
 from kframework.objects import Node, PodSpec, Taint
 from kframework.objects.taints import tolerates
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 
 REASON = "node(s) were unschedulable"
 

@@ -8,35 +8,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Skip,
-    Status,
-    Watch,
-    hookimpl,
-    unschedulable,
-)
 from kframework.framework.answers import Rows, Scores
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import Reads
-from kframework.objects import (
-    CSINode,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    Volume,
-    VolumeAttachment,
-)
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
+from kframework.framework.status import Skip, Status, unschedulable
+from kframework.objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass, Volume, VolumeAttachment
 from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translated_inline
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.volumes.attachments import Attachments
 from kframework.state.volumes.volume_ids import Problem, VolumeId, VolumeIds, claim_names, limited_volumes
 

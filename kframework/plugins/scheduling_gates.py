@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    EventResource,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Status,
-    hookimpl,
-    unresolvable,
-)
-from kframework.framework.events import QueueingHint
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.plugin import Plugin, hookimpl
+from kframework.framework.status import Status, unresolvable
+from kframework.state.pods import PendingPod, PodInfo
 
 REASON = "waiting for scheduling gates: [{}]"
 

@@ -12,28 +12,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterError,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Handle,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    Skip,
-    Status,
-    error,
-    hookimpl,
-    unresolvable,
-)
 from kframework.config.args import VolumeBindingArgs
+from kframework.errors import ClusterError
 from kframework.framework.answers import Rows, Scores
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import PluginArgs, Reads, Watch
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.handle import Handle
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
+from kframework.framework.status import Skip, Status, error, unresolvable
 from kframework.objects import (
     CSIDriver,
     CSINode,
@@ -43,17 +29,13 @@ from kframework.objects import (
     PodSpec,
     StorageClass,
 )
-from kframework.objects.claims import (
-    WAIT_FOR_FIRST_CONSUMER,
-    claim_class,
-    claim_name,
-    is_bound,
-    is_controlled_by,
-)
+from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class, claim_name, is_bound, is_controlled_by
 from kframework.objects.csi_migration import TranslationError
 from kframework.objects.csi_topology import migrated_plugins
 from kframework.objects.label_selectors import SelectorError
+from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import AssumptionError
+from kframework.state.pods import PendingPod
 from kframework.state.volumes.pod_volumes import (
     BIND_CONFLICT,
     NODE_CONFLICT,

@@ -7,29 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Skip,
-    Status,
-    Watch,
-    hookimpl,
-    unresolvable,
-    unschedulable,
-)
 from kframework.framework.answers import Rows, Scores
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import Reads
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
+from kframework.framework.status import Skip, Status, unresolvable, unschedulable
 from kframework.objects import PersistentVolumeClaim, PodSpec, Volume
 from kframework.state.chosen_pods import ChosenPods
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 
 DISK_TAKEN = "node(s) had no available disk"
 CLAIM_IN_USE = (

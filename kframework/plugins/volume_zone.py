@@ -9,27 +9,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Handle,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    Skip,
-    Status,
-    hookimpl,
-    unresolvable,
-)
 from kframework.framework.answers import Rows, Scores
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import PluginArgs, Reads, Watch
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.handle import Handle
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
+from kframework.framework.status import Skip, Status, unresolvable
 from kframework.objects import PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod
 
 REASON = "node(s) had no available volume zone"
 NAMELESS = "PersistentVolumeClaim had no name"

@@ -7,36 +7,21 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Handle,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Skip,
-    Status,
-    Watch,
-    error,
-    hookimpl,
-    unresolvable,
-    unschedulable,
-)
 from kframework.config.args import InterPodAffinityArgs
 from kframework.framework.answers import MAX_SCORE, Rows, Scores
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import PluginArgs
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.handle import Handle
+from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookimpl
+from kframework.framework.status import Skip, Status, error, unresolvable, unschedulable
 from kframework.objects import Namespace, Node
 from kframework.objects.label_selectors import Selector
 from kframework.plugins.inter_pod_affinity.affinity import NO_LABELS, Affinities, IncomingTerms
 from kframework.state.counters import ExistingTerm, terms_of
 from kframework.state.namespaces import Namespaces
+from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pod_counts import LabelClass, Selection
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.topology import Tally, Topology
 
 AFFINITY = "node(s) didn't match pod affinity rules"

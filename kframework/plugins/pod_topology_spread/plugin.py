@@ -8,36 +8,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Skip,
-    Status,
-    error,
-    hookimpl,
-    unresolvable,
-    unschedulable,
-)
 from kframework.config.args import PodTopologySpreadArgs
 from kframework.framework.answers import MAX_SCORE, Rows, Scores
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import PluginArgs, Reads, Watch
-from kframework.objects import (
-    Node,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-    StatefulSet,
-    TopologySpreadConstraint,
-)
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
+from kframework.framework.status import Skip, Status, error, unresolvable, unschedulable
+from kframework.objects import Node, ReplicaSet, ReplicationController, Service, StatefulSet, TopologySpreadConstraint
 from kframework.objects.label_selectors import SelectorError
 from kframework.objects.node_selectors import required_node_affinity
 from kframework.plugins.pod_topology_spread.spread_constraints import (
@@ -51,6 +28,8 @@ from kframework.plugins.pod_topology_spread.spread_constraints import (
 from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, SpreadScores
 from kframework.state.domain_counts import DomainCounts, FrozenCounts
 from kframework.state.node_sets import NodeSets
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 
 REASON = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = f"{REASON} (missing required label)"
