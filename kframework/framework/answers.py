@@ -53,7 +53,7 @@ class Diagnosis:
         self.pre_filter_message: str = pre_filter_message
 
     def __getitem__(self, row: int) -> Status:
-        """Return the first rejection to the node of this row, in configured order."""
+        """Return the first rejection of the node of this row, in configured order."""
         return self._status_of(int(self._rejections[row]))
 
     def rows(self, code: Code) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ import numpy as np
 from kframework.config.args import NodeAffinityArgs
 from kframework.framework.answers import NodeNames, Rows, Scores, default_normalize
 from kframework.framework.cycle_state import CycleState, StateKey
-from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, PluginArgs, Reads, hookimpl
 from kframework.framework.status import Skip, Status, error, unresolvable
 from kframework.objects import Node, NodeSelector, PodSpec, PreferredSchedulingTerm
@@ -141,7 +141,7 @@ class NodeAffinity(Plugin):
     def after_node_change(self, pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
         """Queue the pod for a node that has come to match its affinity and the added one."""
         matched = old is not None and self._fits(pod, old)
-        return QueueingHint.QUEUE if self._fits(pod, new) and not matched else QueueingHint.SKIP
+        return queue_if(self._fits(pod, new) and not matched)
 
     def _fits(self, pod: PendingPod, node: Node) -> bool:
         return _matches(self._enforced, node) and _matches(_required(pod), node)

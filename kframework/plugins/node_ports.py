@@ -8,7 +8,7 @@ import numpy as np
 
 from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.framework.status import Skip, Status, unschedulable
 from kframework.objects.ports import HostPort, any_conflict
@@ -64,4 +64,4 @@ def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
     """Queue the pod when one that held, or was to hold, a port that it wants has left its node."""
     held = bool(old.node_name or old.nominated_node_name)
     frees = held and any_conflict(pod.template.host_ports, old.template.host_ports)
-    return QueueingHint.QUEUE if frees else QueueingHint.SKIP
+    return queue_if(frees)

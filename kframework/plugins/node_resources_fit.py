@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kframework.config.args import NodeResourcesFitArgs, ScoringStrategy, UtilizationShapePoint
 from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
-from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, PluginArgs, Reads, hookimpl
 from kframework.framework.status import Status, unresolvable, unschedulable
@@ -166,7 +166,7 @@ class NodeResourcesFit(Plugin):
             return QueueingHint.SKIP
         before = allocatable(old) if old is not None else {}
         grown = old is None or any(after[resource] > before.get(resource, 0) for resource in wanted)
-        return QueueingHint.QUEUE if grown else QueueingHint.SKIP
+        return queue_if(grown)
 
 
 def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo | None) -> QueueingHint:
@@ -179,7 +179,7 @@ def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo | None) -> Queu
         before, after = dict(old.on_node), dict(new.on_node)
         wanted = (resource for resource, amount in pod.template.fit if amount)
         frees = bool(new.node_name) and any(after.get(name, 0) < before.get(name, 0) for name in wanted)
-    return QueueingHint.QUEUE if frees else QueueingHint.SKIP
+    return queue_if(frees)
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------

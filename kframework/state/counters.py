@@ -2,7 +2,7 @@
 
 The truth is sparse: each label class knows its pods per row. A selection that is asked for gets a dense count per row
 and per domain of a topology, summed from its classes once and current from then on. The mirror image are the affinity
-terms of the pods on the nodes: who holds which term where, and which terms are about a given pod.
+terms of the pods on the nodes: which existing terms there are where, and which are about a given pod.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kframework.state.topology import Tally, Topology
 T = TypeVar("T")
 Pair = tuple[str, str]
 
-#: What a held term does: requires company, forbids it, or prefers it (with a negative weight: prefers to be without).
+#: What an existing term is: required affinity or anti-affinity, or a preference (of anti-affinity: of negative weight).
 Role = Literal["affinity", "anti_affinity", "preferred"]
 
 #: The memory for dense counts, in bytes; what was not asked for longest is dropped, and made anew when asked for.
@@ -70,11 +70,11 @@ class ExistingTerm:
         return self._tally
 
     def __repr__(self) -> str:
-        return f"<ExistingTerm {self.role} {self.term.selector} held on {len(self.rows)} nodes>"
+        return f"<ExistingTerm {self.role} {self.term.selector} on {len(self.rows)} nodes>"
 
 
 class Counters:
-    """The counts in use, and the terms that pods on the nodes hold.
+    """The counts in use, and the terms of the pods on the nodes.
 
     `version` counts the terms that came into use: what was worked out from `about` holds until it moves.
     """
@@ -90,8 +90,8 @@ class Counters:
         self._classes_by_label: dict[str, dict[tuple[str, str], list[LabelClass]]] = {}
         self._joined = 0
         self._sweep_at = 1024
-        self._held: WeakValueDictionary[tuple[Role, int, AffinityTerm], ExistingTerm] = WeakValueDictionary()
-        self._held_by_pair: dict[Pair | None, WeakSet[ExistingTerm]] = {}
+        self._existing: WeakValueDictionary[tuple[Role, int, AffinityTerm], ExistingTerm] = WeakValueDictionary()
+        self._existing_by_pair: dict[Pair | None, WeakSet[ExistingTerm]] = {}
         self.version: int = 0
 
     # -- pods that are selected ------------------------------------------------------------------------------------
@@ -170,44 +170,44 @@ class Counters:
         self._classes_by_label.clear()
         self._sweep_at = 2 * self._joined + 1024
 
-    # -- terms that are held ---------------------------------------------------------------------------------------
+    # -- existing terms --------------------------------------------------------------------------------------------
 
-    def held(self, pod: PodInfo) -> tuple[ExistingTerm, ...]:
-        """Return the terms that a pod holds, to be counted where it is."""
-        return pod.template.once((self, pod.namespace), lambda _: tuple(self._hold(terms_of(pod))))
+    def existing_terms(self, pod: PodInfo) -> tuple[ExistingTerm, ...]:
+        """Return the terms of a pod, to be counted where it is."""
+        return pod.template.once((self, pod.namespace), lambda _: tuple(self._existing_terms(terms_of(pod))))
 
     def about(
         self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
     ) -> list[ExistingTerm]:
-        """List the held terms that are about a pod with these labels in this namespace, oldest first."""
-        found = _found(self._held_by_pair, labels)
-        matching = [held for held in found if held.term.matches(namespace, namespace_labels, labels)]
-        return sorted(matching, key=lambda held: held.serial)
+        """List the existing terms that are about a pod with these labels in this namespace, oldest first."""
+        found = _found(self._existing_by_pair, labels)
+        matching = [each for each in found if each.term.matches(namespace, namespace_labels, labels)]
+        return sorted(matching, key=lambda each: each.serial)
 
-    def _hold(self, terms: PodTerms) -> Iterator[ExistingTerm]:
-        yield from (self._held_term("affinity", 1, term) for term in terms.affinity)
-        yield from (self._held_term("anti_affinity", 1, term) for term in terms.anti_affinity)
-        yield from (self._held_term("preferred", weight, term) for weight, term in terms.preferred)
+    def _existing_terms(self, terms: PodTerms) -> Iterator[ExistingTerm]:
+        yield from (self._existing_term("affinity", 1, term) for term in terms.affinity)
+        yield from (self._existing_term("anti_affinity", 1, term) for term in terms.anti_affinity)
+        yield from (self._existing_term("preferred", weight, term) for weight, term in terms.preferred)
 
-    def _held_term(self, role: Role, weight: int, term: AffinityTerm) -> ExistingTerm:
-        held = self._held.get((role, weight, term))
-        if held is None:
+    def _existing_term(self, role: Role, weight: int, term: AffinityTerm) -> ExistingTerm:
+        existing = self._existing.get((role, weight, term))
+        if existing is None:
             self.version += 1
-            held = ExistingTerm(role, weight, term, self._topology_of(term.topology_key), self.version)
-            self._held[role, weight, term] = held
-            self._file(held)
-        return held
+            existing = ExistingTerm(role, weight, term, self._topology_of(term.topology_key), self.version)
+            self._existing[role, weight, term] = existing
+            self._file(existing)
+        return existing
 
-    def _file(self, held: ExistingTerm) -> None:
+    def _file(self, existing: ExistingTerm) -> None:
         """Let a term be found by a label that the pods it is about carry."""
-        by_pair = self._held_by_pair
-        if len(by_pair) > 2 * len(self._held) + 1024:
+        by_pair = self._existing_by_pair
+        if len(by_pair) > 2 * len(self._existing) + 1024:
             for pair in [pair for pair, terms in by_pair.items() if not terms]:
                 del by_pair[pair]
-        by_pair.setdefault(_pair(held.term), WeakSet()).add(held)
+        by_pair.setdefault(_pair(existing.term), WeakSet()).add(existing)
 
     def __repr__(self) -> str:
-        return f"<Counters {len(self._counts)} counts, {len(self._held)} held terms>"
+        return f"<Counters {len(self._counts)} counts, {len(self._existing)} existing terms>"
 
 
 def terms_of(pod: PodInfo) -> PodTerms:

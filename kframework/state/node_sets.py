@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.objects import PodSpec
+from kframework.objects import PodSpec, Taint
 from kframework.objects.node_selectors import node_affinity
 from kframework.objects.taints import first_untolerated
 from kframework.state import selection
@@ -105,11 +105,15 @@ class NodeSet:
         if self._affinity:
             chosen &= selection.required(nodes, self._spec, rows)
         if self._taints:
-            chosen &= _tolerated(nodes, self._spec, rows)
+            chosen &= nodes.taint_sets.answers(rows, self._tolerates) != 0
         self._mask = np.zeros(nodes.capacity, dtype=np.bool_)
         self._mask[rows] = chosen
         self._rows = np.flatnonzero(self._mask)
         self._domains.clear()
+
+    def _tolerates(self, taints: tuple[Taint, ...]) -> bool:
+        """Return whether no hard taint among these keeps the pods away."""
+        return first_untolerated(taints, self._spec.tolerations, _HARD) is None
 
     def __repr__(self) -> str:
         return f"<NodeSet of {len(self.rows())} nodes>"
@@ -127,22 +131,22 @@ class NodeSets:
 
         None: that a node carries the labels is all that is asked, and it leaves out no node that carries one of them.
         """
-        wishes = pod.template.once(_wishes, _wishes)
-        affinity = affinity and wishes.affinity is not None
+        required = pod.template.once(_requirements, _requirements)
+        affinity = affinity and required.affinity is not None
         taints = taints and len(self._nodes.taint_sets.meanings) > 1
         if not affinity and not taints and self._all_carry(keys):
             return None
-        if affinity and wishes.pinned:  # the names of the nodes are the pod's own
+        if affinity and required.pinned:  # the names of the nodes are the pod's own
             return NodeSet(self._nodes, pod.spec, keys, affinity=affinity, taints=taints)
-        wished = (keys, affinity and wishes.affinity, taints and wishes.tolerations)
-        known = self._known.get(wished)
+        key = (keys, affinity and required.affinity, taints and required.tolerations)
+        known = self._known.get(key)
         if known is not None:
-            self._known.move_to_end(wished)
+            self._known.move_to_end(key)
             return known
         if len(self._known) == _MOST:
             self._known.popitem(last=False)
         found = NodeSet(self._nodes, pod.template.spec, keys, affinity=affinity, taints=taints)
-        self._known[wished] = found
+        self._known[key] = found
         return found
 
     def _all_carry(self, keys: tuple[str, ...]) -> bool:
@@ -150,30 +154,20 @@ class NodeSets:
         return len(keys) < 2 or all(nodes.label(key).sizes.total == len(nodes) for key in keys)
 
 
-class _Wishes(NamedTuple):
-    """What a spec says about nodes, as values to compare; `pinned`: its affinity names nodes."""
+class _Requirements(NamedTuple):
+    """What a spec requires of nodes, as values to compare; `pinned`: its affinity names nodes."""
 
     affinity: bytes | None
     pinned: bool
     tolerations: bytes
 
 
-def _wishes(spec: PodSpec) -> _Wishes:
+def _requirements(spec: PodSpec) -> _Requirements:
     affinity = node_affinity(spec)
     required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
     asked = (sorted(spec.node_selector.items()), required)
-    return _Wishes(
+    return _Requirements(
         msgspec.json.encode(asked) if spec.node_selector or required is not None else None,
         required is not None and any(term.match_fields for term in required.node_selector_terms),
         msgspec.json.encode(spec.tolerations),
     )
-
-
-def _tolerated(nodes: NodeTable, spec: PodSpec, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell on which rows no hard taint keeps a pod away, asking once for each distinct set of taints."""
-    codes = nodes.taint_sets.values[rows]
-    tolerated = np.zeros(len(nodes.taint_sets.meanings), dtype=np.bool_)
-    for code in np.flatnonzero(np.bincount(codes)).tolist():
-        taints = nodes.taint_sets.meanings[code]
-        tolerated[code] = first_untolerated(taints, spec.tolerations, _HARD) is None
-    return tolerated[codes]

@@ -11,12 +11,12 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.framework.answers import Rows
 from kframework.objects import NodeSelectorRequirement, NodeSelectorTerm, PodSpec, PreferredSchedulingTerm
 from kframework.objects.node_selectors import NodeSelectorTerms, node_affinity
 from kframework.state.nodes import NodeTable
 
-#: Rows of the NodeTable, and one truth value for each.
-Rows = slice | NDArray[np.int64]
+#: One truth value for each row.
 Mask = NDArray[np.bool_]
 
 

@@ -181,7 +181,7 @@ def shown(state: ClusterState, label_keys: Iterable[str], counts: Mapping[str, P
                 name_of[row]: n for row, n in held.rows.items()
             }
             | {f"in {value}": n for value, n in _tallied(held.topology, held.domains(held.topology)).items()}
-            for held in nodes.counters._held.values()
+            for held in nodes.counters._existing.values()
             if held.rows
         },
         "domains": {

@@ -11,7 +11,7 @@ import numpy as np
 from kframework.config.args import PodTopologySpreadArgs
 from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
-from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
 from kframework.framework.status import Skip, Status, error, unresolvable, unschedulable
 from kframework.objects import Node, ReplicaSet, ReplicationController, Service, StatefulSet, TopologySpreadConstraint
@@ -178,7 +178,7 @@ class PodTopologySpread(Plugin):
             return QueueingHint.SKIP
         constraints = self._constraints(pod, DO_NOT_SCHEDULE)
         moved = any(_is_matched(constraint, old) != _is_matched(constraint, new) for constraint in constraints)
-        return QueueingHint.QUEUE if moved or self._mean_else(old, new) else QueueingHint.SKIP
+        return queue_if(moved or self._mean_else(old, new))
 
     def _mean_else(self, old: PodInfo | None, new: PodInfo | None) -> bool:
         """Return whether a pending pod's own labels or tolerations make its constraints count others or elsewhere."""
@@ -199,7 +199,7 @@ class PodTopologySpread(Plugin):
         if old is None or new is None or after is None:
             return QueueingHint.SKIP
         recount = old.spec.taints != new.spec.taints or _suits(pod, old) != _suits(pod, new)
-        return QueueingHint.QUEUE if recount else QueueingHint.SKIP
+        return queue_if(recount)
 
 
 def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecting | None) -> QueueingHint:
@@ -210,7 +210,7 @@ def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecti
         return QueueingHint.SKIP
     owns = any(owner.name == changed.metadata.name for owner in pod.owner_references)
     concerned = changed.metadata.namespace == pod.namespace and (owns or isinstance(changed, Service))
-    return QueueingHint.QUEUE if concerned else QueueingHint.SKIP
+    return queue_if(concerned)
 
 
 def _matters(other: PodInfo, pod: PendingPod) -> bool:

@@ -157,9 +157,7 @@ class _ServiceSelectors:
     def __init__(self, store: ObjectStore[Service]) -> None:
         self._by_pair: dict[tuple[str, str, str], dict[str, Mapping[str, str]]] = {}
         self._versions: dict[str, int] = {}
-        for service in store:
-            self._changed(None, service)
-        store.on_change(self._changed)
+        store.follow(self._changed)
 
     def version(self, namespace: str) -> int:
         """Count the changes in a namespace: what was found there holds until it moves."""

@@ -56,9 +56,7 @@ class Attachments:
         #: By driver, one more than a node can attach; 0 where it has no limit.
         self._limits: dict[str, Column] = {}
         self.faults: dict[int, Status] = {}
-        for attachment in stores.objects(VolumeAttachment):
-            self._attachment_changed(None, attachment)
-        stores.objects(VolumeAttachment).on_change(self._attachment_changed)
+        stores.objects(VolumeAttachment).follow(self._attachment_changed)
         for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode):
             stores.objects(kind).on_change(self._object_changed)
 

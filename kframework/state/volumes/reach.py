@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from msgspec.structs import replace
 
+from kframework.framework.answers import Rows
 from kframework.objects import (
     LabelSelector,
     NodeSelectorRequirement,
@@ -18,7 +19,7 @@ from kframework.objects.label_selectors import SelectorError, label_selector
 from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.state import selection
 from kframework.state.nodes import NodeTable
-from kframework.state.selection import Mask, Rows
+from kframework.state.selection import Mask
 
 
 class Reach:

@@ -156,9 +156,7 @@ class VolumesByClass:
 
     def __init__(self, store: ObjectStore[PersistentVolume]) -> None:
         self._classes: dict[str, ClassVolumes] = {}
-        for volume in store:
-            self._changed(None, volume)
-        store.on_change(self._changed)
+        store.follow(self._changed)
 
     def __getitem__(self, name: str) -> ClassVolumes:
         """Return the volumes of a class, be there any or not."""
@@ -179,9 +177,7 @@ class StorageCapacities:
 
     def __init__(self, store: ObjectStore[CSIStorageCapacity]) -> None:
         self._classes: dict[str, dict[tuple[str, str], tuple[int, Reach]]] = {}
-        for room in store:
-            self._changed(None, room)
-        store.on_change(self._changed)
+        store.follow(self._changed)
 
     def enough(self, storage_class: str, size: int) -> list[Reach]:
         """Tell from where a volume of so many bytes could be reached."""
@@ -207,9 +203,7 @@ class Migrations:
 
     def __init__(self, store: ObjectStore[CSINode]) -> None:
         self._nodes: dict[str, dict[str, None]] = {}
-        for csi_node in store:
-            self._changed(None, csi_node)
-        store.on_change(self._changed)
+        store.follow(self._changed)
 
     def nodes(self, plugin: str) -> Iterable[str]:
         """Name the nodes."""

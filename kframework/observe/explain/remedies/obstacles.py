@@ -119,7 +119,7 @@ def enemies(cluster: ClusterState, node: NodeInfo, pod: PendingPod) -> Iterator[
     for held in affinities.existing_terms(pod, nodes.counters).anti_affinity:
         for row in held.rows:
             if _same_domain(nodes, held.topology.key, row, node.row):
-                yield from (other for other in nodes[row].pods if held in nodes.counters.held(other))
+                yield from (other for other in nodes[row].pods if held in nodes.counters.existing_terms(other))
 
 
 def _chosen(nodes: NodeTable, node: NodeInfo, key: str, selection: Selection) -> Iterator[PodInfo]:

@@ -233,7 +233,7 @@ def _delete_disk_holders(afresh: Oracle, node: NodeInfo) -> Iterator[Proposal]:
     users = [
         other
         for claim in pod.claims
-        for row in nodes.claims.rows(pod.namespace, claim)
+        for row in nodes.claims.rows((pod.namespace, claim))
         for other in nodes[row].pods
         if claim in other.claims and other.namespace == pod.namespace
     ]
