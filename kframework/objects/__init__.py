@@ -52,12 +52,6 @@ from kframework.objects.pod import (
     Volume,
     WeightedPodAffinityTerm,
 )
-from kframework.objects.policy import (
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus,
-    PriorityClass,
-)
 from kframework.objects.storage import (
     AttachedVolume,
     CSIDriver,
@@ -102,6 +96,10 @@ from kframework.objects.volumes import (
 )
 from kframework.objects.workloads import (
     Namespace,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    PriorityClass,
     ReplicaSet,
     ReplicationController,
     ReplicationControllerSpec,

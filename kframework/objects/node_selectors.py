@@ -21,13 +21,23 @@ def node_affinity(spec: PodSpec) -> NodeAffinity | None:
     return spec.affinity.node_affinity if spec.affinity else None
 
 
+def required_node_selector(spec: PodSpec) -> NodeSelector | None:
+    """Find what a pod's node affinity requires."""
+    affinity = node_affinity(spec)
+    return affinity.required_during_scheduling_ignored_during_execution if affinity else None
+
+
+def names_nodes(selector: NodeSelector | None) -> bool:
+    """Return whether a selector is about fields, that is, names of nodes."""
+    return selector is not None and any(term.match_fields for term in selector.node_selector_terms)
+
+
 def required_node_affinity(spec: PodSpec) -> NodePredicate | None:
     """Compile nodeSelector AND required node affinity; None when the pod states neither.
 
     A term that does not parse matches no node and hides no other; a required affinity without terms matches none.
     """
-    affinity = node_affinity(spec)
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    required = required_node_selector(spec)
     by_affinity = node_predicate(required) if required is not None else None
     if not spec.node_selector:
         return by_affinity
@@ -57,8 +67,7 @@ def pinned_nodes(spec: PodSpec) -> frozenset[str] | None:
 
     An empty set means that the terms contradict themselves. The names are an upper bound: labels still decide.
     """
-    affinity = node_affinity(spec)
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    required = required_node_selector(spec)
     if required is None or not required.node_selector_terms:
         return None
     union: set[str] = set()

@@ -20,11 +20,13 @@ from kframework.objects.label_selectors import SelectorError
 from kframework.objects.node_selectors import (
     NodePredicate,
     NodeScore,
+    names_nodes,
     node_affinity,
     node_predicate,
     pinned_nodes,
     preferred_node_score,
     required_node_affinity,
+    required_node_selector,
 )
 from kframework.state import selection
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -164,8 +166,6 @@ def _signature(spec: PodSpec) -> Hashable | None:
     The DaemonSet controller makes such a pod for each node. Signed by its name, each would get memory of its own and
     use it once; unsigned, they share what all other plugins say of their template.
     """
-    affinity = node_affinity(spec)
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
-    if required is not None and any(term.match_fields for term in required.node_selector_terms):
+    if names_nodes(required_node_selector(spec)):
         return None
-    return msgspec.json.encode((sorted(spec.node_selector.items()), affinity))
+    return msgspec.json.encode((sorted(spec.node_selector.items()), node_affinity(spec)))

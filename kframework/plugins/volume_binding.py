@@ -30,8 +30,7 @@ from kframework.objects import (
     StorageClass,
 )
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class, claim_name, is_bound, is_controlled_by
-from kframework.objects.csi_migration import TranslationError
-from kframework.objects.csi_topology import migrated_plugins
+from kframework.objects.csi_migration import TranslationError, migrated_plugins
 from kframework.objects.label_selectors import SelectorError
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import AssumptionError

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.objects import PodSpec, Taint
-from kframework.objects.node_selectors import node_affinity
+from kframework.objects.node_selectors import names_nodes, required_node_selector
 from kframework.objects.taints import first_untolerated
 from kframework.state import selection
 from kframework.state.nodes import NodeTable
@@ -163,11 +163,10 @@ class _Requirements(NamedTuple):
 
 
 def _requirements(spec: PodSpec) -> _Requirements:
-    affinity = node_affinity(spec)
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    required = required_node_selector(spec)
     asked = (sorted(spec.node_selector.items()), required)
     return _Requirements(
         msgspec.json.encode(asked) if spec.node_selector or required is not None else None,
-        required is not None and any(term.match_fields for term in required.node_selector_terms),
+        names_nodes(required),
         msgspec.json.encode(spec.tolerations),
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kframework.framework.answers import Rows
 from kframework.objects import NodeSelectorRequirement, NodeSelectorTerm, PodSpec, PreferredSchedulingTerm
-from kframework.objects.node_selectors import NodeSelectorTerms, node_affinity
+from kframework.objects.node_selectors import NodeSelectorTerms, required_node_selector
 from kframework.state.nodes import NodeTable
 
 #: One truth value for each row.
@@ -23,8 +23,7 @@ Mask = NDArray[np.bool_]
 def required(nodes: NodeTable, spec: PodSpec, rows: Rows) -> Mask:
     """Tell on which rows a pod's nodeSelector and required node affinity let it run."""
     chosen = labelled(nodes, spec.node_selector, rows)
-    affinity = node_affinity(spec)
-    selector = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    selector = required_node_selector(spec)
     return chosen if selector is None else chosen & matched(nodes, selector.node_selector_terms, rows)
 
 

@@ -26,7 +26,7 @@ from kframework.plugins.pod_topology_spread.spread_constraints import (
     topology_keys,
 )
 from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, SpreadScores
-from kframework.state.domain_counts import DomainCounts, FrozenCounts
+from kframework.state.domain_counts import DomainCounts
 from kframework.state.node_sets import NodeSets
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -242,7 +242,7 @@ class _Limit(NamedTuple):
     """A constraint that must hold: so many pods (`leeway`) may a domain have beyond the fewest in any domain."""
 
     constraint: SpreadConstraint
-    counts: DomainCounts | FrozenCounts
+    counts: DomainCounts
     leeway: int
 
 

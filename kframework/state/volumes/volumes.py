@@ -15,7 +15,7 @@ from kframework.objects import (
     StorageClass,
 )
 from kframework.objects.claims import Wanted, capacity, is_claimed_by, is_free, volume_class
-from kframework.objects.csi_topology import migrated_plugins
+from kframework.objects.csi_migration import migrated_plugins
 from kframework.objects.quantity import value
 from kframework.state.objects import ObjectStore, Stores
 from kframework.state.volumes.reach import Reach
