@@ -57,46 +57,23 @@ __all__ = [
 API_VERSION: Final = 1
 
 _HOMES = {
-    "MAX_SCORE": "kframework.framework.answers",
-    "ActionType": "kframework.framework.events",
-    "Candidate": "kframework.framework.answers",
-    "ClearNomination": "kframework.framework.answers",
-    "Clock": "kframework.clock",
-    "ClusterError": "kframework.errors",
-    "ClusterEvent": "kframework.framework.events",
-    "Code": "kframework.framework.status",
-    "ConfigError": "kframework.errors",
-    "CycleState": "kframework.framework.cycle_state",
-    "Diagnosis": "kframework.framework.answers",
-    "EventResource": "kframework.framework.events",
-    "Handle": "kframework.framework.handle",
-    "KFrameworkError": "kframework.errors",
-    "NodeInfo": "kframework.state.nodes",
-    "NodeTable": "kframework.state.nodes",
-    "Nominate": "kframework.framework.answers",
-    "PendingPod": "kframework.state.pods",
-    "Plugin": "kframework.framework.plugin",
-    "PluginArgs": "kframework.framework.plugin",
-    "PluginError": "kframework.errors",
-    "PodInfo": "kframework.state.pods",
-    "Preempt": "kframework.framework.answers",
-    "QueuedPod": "kframework.core.queue.queued_pod",
-    "QueueingHint": "kframework.framework.events",
-    "Rows": "kframework.framework.answers",
-    "Scores": "kframework.framework.answers",
-    "Skip": "kframework.framework.status",
-    "StateKey": "kframework.framework.cycle_state",
-    "Statement": "kframework.state.statement",
-    "Status": "kframework.framework.status",
-    "Wait": "kframework.framework.status",
-    "WaitingPod": "kframework.framework.handle",
-    "Watch": "kframework.framework.plugin",
-    "default_normalize": "kframework.framework.answers",
-    "error": "kframework.framework.status",
-    "hookimpl": "kframework.framework.plugin",
-    "min_max": "kframework.framework.answers",
-    "unresolvable": "kframework.framework.status",
-    "unschedulable": "kframework.framework.status",
+    name: f"kframework.{home}"
+    for home, names in {
+        "clock": "Clock",
+        "core.queue.queued_pod": "QueuedPod",
+        "errors": "ClusterError ConfigError KFrameworkError PluginError",
+        "framework.answers": "MAX_SCORE Candidate ClearNomination Diagnosis Nominate Preempt Rows Scores"
+        " default_normalize min_max",
+        "framework.cycle_state": "CycleState StateKey",
+        "framework.events": "ActionType ClusterEvent EventResource QueueingHint",
+        "framework.handle": "Handle WaitingPod",
+        "framework.plugin": "Plugin PluginArgs Watch hookimpl",
+        "framework.status": "Code Skip Status Wait error unresolvable unschedulable",
+        "state.nodes": "NodeInfo NodeTable",
+        "state.pods": "PendingPod PodInfo",
+        "state.statement": "Statement",
+    }.items()
+    for name in names.split()
 }
 
 # Type checkers read these imports instead of `__getattr__`, so that a misspelt name is an error to them too.

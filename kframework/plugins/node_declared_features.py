@@ -67,8 +67,7 @@ def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingH
 
 def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
     """Queue the pod that has come to need other features itself."""
-    changed = new.uid == pod.uid and _needed(old) != _needed(new)
-    return queue_if(changed)
+    return queue_if(new.uid == pod.uid and _needed(old) != _needed(new))
 
 
 def _needed(pod: PodInfo) -> frozenset[str]:

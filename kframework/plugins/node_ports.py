@@ -63,5 +63,4 @@ class NodePorts(Plugin):
 def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
     """Queue the pod when one that held, or was to hold, a port that it wants has left its node."""
     held = bool(old.node_name or old.nominated_node_name)
-    frees = held and any_conflict(pod.template.host_ports, old.template.host_ports)
-    return queue_if(frees)
+    return queue_if(held and any_conflict(pod.template.host_ports, old.template.host_ports))

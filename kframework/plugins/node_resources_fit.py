@@ -165,21 +165,18 @@ class NodeResourcesFit(Plugin):
         if any(amount > after.get(resource, 0) for resource, amount in wanted.items()):
             return QueueingHint.SKIP
         before = allocatable(old) if old is not None else {}
-        grown = old is None or any(after[resource] > before.get(resource, 0) for resource in wanted)
-        return queue_if(grown)
+        return queue_if(old is None or any(after[resource] > before.get(resource, 0) for resource in wanted))
 
 
 def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo | None) -> QueueingHint:
     """Queue the pod when it asks for less itself, or when another one frees something of what it wants."""
     if new is None:
-        frees = bool(old.node_name or old.nominated_node_name)
-    elif new.uid == pod.uid:
-        frees = True
-    else:
-        before, after = dict(old.on_node), dict(new.on_node)
-        wanted = (resource for resource, amount in pod.template.fit if amount)
-        frees = bool(new.node_name) and any(after.get(name, 0) < before.get(name, 0) for name in wanted)
-    return queue_if(frees)
+        return queue_if(old.node_name or old.nominated_node_name)
+    if new.uid == pod.uid:
+        return QueueingHint.QUEUE
+    before, after = dict(old.on_node), dict(new.on_node)
+    wanted = (resource for resource, amount in pod.template.fit if amount)
+    return queue_if(new.node_name and any(after.get(name, 0) < before.get(name, 0) for name in wanted))
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------

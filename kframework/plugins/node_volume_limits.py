@@ -140,8 +140,7 @@ class NodeVolumeLimits(Plugin):
 
     def after_pod_arrival(self, pod: PendingPod, old: None, new: PodInfo) -> QueueingHint:
         """Queue the pod when one with a volume in common has come to a node: there it is attached once for both."""
-        shared = limited_volumes(new) and not self._ids.of_pod(pod).ids.isdisjoint(self._ids.of_pod(new).ids)
-        return queue_if(shared)
+        return queue_if(limited_volumes(new) and not self._ids.of_pod(pod).ids.isdisjoint(self._ids.of_pod(new).ids))
 
     def after_volume_change(self, pod: PendingPod, old: PersistentVolume | None, new: PersistentVolume) -> QueueingHint:
         """Queue the pod when the volume of one of its claims is there, or has changed."""
@@ -187,14 +186,12 @@ def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
 
 def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> QueueingHint:
     """Queue the pod when a claim of its own is there, or has changed."""
-    own = new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod)
-    return queue_if(own)
+    return queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod))
 
 
 def after_attachment_is_gone(pod: PendingPod, old: VolumeAttachment, new: None) -> QueueingHint:
     """Queue the pod when it has a claim, or an in-tree volume of the driver that has detached one."""
-    detached = any(_concerns(old, volume) for volume in limited_volumes(pod))
-    return queue_if(detached)
+    return queue_if(any(_concerns(old, volume) for volume in limited_volumes(pod)))
 
 
 def _concerns(attachment: VolumeAttachment, volume: Volume) -> bool:

@@ -140,8 +140,7 @@ def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
 
 def after_claim_added(pod: PendingPod, old: None, new: PersistentVolumeClaim) -> QueueingHint:
     """Queue the pod when a claim of it is there."""
-    own = new.metadata.namespace == pod.namespace and new.metadata.name in pod.claims
-    return queue_if(own)
+    return queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in pod.claims)
 
 
 # -- disks that are mounted once -----------------------------------------------------------------------------------

@@ -238,8 +238,7 @@ class InterPodAffinity(Plugin):
         left = [*(key for key, _ in incoming_terms.anti_affinity), *(term.topology.key for term in existing)]
         if incoming_terms.met_by(pod.label_class):
             left += incoming_terms.keys
-        helps = _enters(incoming_terms.keys, before, after) or _enters(left, after, before)
-        return queue_if(helps)
+        return queue_if(_enters(incoming_terms.keys, before, after) or _enters(left, after, before))
 
     def after_namespace_change(self, pod: PendingPod, old: Namespace | None, new: Namespace | None) -> QueueingHint:
         """Queue the pod when its terms choose other namespaces, or when others may look at its own in another way."""

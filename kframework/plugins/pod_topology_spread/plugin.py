@@ -198,8 +198,7 @@ class PodTopologySpread(Plugin):
             return QueueingHint.QUEUE
         if old is None or new is None or after is None:
             return QueueingHint.SKIP
-        recount = old.spec.taints != new.spec.taints or _suits(pod, old) != _suits(pod, new)
-        return queue_if(recount)
+        return queue_if(old.spec.taints != new.spec.taints or _suits(pod, old) != _suits(pod, new))
 
 
 def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecting | None) -> QueueingHint:
@@ -209,8 +208,7 @@ def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecti
     if changed is None or before == after or pod.spec.topology_spread_constraints:
         return QueueingHint.SKIP
     owns = any(owner.name == changed.metadata.name for owner in pod.owner_references)
-    concerned = changed.metadata.namespace == pod.namespace and (owns or isinstance(changed, Service))
-    return queue_if(concerned)
+    return queue_if(changed.metadata.namespace == pod.namespace and (owns or isinstance(changed, Service)))
 
 
 def _matters(other: PodInfo, pod: PendingPod) -> bool:
