@@ -8,7 +8,8 @@ from functools import partial
 from kframework.apiserver.wire.plain_data import text, value
 from kframework.cluster import api_errors
 from kframework.objects import ApiObject, Kind
-from kframework.objects.selectors import SelectorError, parse_field_selector
+from kframework.objects.field_selectors import parse_field_selector
+from kframework.objects.label_selectors import SelectorError
 
 #: Reads one field of an object as a selector compares it.
 _Read = Callable[[dict[str, object]], str]

@@ -8,7 +8,8 @@ from kframework.apiserver.field_selectors import field_selector
 from kframework.apiserver.served import Resource, as_is
 from kframework.apiserver.wire.documents import Document
 from kframework.cluster import api_errors
-from kframework.objects.selectors import SelectorError, parse_field_selector, parse_label_selector
+from kframework.objects.field_selectors import parse_field_selector
+from kframework.objects.label_selectors import SelectorError, parse_label_selector
 
 
 class Selection:

@@ -22,7 +22,7 @@ from kframework.objects import (
     ReplicationController,
     StatefulSet,
 )
-from kframework.objects.selectors import NOTHING, Selector, SelectorError, label_selector
+from kframework.objects.label_selectors import NOTHING, Selector, SelectorError, label_selector
 
 _Owner = ReplicaSet | StatefulSet | ReplicationController
 _OWNERS: tuple[type[_Owner], ...] = (ReplicaSet, StatefulSet, ReplicationController)

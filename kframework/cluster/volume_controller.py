@@ -52,7 +52,7 @@ from kframework.objects.claims import (
     is_controlled_by,
     volume_class,
 )
-from kframework.objects.selectors import SelectorError
+from kframework.objects.label_selectors import SelectorError
 from kframework.state.volumes.reach import Reach
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"

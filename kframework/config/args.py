@@ -21,8 +21,9 @@ from kframework.config.problems import (
     required,
 )
 from kframework.framework.plugin import PluginArgs
+from kframework.objects.label_selectors import SelectorError, is_qualified_name
+from kframework.objects.node_selectors import NodeSelectorTerms, preferred_node_score
 from kframework.objects.pod import NodeAffinity, TopologySpreadConstraint
-from kframework.objects.selectors import NodeSelector, SelectorError, is_qualified_name, preferred_node_score
 
 
 class InTreeArgs(PluginArgs, ApiModel):
@@ -71,7 +72,7 @@ class NodeAffinityArgs(InTreeArgs):
         needed = self.added_affinity.required_during_scheduling_ignored_during_execution
         for index, term in enumerate(needed.node_selector_terms if needed else ()):
             path: ProblemPath = ("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", index)
-            for error in NodeSelector([term]).errors:
+            for error in NodeSelectorTerms([term]).errors:
                 yield Problem(("addedAffinity", *path), str(error))
         for index, preferred in enumerate(self.added_affinity.preferred_during_scheduling_ignored_during_execution):
             try:

@@ -16,7 +16,7 @@ from kframework.config.models import (
     camel,
 )
 from kframework.config.problems import Problem, ProblemPath, duplicate, invalid, required
-from kframework.objects.selectors import is_qualified_name
+from kframework.objects.label_selectors import is_qualified_name
 
 _JITTER_FACTOR = 1.2
 

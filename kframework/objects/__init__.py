@@ -69,12 +69,6 @@ from kframework.objects.pod import (
     Volume,
     WeightedPodAffinityTerm,
 )
-from kframework.objects.policy import (
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus,
-    PriorityClass,
-)
 from kframework.objects.quantity import Quantity, QuantityError, milli, value
 from kframework.objects.requests import on_node_requests
 from kframework.objects.storage import (
@@ -121,6 +115,10 @@ from kframework.objects.volumes import (
 )
 from kframework.objects.workloads import (
     Namespace,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    PriorityClass,
     ReplicaSet,
     ReplicationController,
     ReplicationControllerSpec,

@@ -15,7 +15,7 @@ import msgspec
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.extending import ExtenderError, Filtered
 from kframework.core.runtime.profiles import EXTENDER
-from kframework.framework.plugin import MAX_SCORE, Candidate
+from kframework.framework.answers import MAX_SCORE, Candidate
 from kframework.framework.status import Code, Status
 from kframework.objects import PodSpec
 from kframework.scheduler.extender_wire import (

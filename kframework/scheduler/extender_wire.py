@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.objects import Container, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
 from kframework.objects.meta import ResourceList
 from kframework.objects.pod import Resources

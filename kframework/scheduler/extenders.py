@@ -14,7 +14,7 @@ from kframework.core.cycle.extending import (
     FilterQuestion,
     PrioritizeQuestion,
 )
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.framework.status import Code, Skip, Status
 from kframework.scheduler.extender import Extender
 from kframework.state.nodes import NodeInfo, NodeTable

@@ -84,18 +84,9 @@ class Touched(msgspec.Struct, frozen=True):
     node_names: tuple[str, ...]
 
 
-Message = (
-    Changed
-    | Gone
-    | Synced
-    | BindingStarted
-    | BindingEnded
-    | LastVictim
-    | PreemptionEnded
-    | Activated
-    | Nominated
-    | Touched
-)
+_OfTheCluster = Changed | Gone | Synced
+_OfBindings = BindingStarted | BindingEnded | LastVictim | PreemptionEnded
+Message = _OfTheCluster | _OfBindings | Activated | Nominated | Touched
 
 
 class Inbox:

@@ -26,8 +26,9 @@ from kframework.core.cycle.plan import Layers
 from kframework.core.cycle.search import Rotation, Search
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, PreFilterStep, ScoreStep, StatusStep
+from kframework.framework.answers import MAX_SCORE, NodeNames, Rows
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import MAX_SCORE, NodeNames, Plugin, Rows
+from kframework.framework.plugin import Plugin
 from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.nodes import NodeTable

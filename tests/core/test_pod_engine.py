@@ -27,7 +27,7 @@ from kframework.core.effects import PodEvent
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, PodCondition
 from kframework.state.cluster import ClusterState

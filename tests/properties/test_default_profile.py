@@ -25,7 +25,7 @@ from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import PostFilterRound
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.framework.plugin import Preempt
+from kframework.framework.answers import Preempt
 from kframework.state.log import Log
 from kframework.state.pods import PendingPod
 from kframework.testing.clusters import RandomCluster

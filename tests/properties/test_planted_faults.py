@@ -98,7 +98,7 @@ def stale_lower_layer(patch: pytest.MonkeyPatch) -> None:
     catch_up = Layer.catch_up
 
     def once(layer: Layer, profile: Profile, state: CycleState, pod: PendingPod) -> None:
-        if layer._position < 0 or layer.below is not None:
+        if layer._log._position < 0 or layer.below is not None:
             catch_up(layer, profile, state, pod)
 
     patch.setattr(Layer, "catch_up", once)

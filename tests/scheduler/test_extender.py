@@ -11,7 +11,7 @@ import pytest
 
 from kframework import Code, Status
 from kframework.core.cycle.extending import ExtenderError
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.objects import Container
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo

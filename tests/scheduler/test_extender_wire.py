@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.scheduler.extender_wire import (
     ask_about_binding,
     ask_about_nodes,

@@ -14,7 +14,7 @@ from kframework.apiserver.wire.event_versions import to_core
 from kframework.apiserver.wire.plain_data import entries, flag, mapping, name, number, text, value
 from kframework.cluster import api_errors
 from kframework.objects import ApiObject, Kind, LabelSelector
-from kframework.objects.selectors import label_selector
+from kframework.objects.label_selectors import label_selector
 
 
 def table(kind: Kind[ApiObject], documents: Iterable[Document], now: float, include: str = "Metadata") -> Document:

@@ -23,7 +23,7 @@ from kframework.core.runtime.points import (
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import PhaseTimer, PluginTimer
 from kframework.errors import PluginError
-from kframework.framework.plugin import ClearNomination, Nominate, Preempt
+from kframework.framework.answers import ClearNomination, Nominate, Preempt
 from kframework.framework.status import Code, Status
 from kframework.state.cluster import AssumeError, ClusterState
 from kframework.state.pods import PendingPod

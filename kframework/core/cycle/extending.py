@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar, cast
 import msgspec
 
 from kframework.errors import KFrameworkError
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.framework.status import Status
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from kframework.core.cycle.rejections import LOWER, PASS, UPPER, StatusTable, of_plugin, order_of
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
+from kframework.framework.answers import MAX_SCORE, Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import MAX_SCORE, Scores
 from kframework.framework.status import Status
 from kframework.state.columns import Column
-from kframework.state.log import NEVER, Log
+from kframework.state.log import Log
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 
@@ -112,8 +112,7 @@ class Layer:
         below: Layer | None = None,
     ) -> None:
         self._nodes = nodes
-        self._log = log
-        self._position = NEVER
+        self._log = log.reader()
         #: Counts how often all rows were asked again; and how often the layer below had been, when last looked at.
         self._rebuilt = self._rebuilt_below = 0
         self.filters = filters
@@ -147,12 +146,10 @@ class Layer:
             if below._rebuilt != self._rebuilt_below:
                 # Its rejections refer to other Statuses now, and its rejections are part of ours.
                 self._rebuilt_below = below._rebuilt
-                self._position = NEVER
-        log = self._log
-        position, self._position = self._position, log.end
-        if position == log.end:
+                self._log.restart()
+        rows = self._log.changed()
+        if rows is not None and not rows:
             return
-        rows = log.since(position)
         if rows is None or len(self.table) > 2 * len(self._nodes) + 2 * FEW:
             self._rebuilt += 1
             self.table.clear()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kframework.framework.plugin import Diagnosis
+from kframework.framework.answers import Diagnosis
 from kframework.framework.status import Status
 
 

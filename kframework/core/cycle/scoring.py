@@ -9,8 +9,8 @@ from kframework.core.cycle.layers import ask_score_rows
 from kframework.core.cycle.plan import Plan
 from kframework.core.runtime.points import run_pre_score
 from kframework.core.runtime.steps import StatusStep
+from kframework.framework.answers import Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Scores
 from kframework.framework.status import Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod

@@ -43,8 +43,8 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import FilterStep, PreFilterAnswer, PreFilterStep
 from kframework.core.runtime.timing import PhaseTimer
+from kframework.framework.answers import Diagnosis, Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Diagnosis, Scores
 from kframework.framework.status import Code, Status
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable

@@ -16,7 +16,6 @@ from kframework.core.preemption.dry_runs import Ranked
 from kframework.core.runtime.profile import Signature
 from kframework.framework.status import Status
 from kframework.state.columns import Column
-from kframework.state.log import NEVER
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PodInfo
 
@@ -35,7 +34,7 @@ class Answers:
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
-        self._position = NEVER
+        self._pod_log = nodes.pod_log.reader()
         self._nominated: Mapping[int, Sequence[PodInfo]] = {}
         self._numbers: dict[Status, int] = {}
         self._statuses: list[Status] = []
@@ -46,9 +45,7 @@ class Answers:
 
     def catch_up(self, nominated: Mapping[int, Sequence[PodInfo]]) -> None:
         """Forget the rows that have changed, and those to which other pods are nominated now: `nominated`, by row."""
-        log = self._nodes.pod_log
-        changed = log.since(self._position) if self._position != log.end else ()
-        self._position = log.end
+        changed = self._pod_log.changed()
         if changed is None or len(self._statuses) > 2 * len(self._nodes):
             self.clear()
         else:

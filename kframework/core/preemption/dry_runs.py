@@ -15,8 +15,8 @@ from kframework.core.cycle.question import Question, filter_with_nominated_pods
 from kframework.core.preemption.budgets import Budgets
 from kframework.core.runtime.points import run_add_pod, run_remove_pod
 from kframework.core.runtime.steps import FilterStep
+from kframework.framework.answers import Candidate
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Candidate
 from kframework.framework.status import Code, Status
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PodInfo

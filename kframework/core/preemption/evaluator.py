@@ -16,9 +16,9 @@ from kframework.core.preemption.budgets import Budgets
 from kframework.core.preemption.dry_run_memory import UNKNOWN, Answers, DryRunMemory
 from kframework.core.preemption.dry_runs import DryRun, Ranked, may_preempt, rank
 from kframework.core.preemption.preempting import Preempting
+from kframework.framework.answers import Candidate, Diagnosis
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import DryRuns
-from kframework.framework.plugin import Candidate, Diagnosis
 from kframework.framework.status import Code, Status
 from kframework.objects import PodDisruptionBudget
 from kframework.state.cluster import ClusterState

@@ -17,8 +17,8 @@ import msgspec
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, Hook, PreFilterAnswer, PreFilterStep, StatusStep, Step
 from kframework.errors import PluginError
+from kframework.framework.answers import ClearNomination, Diagnosis, Nominate, PluginResult, Preempt
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import ClearNomination, Diagnosis, Nominate, PluginResult, Preempt
 from kframework.framework.status import Code, Status, Wait
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo

@@ -15,8 +15,9 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from kframework.core.runtime.registry import hooks_of
+from kframework.framework.answers import MAX_SCORE, NodeNames, Rows, Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import MAX_SCORE, NodeNames, Plugin, Rows, Scores
+from kframework.framework.plugin import Plugin
 from kframework.framework.status import REJECTIONS, Code, Status
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo

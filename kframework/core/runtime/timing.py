@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import TypeVar, cast
 
 from kframework.core.runtime.profile import Profile
-from kframework.framework.plugin import ClearNomination, Nominate, Preempt
+from kframework.framework.answers import ClearNomination, Nominate, Preempt
 from kframework.framework.status import Code, Status, Wait
 
 _C = TypeVar("_C", bound=Callable[..., object])

@@ -25,8 +25,8 @@ from kframework.core.runtime.points import PreFilterResult, run_pre_filter, run_
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
 from kframework.errors import PluginError
+from kframework.framework.answers import Diagnosis, Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Diagnosis, Scores
 from kframework.framework.status import Code, Status
 from kframework.observe.explain.slices import in_slices
 from kframework.state.cluster import ClusterState

@@ -28,7 +28,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
-from kframework.framework.plugin import Preempt
+from kframework.framework.answers import Preempt
 from kframework.framework.status import Code, Status
 from kframework.observe.recording.replay import Replay
 

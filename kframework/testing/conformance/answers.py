@@ -8,8 +8,8 @@ import numpy as np
 
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, PreFilterAnswer, ScoreStep, as_column
+from kframework.framework.answers import Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Scores
 from kframework.framework.status import Code, Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 from kframework.core.cycle.outcome import FitError
 from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound
 from kframework.core.runtime.steps import Step
-from kframework.framework.plugin import ClearNomination, Diagnosis, Nominate, Preempt
+from kframework.framework.answers import ClearNomination, Diagnosis, Nominate, Preempt
 from kframework.framework.status import Code, Status
 from kframework.testing.conformance.facts import Fact, Uncompared, beside, not_built
 from kframework.testing.conformance.recorded import Candidate, PostFilter, Verdict

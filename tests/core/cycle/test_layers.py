@@ -13,7 +13,7 @@ from kframework.core.cycle.outcome import FitError
 from kframework.core.cycle.plan import Layers, Plan
 from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.steps import as_column
-from kframework.framework.plugin import Rows, Scores
+from kframework.framework.answers import Rows, Scores
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.pods import PodInfo

@@ -22,7 +22,7 @@ from kframework import (
 )
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import nodes_to_find
-from kframework.framework.plugin import Rows, Scores
+from kframework.framework.answers import Rows, Scores
 from kframework.framework.status import Code
 from kframework.objects import Node
 from kframework.testing import make_node, make_pod

@@ -20,8 +20,8 @@ from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.preemption.preempting import Preempting
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Signature
+from kframework.framework.answers import Diagnosis
 from kframework.framework.handle import DryRuns
-from kframework.framework.plugin import Diagnosis
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
@@ -165,7 +165,7 @@ def fails(seeds: range) -> bool:
 
 
 def catch_up_without_the_log(answers: Answers, rivals: Mapping[int, Sequence[PodInfo]]) -> None:
-    answers._position = answers._nodes.pod_log.end
+    answers._pod_log.changed()
     catch_up(answers, rivals)
 
 

@@ -26,8 +26,8 @@ from kframework.core.runtime.points import (
     unsatisfied,
 )
 from kframework.core.runtime.profile import Profile
+from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Diagnosis
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod

@@ -11,7 +11,7 @@ import kframework.core.runtime.timing
 from kframework import Code, CycleState, PendingPod, Plugin, Preempt, Status, Wait, error, unschedulable
 from kframework.core.cycle.decision import Decision
 from kframework.core.runtime.timing import PhaseTimer, PluginTimer, PluginTiming
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import Stage
 from tests.extension_points.scripted import plugin, profile

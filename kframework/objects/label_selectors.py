@@ -1,89 +1,26 @@
-"""Label, field and node selectors, compiled once into closures that answer for a mapping of labels or fields.
-
-Requirements and selectors are read by shape (`key`, `operator`, `values`, ...), so that this module needs none of the
-structs it serves.
-"""
+"""Label selectors, compiled once into closures that answer for a mapping of labels, and the text that kubectl takes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from kframework.objects.meta import LabelSelector, LabelSelectorRequirement
+from kframework.objects.node import NodeSelectorRequirement
 
 Matcher = Callable[[Mapping[str, str]], bool]
 
 _NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9_.-]*)?[A-Za-z0-9]", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,63}", re.ASCII)
-_LABEL_WORD = re.compile(r"==|!=|[=!(),><]|[^ \t\r\n=!(),><]+")
-_LABEL_OPERATORS = {"in": "In", "notin": "NotIn", ">": "Gt", "<": "Lt", "=": "=", "==": "==", "!=": "!="}
-_FIELD_WORD = re.compile(r"(?:\\.|[^,])+", re.DOTALL)
-_FIELD_TERM = re.compile(r"((?:(?!!?=).)+)(!=|==|=)((?:\\[\\,=]|[^\\,=])*)", re.DOTALL)
+_WORD = re.compile(r"==|!=|[=!(),><]|[^ \t\r\n=!(),><]+")
+_OPERATORS = {"in": "In", "notin": "NotIn", ">": "Gt", "<": "Lt", "=": "=", "==": "==", "!=": "!="}
+_SYMBOLS = {"", "==", "!=", "=", "!", "(", ")", ",", ">", "<"}
 
 
 class SelectorError(ValueError):
     """Raised for a selector that cannot be understood."""
-
-
-class RequirementShape(Protocol):
-    """A requirement as a selector in an object states it."""
-
-    @property
-    def key(self) -> str:
-        """The label or field."""
-        ...
-
-    @property
-    def operator(self) -> str:
-        """In, NotIn, Exists, DoesNotExist or, for nodes, Gt and Lt."""
-        ...
-
-    @property
-    def values(self) -> Sequence[str]:
-        """What the operator compares with."""
-        ...
-
-
-class LabelSelectorShape(Protocol):
-    """A meta/v1 LabelSelector."""
-
-    @property
-    def match_labels(self) -> Mapping[str, str]:
-        """Labels that must have exactly these values."""
-        ...
-
-    @property
-    def match_expressions(self) -> Iterable[RequirementShape]:
-        """Requirements on labels."""
-        ...
-
-
-class NodeSelectorTermShape(Protocol):
-    """A term of a core/v1 NodeSelector."""
-
-    @property
-    def match_expressions(self) -> Sequence[RequirementShape]:
-        """Requirements on labels."""
-        ...
-
-    @property
-    def match_fields(self) -> Sequence[RequirementShape]:
-        """Requirements on fields; nodes have `metadata.name` only."""
-        ...
-
-
-class PreferredTermShape(Protocol):
-    """A core/v1 PreferredSchedulingTerm."""
-
-    @property
-    def weight(self) -> int:
-        """What a match is worth."""
-        ...
-
-    @property
-    def preference(self) -> NodeSelectorTermShape:
-        """The term to match."""
-        ...
 
 
 class Requirement(NamedTuple):
@@ -125,7 +62,7 @@ class Selector:
         self.requirements: tuple[Requirement, ...] = tuple(
             sorted(requirements, key=lambda requirement: requirement.key)
         )
-        self.matches: Matcher = matches or _all_of([_matcher(requirement) for requirement in self.requirements])
+        self.matches: Matcher = matches or all_of(map(_matcher, self.requirements))
 
     @property
     def empty(self) -> bool:
@@ -153,18 +90,13 @@ NOTHING = Selector((), lambda _: False)
 EVERYTHING = Selector((), lambda _: True)
 
 
-def label_selector(selector: LabelSelectorShape | None) -> Selector:
+def label_selector(selector: LabelSelector | None) -> Selector:
     """Compile a LabelSelector: None matches nothing, an empty one everything; raises SelectorError."""
     if selector is None:
         return NOTHING
     requirements = [_checked(key, "=", (value,)) for key, value in selector.match_labels.items()]
-    for expression in selector.match_expressions:
-        if expression.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
-            raise SelectorError(
-                f"label {expression.key!r}: unknown operator {expression.operator!r}"
-                " (known: In, NotIn, Exists, DoesNotExist)"
-            )
-        requirements.append(_checked(expression.key, expression.operator, tuple(expression.values)))
+    known = ("In", "NotIn", "Exists", "DoesNotExist")
+    requirements += [read_requirement("label", known, each) for each in selector.match_expressions]
     return Selector(requirements)
 
 
@@ -181,83 +113,7 @@ def is_qualified_name(name: str) -> bool:
     return len(last) <= 63 and _NAME.fullmatch(last) is not None
 
 
-# --- node selectors ---------------------------------------------------------------------------------------------------
-
-
-class NodeSelector:
-    """Node selector terms of which one must match.
-
-    Empty terms match no node. A term that does not parse never matches and does not hide the others; what is wrong
-    with it stands in `errors`.
-    """
-
-    __slots__ = ("_terms", "errors")
-
-    def __init__(self, terms: Iterable[NodeSelectorTermShape]) -> None:
-        self._terms: list[Callable[[Mapping[str, str], str], bool]] = []
-        errors: list[SelectorError] = []
-        for term in terms:
-            if term.match_expressions or term.match_fields:
-                try:
-                    self._terms.append(_node_term(term))
-                except SelectorError as error:
-                    errors.append(error)
-        self.errors: tuple[SelectorError, ...] = tuple(errors)
-
-    def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Return whether a node of these labels and this name is selected."""
-        return any(term(labels, name) for term in self._terms)
-
-
-def preferred_node_score(terms: Iterable[PreferredTermShape]) -> Callable[[Mapping[str, str], str], int]:
-    """Compile preferred terms to a function (labels, name) -> sum of the weights of those that match.
-
-    Terms of weight 0 and empty ones are passed over unread; raises SelectorError when another does not parse.
-    """
-    weighted = [
-        (term.weight, _node_term(term.preference))
-        for term in terms
-        if term.weight and (term.preference.match_expressions or term.preference.match_fields)
-    ]
-
-    def score(labels: Mapping[str, str], name: str) -> int:
-        return sum(weight for weight, matches in weighted if matches(labels, name))
-
-    return score
-
-
-def _node_term(term: NodeSelectorTermShape) -> Callable[[Mapping[str, str], str], bool]:
-    by_labels = _all_of([_matcher(_node_label_requirement(expression)) for expression in term.match_expressions])
-    if not term.match_fields:
-        return lambda labels, _: by_labels(labels)
-    by_fields = _all_of([_field_matcher(_node_field_requirement(expression)) for expression in term.match_fields])
-
-    def matches(labels: Mapping[str, str], name: str) -> bool:
-        return by_labels(labels) and (not name or by_fields({"metadata.name": name}))
-
-    return matches
-
-
-def _node_label_requirement(expression: RequirementShape) -> Requirement:
-    if expression.operator not in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"):
-        raise SelectorError(
-            f"node label {expression.key!r}: unknown operator {expression.operator!r}"
-            " (known: In, NotIn, Exists, DoesNotExist, Gt, Lt)"
-        )
-    return _checked(expression.key, expression.operator, tuple(expression.values))
-
-
-def _node_field_requirement(expression: RequirementShape) -> Requirement:
-    if expression.operator not in ("In", "NotIn"):
-        raise SelectorError(
-            f"node field {expression.key!r}: unknown operator {expression.operator!r} (known: In, NotIn)"
-        )
-    if len(expression.values) != 1:
-        raise SelectorError(f"node field {expression.key!r}: exactly one value is needed")
-    return Requirement(expression.key, "=" if expression.operator == "In" else "!=", tuple(expression.values))
-
-
-# --- text forms -------------------------------------------------------------------------------------------------------
+# --- text -------------------------------------------------------------------------------------------------------------
 
 
 def parse_label_selector(text: str) -> Selector:
@@ -271,28 +127,12 @@ def parse_label_selector(text: str) -> Selector:
     return Selector(requirements)
 
 
-def parse_field_selector(text: str) -> Selector:
-    r"""Read a selector as kubectl's `--field-selector` takes it (`spec.nodeName=x,status.phase!=Failed`).
-
-    A field that the mapping lacks counts as empty. In values `\` escapes `,`, `=` and itself. Raises SelectorError.
-    """
-    requirements = []
-    for term in _FIELD_WORD.findall(text):
-        parts = _FIELD_TERM.fullmatch(term)
-        if parts is None:
-            raise SelectorError(f"field selector {text!r}: {term!r} is not <field>=<value>, == or !=")
-        key, operator, value = parts.groups()
-        value = re.sub(r"\\(.)", r"\1", value)
-        requirements.append(Requirement(key, "!=" if operator == "!=" else "=", (value,)))
-    return Selector(requirements, _all_of([_field_matcher(requirement) for requirement in requirements]))
-
-
 class _Words:
     """The words and symbols of a label selector's text, taken from left to right; the empty word is the end."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._words: list[str] = [*_LABEL_WORD.findall(text), ""]
+        self._words: list[str] = [*_WORD.findall(text), ""]
         self._next = 0
 
     def peek(self) -> str:
@@ -310,7 +150,7 @@ class _Words:
     def identifier(self) -> str:
         """Take the next word, which must not be a symbol."""
         word = self.peek()
-        if _is_symbol(word):
+        if word in _SYMBOLS:
             raise self._unexpected(word, "a name")
         self._next += 1
         return word
@@ -320,10 +160,6 @@ class _Words:
         return SelectorError(f"label selector {self._text!r}: found {found} where {expected} was expected")
 
 
-def _is_symbol(word: str) -> bool:
-    return word in {"", "==", "!=", "=", "!", "(", ")", ",", ">", "<"}
-
-
 def _parse_requirement(words: _Words) -> Requirement:
     if words.peek() == "!":
         words.take("!")
@@ -331,11 +167,11 @@ def _parse_requirement(words: _Words) -> Requirement:
     key = words.identifier()
     if words.peek() in ("", ","):
         return _checked(key, "Exists", ())
-    symbol = words.take(*_LABEL_OPERATORS)
+    symbol = words.take(*_OPERATORS)
     if symbol in ("in", "notin"):
-        return _checked(key, _LABEL_OPERATORS[symbol], tuple(sorted(set(_parse_values(words)))))
+        return _checked(key, _OPERATORS[symbol], tuple(sorted(set(_parse_values(words)))))
     value = "" if words.peek() in ("", ",") else words.identifier()
-    return _checked(key, _LABEL_OPERATORS[symbol], (value,))
+    return _checked(key, _OPERATORS[symbol], (value,))
 
 
 def _parse_values(words: _Words) -> list[str]:
@@ -348,6 +184,16 @@ def _parse_values(words: _Words) -> list[str]:
 
 
 # --- requirements -----------------------------------------------------------------------------------------------------
+
+
+def read_requirement(
+    what: str, known: tuple[str, ...], stated: LabelSelectorRequirement | NodeSelectorRequirement
+) -> Requirement:
+    """Read a `matchExpressions` entry that may have one of the known operators; raises SelectorError."""
+    key, operator, values = stated.key, stated.operator, stated.values
+    if operator not in known:
+        raise SelectorError(f"{what} {key!r}: unknown operator {operator!r} (known: {', '.join(known)})")
+    return _checked(key, operator, values)
 
 
 def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
@@ -402,19 +248,14 @@ def _comparison(key: str, bound: int, direction: int) -> Matcher:
     return matches
 
 
-def _field_matcher(requirement: Requirement) -> Matcher:
-    key, operator, (value,) = requirement
-    if operator == "=":
-        return lambda fields: fields.get(key, "") == value
-    return lambda fields: fields.get(key, "") != value
-
-
-def _all_of(matchers: Sequence[Matcher]) -> Matcher:
-    if len(matchers) == 1:
-        return matchers[0]
+def all_of(matchers: Iterable[Matcher]) -> Matcher:
+    """Return whether all match, as a function."""
+    several = tuple(matchers)
+    if len(several) == 1:
+        return several[0]
 
     def matches(labels: Mapping[str, str]) -> bool:
-        for matcher in matchers:  # half the time of all(), and this runs per pod and term
+        for matcher in several:  # half the time of all(), and this runs per pod and term
             if not matcher(labels):
                 return False
         return True

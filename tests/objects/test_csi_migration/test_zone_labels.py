@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.objects.csi_topology import migrated_plugins, node_affinity_after_migration
+from kframework.objects.csi_migration import migrated_plugins, node_affinity_after_migration
 from tests.support.storage import affinity, migrated, near, volume
 
 EBS, EBS_ZONE = "kubernetes.io/aws-ebs", "topology.ebs.csi.aws.com/zone"
