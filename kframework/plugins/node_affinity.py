@@ -10,26 +10,13 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    Skip,
-    Status,
-    error,
-    hookimpl,
-    unresolvable,
-)
 from kframework.config.args import NodeAffinityArgs
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import NodeNames, PluginArgs, Reads, Rows, Scores, default_normalize
+from kframework.framework.answers import NodeNames, Rows, Scores, default_normalize
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, hookimpl
 from kframework.framework.pod_suggestions import DropNodeRequirement, DropNodeSelector
+from kframework.framework.status import Skip, Status, error, unresolvable
 from kframework.framework.suggestions import Efforts, RemoveLabel, SetLabel, Suggestion
 from kframework.objects import (
     Node,
@@ -39,16 +26,21 @@ from kframework.objects import (
     PodSpec,
     PreferredSchedulingTerm,
 )
-from kframework.objects.affinity import (
+from kframework.objects.label_selectors import SelectorError
+from kframework.objects.node_selectors import (
     NodePredicate,
     NodeScore,
+    names_nodes,
     node_affinity,
     node_predicate,
     pinned_nodes,
+    preferred_node_score,
     required_node_affinity,
+    required_node_selector,
 )
-from kframework.objects.selectors import SelectorError, preferred_node_score
 from kframework.state import selection
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
@@ -133,7 +125,7 @@ class NodeAffinity(Plugin):
         self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
     ) -> Iterator[Suggestion]:
         """Label the node, or drop what it does not meet; with no node at all, the names of nodes that are not there."""
-        own = _selector(pod.spec)
+        own = required_node_selector(pod.spec)
         terms = _terms(own) if own is not None else []
         if node is None:
             fields = dict.fromkeys(field for term in terms for field in term.match_fields)
@@ -154,7 +146,7 @@ class NodeAffinity(Plugin):
     @hookimpl
     def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
         """Count the labels that the pod's nodeSelector and the closest term of its node affinity miss."""
-        missing, own = np.zeros(nodes.capacity)[rows], _selector(pod.spec)
+        missing, own = np.zeros(nodes.capacity)[rows], required_node_selector(pod.spec)
         for key, value in pod.spec.node_selector.items():
             missing += ~selection.labelled(nodes, {key: value}, rows)
         if own is not None:
@@ -220,15 +212,10 @@ class NodeAffinity(Plugin):
     def after_node_change(self, pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
         """Queue the pod for a node that has come to match its affinity and the added one."""
         matched = old is not None and self._fits(pod, old)
-        return QueueingHint.QUEUE if self._fits(pod, new) and not matched else QueueingHint.SKIP
+        return queue_if(self._fits(pod, new) and not matched)
 
     def _fits(self, pod: PendingPod, node: Node) -> bool:
         return _matches(self._enforced, node) and _matches(_required(pod), node)
-
-
-def _selector(spec: PodSpec) -> NodeSelector | None:
-    affinity = node_affinity(spec)
-    return affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
 
 
 def _matches(predicate: NodePredicate | None, node: Node) -> bool:
@@ -248,8 +235,7 @@ def _signature(spec: PodSpec) -> Hashable | None:
     The DaemonSet controller makes such a pod for each node. Signed by its name, each would get memory of its own and
     use it once; unsigned, they share what all other plugins say of their template.
     """
-    required = _selector(spec)
-    if required is not None and any(term.match_fields for term in required.node_selector_terms):
+    if names_nodes(required_node_selector(spec)):
         return None
     return msgspec.json.encode((sorted(spec.node_selector.items()), node_affinity(spec)))
 

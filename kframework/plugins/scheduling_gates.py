@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Status,
-    hookimpl,
-    unresolvable,
-)
-from kframework.framework.events import QueueingHint
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.plugin import Plugin, hookimpl
 from kframework.framework.pod_suggestions import RemoveGate
+from kframework.framework.status import Status, unresolvable
 from kframework.framework.suggestions import Suggestion
+from kframework.state.pods import PendingPod, PodInfo
 
 REASON = "waiting for scheduling gates: [{}]"
 
@@ -43,4 +35,4 @@ class SchedulingGates(Plugin):
 
 def after_gates_are_gone(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
     """Queue the pod whose own gates are gone."""
-    return QueueingHint.QUEUE if new.uid == pod.uid else QueueingHint.SKIP
+    return queue_if(new.uid == pod.uid)

@@ -16,9 +16,10 @@ from random import Random
 import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.oracle import Oracle
-from kframework.core.effects import Eviction, Reservation
+from kframework.core.effects import PodEvent
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Profile
@@ -233,7 +234,7 @@ class _Course:
             self._told += self.events.nominated(outranked.uid, "")
         self.engine.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed=False))
 
-    def record(self, profile: str, pod: PodInfo, **event: object) -> None:
+    def record(self, event: PodEvent) -> None:
         """Nobody reads it."""
 
     def decided(self, decision: Decision) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from random import Random
 
 import msgspec
@@ -21,13 +20,13 @@ from kframework.core.cycle.decision import fit_error
 from kframework.core.cycle.layers import ask_filter_rows, ask_score_rows
 from kframework.core.cycle.question import nominated_pods, with_nominated_pods
 from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable, bits_of, order_of, source_of
-from kframework.core.cycle.scoring import normalized, run_pre_scores
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.points import PreFilterResult, excluded_status, fault, pre_filter, run_filter
-from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, as_column
+from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, ask_pre_score
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
 from kframework.errors import PluginError
+from kframework.framework.answers import Diagnosis, Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Diagnosis, Scores
 from kframework.framework.status import Code, Status
 from kframework.observe.explain.slices import in_slices
 from kframework.state.cluster import ClusterState
@@ -38,7 +37,7 @@ from kframework.state.pods import PendingPod, PodInfo
 _FEW, _MANY = 16, 2_000
 
 #: Where the faults of plugins are logged.
-_faults = logging.getLogger("kframework.core.runtime.points")
+_faults = logging.getLogger("kframework.core.runtime.profile")
 
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -145,7 +144,7 @@ class FullEvaluation:
 
     def _ask(self) -> Iterator[None]:
         self._reset()
-        self.pre_filter_result = pre_filter(self.profile, self.state, self.pod, self.nodes)
+        self.pre_filter_result = ask_pre_filter(self.profile, self.state, self.pod, self.nodes)
         yield
         for piece in _pieces(self.rows, _MANY):
             self.names += [self.nodes.by_row[row].name for row in piece.tolist()]
@@ -170,7 +169,7 @@ class FullEvaluation:
         column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
         for piece in _pieces(rows, _FEW if step.ask_rows is None else _MANY):
             rejections = np.full(len(piece), PASS, dtype=np.int64)
-            ask_filter_rows(self.profile, step, self.state, self.pod, self.nodes, piece, rejections, self._table)
+            ask_filter_rows(step, self.state, self.pod, self.nodes, piece, rejections, self._table)
             column[piece] = rejections
             yield
 
@@ -193,23 +192,18 @@ class FullEvaluation:
                 self.first[row] = self._table.rejection(0, state)
                 return
             for step in self.filters:
-                status = run_filter(self.profile, step, state, self.pod, node)
+                status = step.ask(state, self.pod, node)
                 if status is not None:
                     self.said[step.name][row] = self._table.rejection(step.order, status)
 
     def _ask_scores(self) -> Iterator[None]:
-        profile = self.profile
-        run = partial(run_pre_scores, profile, profile.pre_score, {})
-        try:
-            skipped = profile.wrapped("pre_score", run, self.state, self.pod, self.nodes, self.feasible)
-        except PluginError as error:
-            skipped = fault(profile, error.plugin, "pre_score", error.__cause__ or error.message)
+        skipped = ask_pre_score(self.profile, self.state, self.pod, self.nodes, self.feasible)
         yield
         if isinstance(skipped, Status):
             self.fault = skipped
             return
         totals = np.zeros(len(self.feasible), dtype=np.int64)
-        for step in profile.scores:
+        for step in self.profile.scores:
             if step.name not in skipped:
                 yield from self._ask_score(step)
                 if self.fault is not None:
@@ -220,20 +214,18 @@ class FullEvaluation:
     def _ask_score(self, step: ScoreStep) -> Iterator[None]:
         raw: list[Scores] = []
         for piece in _pieces(self.feasible, _FEW if step.ask_rows is None else _MANY):
-            scores, faults = ask_score_rows(self.profile, step, self.state, self.pod, self.nodes, piece)
+            scores, faults = ask_score_rows(step, self.state, self.pod, self.nodes, piece)
             if faults:
                 self.fault = next(iter(faults.values()))
                 return
             raw.append(scores)
             yield
         column = np.concatenate(raw)
-        final: Scores | int | Status = column
-        if step.normalize is not None:
-            final = normalized(self.profile, step, self.state, self.pod, column.copy())
-        if isinstance(final, Status):
-            self.fault = final
+        normalized = column if step.normalize is None else step.normalized(self.state, self.pod, column.copy())
+        if isinstance(normalized, Status):
+            self.fault = normalized
         else:
-            self.scores.append(ScoreColumn(step.name, step.weight, column, as_column(final, len(column))))
+            self.scores.append(ScoreColumn(step.name, step.weight, column, as_column(normalized, len(column))))
 
     # -- what was said ---------------------------------------------------------------------------------------------
 
@@ -247,17 +239,12 @@ class FullEvaluation:
     def _in_words(self, rejection: int) -> Status:
         if source_of(rejection) == ATTEMPT:
             return self._table.statuses[bits_of(rejection)]
-        step = self.profile.filters[order_of(rejection)]
-        assert step.explain is not None
-        try:
-            return step.explain(self.pod, bits_of(rejection)).with_plugin(step.name)
-        except Exception as error:
-            return fault(self.profile, step.name, "filter_status", error)
+        return self.profile.filters[order_of(rejection)].explain(self.pod, bits_of(rejection))
 
     @property
     def absent(self) -> Status | None:
         """What stands against the nodes that PreFilter leaves out; None where it leaves none out."""
-        return None if self.pre_filter_result.nodes is None else excluded_status(self.pre_filter_result)
+        return self.pre_filter_result.excluded
 
     @property
     def reasons(self) -> Mapping[str, int]:

@@ -6,27 +6,26 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from time import perf_counter_ns
 
-from kframework.cluster.transport import Request, Response, Stream, Transport
+from kframework.cluster.transport import Request, Response, Stream, Transport, TransportLayer
 from kframework.errors import ClusterError
 from kframework.observe.metrics.requests import RequestCounts
 
 
-class MeteredTransport:
+class MeteredTransport(TransportLayer):
     """A transport whose requests are counted as those to `host`; it stands right before the server.
 
     Of a stream only its beginning counts.
     """
 
     def __init__(self, transport: Transport, counts: RequestCounts, host: str) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._counts = counts
         self._host = host
 
     async def send(self, request: Request) -> Response:
-        """Send a request and return the whole answer, whatever its status."""
         began, status = perf_counter_ns(), 0
         try:
-            response = await self._transport.send(request)
+            response = await self._inner.send(request)
             status = response.status
         finally:
             self._counts.ended(self._host, request.method, status)
@@ -36,16 +35,11 @@ class MeteredTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        """Send a request and return its answer line by line; leaving the context ends it."""
         async with AsyncExitStack() as open_stream:
             try:
-                stream = await open_stream.enter_async_context(self._transport.stream(request))
+                stream = await open_stream.enter_async_context(self._inner.stream(request))
             except ClusterError:
                 self._counts.ended(self._host, request.method, 0)
                 raise
             self._counts.ended(self._host, request.method, stream.status)
             yield stream
-
-    async def close(self) -> None:
-        """Give up all connections."""
-        await self._transport.close()

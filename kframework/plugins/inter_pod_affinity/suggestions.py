@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kframework import NodeInfo, PendingPod, PodInfo
 from kframework.framework.pod_suggestions import DropPodTerm
 from kframework.framework.suggestions import MOST, Suggestion, delete_all
 from kframework.plugins.inter_pod_affinity.affinity import Affinities
 from kframework.state.domain_counts import pods_in_domain
+from kframework.state.nodes import NodeInfo
+from kframework.state.pods import PendingPod, PodInfo
 
 
 def delete_unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Iterator[Suggestion]:
@@ -30,7 +31,7 @@ def unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Iterato
         cells = held.topology.cells
         for row in held.rows if cells[node.row] else ():
             if cells[row] == cells[node.row]:
-                yield from (other for other in nodes[row].pods if held in nodes.counters.held(other))
+                yield from (other for other in nodes[row].pods if held in nodes.counters.existing_terms(other))
 
 
 def drop_terms(pod: PendingPod) -> Iterator[Suggestion]:

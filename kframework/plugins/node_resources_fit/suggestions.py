@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from kframework import NodeInfo, PodInfo
 from kframework.framework.pod_suggestions import LowerRequest
 from kframework.framework.suggestions import DeletePod, FreeResource, Suggestion, by_importance
+from kframework.state.nodes import NodeInfo
+from kframework.state.pods import PodInfo
 
 
 class Shortage(NamedTuple):

@@ -8,36 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Skip,
-    Status,
-    error,
-    hookimpl,
-)
 from kframework.config.args import PodTopologySpreadArgs
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores, Watch
+from kframework.framework.answers import MAX_SCORE, Rows, Scores
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
+from kframework.framework.status import Skip, Status, error
 from kframework.framework.suggestions import Efforts, Suggestion
-from kframework.objects import (
-    Node,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-    StatefulSet,
-    TopologySpreadConstraint,
-)
-from kframework.objects.affinity import required_node_affinity
-from kframework.objects.selectors import SelectorError
+from kframework.objects import Node, ReplicaSet, ReplicationController, Service, StatefulSet, TopologySpreadConstraint
+from kframework.objects.label_selectors import SelectorError
+from kframework.objects.node_selectors import required_node_affinity
 from kframework.plugins.pod_topology_spread.spread_constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -48,6 +28,8 @@ from kframework.plugins.pod_topology_spread.spread_constraints import (
 from kframework.plugins.pod_topology_spread.spread_limits import Limits, limit_status, limits_of
 from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, SpreadScores
 from kframework.state.node_sets import NodeSets
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 
 #: What default constraints are deduced from, and the resources under which its events come.
 _Selecting = Service | ReplicationController | ReplicaSet | StatefulSet
@@ -203,7 +185,7 @@ class PodTopologySpread(Plugin):
             return QueueingHint.SKIP
         constraints = self._constraints(pod, DO_NOT_SCHEDULE)
         moved = any(_is_matched(constraint, old) != _is_matched(constraint, new) for constraint in constraints)
-        return QueueingHint.QUEUE if moved or self._mean_else(old, new) else QueueingHint.SKIP
+        return queue_if(moved or self._mean_else(old, new))
 
     def _mean_else(self, old: PodInfo | None, new: PodInfo | None) -> bool:
         """Return whether a pending pod's own labels or tolerations make its constraints count others or elsewhere."""
@@ -223,8 +205,7 @@ class PodTopologySpread(Plugin):
             return QueueingHint.QUEUE
         if old is None or new is None or after is None:
             return QueueingHint.SKIP
-        recount = old.spec.taints != new.spec.taints or _suits(pod, old) != _suits(pod, new)
-        return QueueingHint.QUEUE if recount else QueueingHint.SKIP
+        return queue_if(old.spec.taints != new.spec.taints or _suits(pod, old) != _suits(pod, new))
 
 
 def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecting | None) -> QueueingHint:
@@ -234,8 +215,7 @@ def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecti
     if changed is None or before == after or pod.spec.topology_spread_constraints:
         return QueueingHint.SKIP
     owns = any(owner.name == changed.metadata.name for owner in pod.owner_references)
-    concerned = changed.metadata.namespace == pod.namespace and (owns or isinstance(changed, Service))
-    return QueueingHint.QUEUE if concerned else QueueingHint.SKIP
+    return queue_if(changed.metadata.namespace == pod.namespace and (owns or isinstance(changed, Service)))
 
 
 def _matters(other: PodInfo, pod: PendingPod) -> bool:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kframework import NodeInfo, NodeTable, PendingPod, PodInfo, Status, unresolvable, unschedulable
-from kframework.framework.plugin import Rows, Scores
+from kframework.framework.answers import Rows, Scores
 from kframework.framework.pod_suggestions import DropSpread, RaiseMaxSkew
+from kframework.framework.status import Status, unresolvable, unschedulable
 from kframework.framework.suggestions import (
     BEYOND_HELP,
     MOST,
@@ -23,8 +23,10 @@ from kframework.framework.suggestions import (
 )
 from kframework.objects import TopologySpreadConstraint
 from kframework.plugins.pod_topology_spread.spread_constraints import DO_NOT_SCHEDULE, SpreadConstraint, topology_keys
-from kframework.state.domain_counts import DomainCounts, FrozenCounts, pods_in_domain
+from kframework.state.domain_counts import DomainCounts, pods_in_domain
 from kframework.state.node_sets import NodeSets
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 
 REASON = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = f"{REASON} (missing required label)"
@@ -46,7 +48,7 @@ class Limit(NamedTuple):
     """A constraint that must hold: so many pods (`leeway`) may a domain have beyond the fewest in any domain."""
 
     constraint: SpreadConstraint
-    counts: DomainCounts | FrozenCounts
+    counts: DomainCounts
     leeway: int
 
     def excess(self) -> Scores:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from kframework.core.cycle.outcome import FitError
-from kframework.core.runtime.points import PostFilterAnswer, fault, run_post_filter
-from kframework.core.runtime.profile import Step
-from kframework.framework.plugin import ClearNomination, Diagnosis, Nominate, Preempt
+from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound
+from kframework.core.runtime.steps import Step
+from kframework.framework.answers import ClearNomination, Diagnosis, Nominate, Preempt
 from kframework.framework.status import Code, Status
 from kframework.testing.conformance.facts import Fact, Uncompared, beside, not_built
 from kframework.testing.conformance.recorded import Candidate, PostFilter, Verdict
@@ -31,7 +31,7 @@ def compare(recorded: PostFilter, cycle: WholeCycle, built: Set[str]) -> Iterato
     if missing:
         yield from (not_built("postFilter", name) for name in missing)
     else:
-        answer = run_post_filter(cycle.profile, cycle.search.state, cycle.search.pod, diagnosis)
+        answer = PostFilterRound(cycle.profile).run(cycle.search.state, cycle.search.pod, diagnosis)
         yield from _compare_whole(recorded, answer.status, cycle)
 
 
@@ -40,7 +40,7 @@ def _alone(step: Step, cycle: WholeCycle, diagnosis: Diagnosis) -> PostFilterAns
     try:
         answer = step.call(cycle.search.state, cycle.search.pod, diagnosis)
     except Exception as error:
-        return PostFilterAnswer(fault(cycle.profile, step.name, "post_filter", error))
+        return PostFilterAnswer(cycle.profile.faulty(step.name, "post_filter", error))
     if isinstance(answer, Preempt | Nominate | ClearNomination):
         return PostFilterAnswer(answer.status, answer)
     return PostFilterAnswer(answer if isinstance(answer, Status) else Status(Code.UNSCHEDULABLE))

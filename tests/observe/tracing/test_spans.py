@@ -14,7 +14,8 @@ from opentelemetry.trace import SpanContext, StatusCode, format_trace_id
 import kframework
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config.options import Tracing as TracingOptions
-from kframework.core.cycle.decision import Binding, Decision, PluginTiming, Result
+from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.core.runtime.timing import PluginTiming
 from kframework.framework.status import Code
 from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
 
@@ -241,7 +242,7 @@ def test_a_fault_is_an_error_where_it_happened_and_above() -> None:
 
 
 def plugins(span: ReadableSpan) -> dict[str, object]:
-    prefix = "kframework.framework.plugin."
+    prefix = "kframework.plugin."
     return {name.removeprefix(prefix): value for name, value in (span.attributes or {}).items() if prefix in name}
 
 

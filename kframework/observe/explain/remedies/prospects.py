@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.core.cycle.rejections import PASS
-from kframework.framework.plugin import Scores
+from kframework.framework.answers import Scores
 from kframework.framework.suggestions import BEYOND_HELP, MOST
 from kframework.observe.explain.full_evaluation import FullEvaluation
 from kframework.observe.explain.remedies.suggestions import Suggestions

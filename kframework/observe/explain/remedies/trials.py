@@ -12,17 +12,10 @@ import numpy as np
 from kframework.core.cycle.layers import ask_filter_rows
 from kframework.core.cycle.question import filter_beside_nominated_pods, nominated_pods
 from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable
-from kframework.core.runtime.points import (
-    PreFilterResult,
-    excluded_status,
-    first_rejection,
-    pre_filter,
-    run_filter,
-    run_pre_enqueue,
-)
+from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, first_rejection, run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.status import Status
+from kframework.framework.status import Status, unresolvable
 from kframework.framework.suggestions import Change, DeletePod, NodeChange, PodChange
 from kframework.objects import Node
 from kframework.state.cluster import ClusterState
@@ -44,7 +37,7 @@ class Trial:
         self.profile = profile
         self.pod = pod
         self.state: CycleState = CycleState()
-        self._result: PreFilterResult = pre_filter(profile, self.state, pod, self.nodes)
+        self._result: PreFilterResult = ask_pre_filter(profile, self.state, pod, self.nodes)
         self.filters = tuple(step for step in profile.filters if step.name not in self._result.skipped)
 
     @cached_property
@@ -62,7 +55,7 @@ class Trial:
             return [self.rejection]
         if node is None or (self._result.nodes is not None and node_name not in self._result.nodes):
             return [self._left_out]
-        said = (run_filter(self.profile, step, self.state, self.pod, node) for step in self.filters)
+        said = (step.ask(self.state, self.pod, node) for step in self.filters)
         found = [status for status in said if status is not None]
         nominated = nominated_pods(self.cluster, self.pod).get(node.row)
         if nominated and not found:
@@ -74,7 +67,7 @@ class Trial:
     @property
     def _left_out(self) -> Status:
         """Who leaves nodes out of the question."""
-        return excluded_status(self._result).with_plugin(next(iter(self._result.narrowed_by), ""))
+        return (self._result.excluded or unresolvable()).with_plugin(next(iter(self._result.narrowed_by), ""))
 
     def passing(self) -> list[str]:
         """Name the nodes that pass the plugins with a columnar form; the others are not asked."""
@@ -86,14 +79,14 @@ class Trial:
         rejections, table = np.full(len(rows), PASS, dtype=np.int64), StatusTable(ATTEMPT)
         for step in self.filters:
             if step.ask_rows is not None:
-                ask_filter_rows(self.profile, step, self.state, self.pod, self.nodes, rows, rejections, table)
+                ask_filter_rows(step, self.state, self.pod, self.nodes, rows, rejections, table)
         return [self.nodes[row].name for row in rows[rejections == PASS].tolist()]
 
     def fits(self, node_name: str) -> bool:
         """Return whether the pod fits on a node that is `passing`; the plugins without a columnar form are first."""
         node = self.nodes.named(node_name)
         scalar = [step for step in self.filters if step.ask_rows is None]
-        if node is None or first_rejection(self.profile, scalar, self.state, self.pod, node) is not None:
+        if node is None or first_rejection(scalar, self.state, self.pod, node) is not None:
             return False
         return not self.rejections(node_name)
 
