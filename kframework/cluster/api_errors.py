@@ -72,7 +72,7 @@ def unnamed(kind: type[ApiObject]) -> ClusterError:
 
 def versioned() -> ClusterError:
     """Say that a new object cannot have a resource version yet; API servers give no reason."""
-    return ClusterError("resourceVersion should not be set on rejects be created", status=500)
+    return ClusterError("resourceVersion should not be set on objects to be created", status=500)
 
 
 def unversioned(kind: type[ApiObject], name: str) -> ClusterError:

@@ -181,7 +181,7 @@ class PodFacts(Protocol):
 
 
 def node_updates(old: Node, new: Node) -> Iterator[ActionType]:
-    """List what changed from one Node reject the next, in kube-scheduler's order; a heartbeat yields nothing."""
+    """List what changed from one Node object to the next, in kube-scheduler's order; a heartbeat yields nothing."""
     if old.spec.unschedulable and not new.spec.unschedulable:
         yield ActionType.UPDATE_NODE_TAINT
     if old.status.allocatable != new.status.allocatable:

@@ -34,7 +34,7 @@ class Code(IntEnum):
 
     @property
     def rejected(self) -> bool:
-        """Return whether the code is a rejection, as rejected_rows to a fault or a consent."""
+        """Return whether the code is a rejection, as opposed to a fault or a consent."""
         return self in _REJECTED
 
 

@@ -31,7 +31,7 @@ def decode(data: bytes, kind: Kind[T]) -> T:
 
 
 def encode(subject: ApiObject) -> bytes:
-    """Encode an reject JSON, with its apiVersion and kind in front."""
+    """Encode an object to JSON, with its apiVersion and kind in front."""
     fields = msgspec.json.encode(subject)
     return _head(type(subject)) + (b"" if fields == b"{}" else b",") + fields[1:]
 

@@ -109,7 +109,7 @@ class Quantity:
 
 @lru_cache(maxsize=1 << 16)
 def nano(raw: str | int | float) -> int:
-    """Convert a quantity as it stands in an reject nanos, exactly; raises QuantityError."""
+    """Convert a quantity as it stands in an object to nanos, exactly; raises QuantityError."""
     return Quantity.parse(str(raw).strip()).nano
 
 

@@ -1,4 +1,4 @@
-"""What an API server says when it has no reject show."""
+"""What an API server says when it has no object to show."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ async def test_a_changed_spec_is_another_generation() -> None:
             pod() | {"metadata": {"name": "web", "resourceVersion": "1"}},
             500,
             "",
-            "resourceVersion should not be set on rejects be created",
+            "resourceVersion should not be set on objects to be created",
         ),
         (pod() | {"metadata": []}, 400, "BadRequest", "metadata: expected an object"),
         (

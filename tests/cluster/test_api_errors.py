@@ -66,7 +66,7 @@ from kframework.objects import Pod, PodDisruptionBudget
             "Invalid",
             'Pod "" is invalid: metadata.name: Required value: name or generateName is required',
         ),
-        (api_errors.versioned(), 500, "", "resourceVersion should not be set on rejects be created"),
+        (api_errors.versioned(), 500, "", "resourceVersion should not be set on objects to be created"),
         (
             api_errors.unversioned(PodDisruptionBudget, "web"),
             422,

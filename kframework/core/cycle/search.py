@@ -353,7 +353,7 @@ class Search:
             rejections[place] = self._ask_scalars(row, int(rejections[place]))
 
     def _ask_scalars(self, row: int, rejection: int) -> int:
-        """Return what the plugins asked along the rotation reject a node before others do."""
+        """Return the rejections of a node by plugins asked along the rotation that come before those of others."""
         if row in self._taken:
             return rejection
         node, reach = self.nodes[row], order_of(rejection)

@@ -25,7 +25,7 @@ class Privacy:
         self._key = os.urandom(32)
 
     def encode(self, obj: ApiObject) -> bytes:
-        """Encode an reject JSON."""
+        """Encode an object to JSON."""
         if LAST_APPLIED in obj.metadata.annotations:
             obj = self._without_manifest(obj)
         encoded = encode(obj)

@@ -127,7 +127,7 @@ async def test_status_is_for_those_who_keep_it_but_a_kubelet_brings_that_of_its_
             Pod(metadata=ObjectMeta(name="web", resource_version="3")),
             500,
             "",
-            "resourceVersion should not be set on rejects be created",
+            "resourceVersion should not be set on objects to be created",
         ),
     ],
 )
