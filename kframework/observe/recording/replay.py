@@ -266,7 +266,7 @@ class Following(PodEngine):
 # -- what both have in common ----------------------------------------------------------------------------------------
 
 
-class _Told:
+class _Told(Clock):
     """An engine that is told what a recording says, and the time that it is there."""
 
     def __init__(
@@ -286,7 +286,6 @@ class _Told:
         )
 
     def now(self) -> float:
-        """Return the seconds since 1970-01-01T00:00:00Z."""
         return self._moment
 
     def go_to(self, moment: float) -> None:
@@ -300,13 +299,11 @@ class _Told:
             self.engine.catch_up()
         elif line.what == "Allowed":
             allowed = self._recorded.read(line.body, Allowed)
-            reserved = self.engine.cluster.waiting.get(allowed.uid)
-            if reserved is not None:
+            if (reserved := self.engine.cluster.waiting.get(allowed.uid)) is not None:
                 reserved.allow(allowed.plugin)
         elif line.what == "Judged":
             judged = self._recorded.read(line.body, Judged)
-            reserved = self.engine.cluster.waiting.get(judged.uid)
-            if reserved is not None:
+            if (reserved := self.engine.cluster.waiting.get(judged.uid)) is not None:
                 reserved.decide(judged.status)
         elif line.what == "Continued":
             continued = self._recorded.read(line.body, Continued)

@@ -29,15 +29,14 @@ from kframework import __version__
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.show import effective_yaml
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.cycle.extenders import Extenders
 from kframework.core.effects import Effects, Reservation
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
 from kframework.errors import ConfigError
 from kframework.framework.status import Status
-from kframework.observe.recording.file import LIMIT, RecordingFile
-from kframework.observe.recording.scribe import Opening
+from kframework.observe.recording.file import LIMIT, Opening, RecordingFile
 from kframework.state.inbox import Activated, Message, Nominated, Synced
 
 FORMAT = "kframework.dev/recording"
@@ -91,7 +90,7 @@ class Continued(msgspec.Struct, frozen=True):
     rotation: int
 
 
-class StandingClock:
+class StandingClock(Clock):
     """The time as a recorded engine gets it: it stands still during a step, so that a replay can give it again."""
 
     def __init__(self, clock: Clock) -> None:
@@ -99,7 +98,6 @@ class StandingClock:
         self._moment: float | None = None
 
     def now(self) -> float:
-        """Return the seconds since 1970-01-01T00:00:00Z."""
         return self._clock.now() if self._moment is None else self._moment
 
     @property
@@ -116,7 +114,7 @@ class StandingClock:
         self._moment = None
 
 
-class Recorder:
+class Recorder(Observer):
     """Writes a run to a file: give its `engine` to the scheduler, and itself as an observer; `close` it in the end.
 
     All parts together take at most `limit` bytes. OSError if the file cannot be opened.
@@ -143,11 +141,9 @@ class Recorder:
         self._file.put((self._clock.now(), what))
 
     def decided(self, decision: Decision) -> None:
-        """Write an attempt."""
         self.happened(decision)
 
     def bound(self, binding: Binding) -> None:
-        """Write a binding cycle."""
         self.happened(binding)
 
     def stands_between_steps(self, engine: PodEngine) -> None:
@@ -192,7 +188,6 @@ class RecordedEngine(PodEngine):
         self._born = born
 
     def use(self, profiles: Profiles) -> None:
-        """Take the profiles whose pods this engine schedules; once, before the first message."""
         self._standing.stop(self._born)
         try:
             super().use(profiles)
@@ -200,12 +195,10 @@ class RecordedEngine(PodEngine):
             self._standing.go_on()
 
     def offer(self, message: Message) -> None:
-        """Take a message in, to be applied before the next cycle."""
         self._told(message)
         super().offer(message)
 
     def step(self) -> bool:
-        """Apply the messages, do what is due, schedule one pod; tell whether there was a pod."""
         self._standing.stop()
         try:
             self._recorder.happened("Step")
@@ -216,7 +209,6 @@ class RecordedEngine(PodEngine):
         return tried
 
     def catch_up(self) -> None:
-        """Apply the messages and do what is due, but schedule nothing."""
         if self._standing.standing:
             super().catch_up()
             return
