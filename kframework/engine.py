@@ -44,9 +44,9 @@ from kframework.objects.codec import convert
 from kframework.objects.quantity import Quantity, QuantityError, milli, value
 from kframework.objects.requests import on_node_requests
 from kframework.observe.journal import Journal
-from kframework.observe.metrics import Metrics
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
+from kframework.observe.metrics.metrics import Metrics
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.process.endpoints import Checked, Listener
 from kframework.process.process import Audience, Companion, Process

@@ -27,8 +27,7 @@ from kframework.config.models import PluginEntry, PluginSet
 from kframework.core.runtime.registry import Registry
 from kframework.objects import Event
 from kframework.objects.manifest import Manifest
-from kframework.observe.metrics.metered_transport import MeteredTransport
-from kframework.observe.metrics.requests import RequestCounts
+from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
 from kframework.process import fake_api
 from kframework.process.endpoints import Listener
 from kframework.process.lease import new_identity
