@@ -14,10 +14,8 @@ from kframework.cli.options import Verbosity
 from kframework.cli.printing import NONE, print_json, print_table, print_yaml
 
 if TYPE_CHECKING:
-    from kframework.testing.conformance.cases import Case
-    from kframework.testing.conformance.facts import Fact
-    from kframework.testing.conformance.replay import Comparison
-    from kframework.testing.conformance.summary import Suite, Summary, SummedUp
+    from kframework.testing.conformance.cases import Case, Fact
+    from kframework.testing.conformance.replay import Comparison, Suite, Summary, SummedUp
 
 #: So many differences of a suite are listed; JSON has them all.
 _LISTED = 5
@@ -50,8 +48,7 @@ def command(
     no difference, and what was left uncompared. Exits 1 if a compared field differs.
     """
     from kframework.core.runtime.registry import Registry
-    from kframework.testing.conformance.replay import replay
-    from kframework.testing.conformance.summary import Summary
+    from kframework.testing.conformance.replay import Summary, replay
 
     registry = Registry.installed()
     if show is not None:
@@ -145,7 +142,7 @@ def _cases_of(number: int) -> str:
 
 def _print_case(comparison: Comparison, output: Form | None) -> None:
     from kframework.objects.codec import spelled
-    from kframework.testing.conformance.summary import item
+    from kframework.testing.conformance.replay import item
 
     if output is not None:
         _print_items([{**item(fact), "same": not fact.differs} for fact in comparison.facts], output)

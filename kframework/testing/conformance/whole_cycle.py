@@ -17,7 +17,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.framework.status import Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
-from kframework.testing.conformance.facts import Fact
+from kframework.testing.conformance.cases import Fact
 from kframework.testing.conformance.recorded import Verdict
 from kframework.testing.conformance.recorded_cluster import PROFILE
 
