@@ -15,10 +15,9 @@ from random import Random
 
 import msgspec
 
-from kframework.clock import VIRTUAL_EPOCH
-from kframework.core.cycle.decision import Decision
+from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.core.cycle.oracle import Oracle
-from kframework.core.effects import Eviction, Reservation
+from kframework.core.effects import Eviction, NullEffects, Reservation
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Profile
@@ -114,7 +113,7 @@ class _Overheard(Profiles):
         )
 
 
-class _Course:
+class _Course(NullEffects, Clock):
     """The course of one cluster: what happens, and what its engine makes of it; it is the engine's outside too."""
 
     def __init__(self, name: str, events: RandomEvents, wake_ups: WakeUps, source: str) -> None:
@@ -232,9 +231,3 @@ class _Course:
         for outranked in eviction.outranked:
             self._told += self.events.nominated(outranked.uid, "")
         self.engine.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed=False))
-
-    def record(self, profile: str, pod: PodInfo, **event: object) -> None:
-        """Nobody reads it."""
-
-    def decided(self, decision: Decision) -> None:
-        """Nobody reads it."""
