@@ -19,14 +19,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import anyio
 import msgspec
-import yaml
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config.load import parse
-from kframework.config.models import API_VERSION, KIND
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
@@ -34,6 +32,7 @@ from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import SimulatedExtender
+from kframework.testing.alone import profile_text
 
 #: What happens to the cluster at some time; any function of it will do.
 Action = Callable[[MemoryCluster], Awaitable[object] | object]
@@ -86,7 +85,9 @@ class Scenario:
         self._volume_controller = volume_controller
         self._objects = [*objects, *nodes, *pods]
         self._plugins = list(plugins)
-        self._config = config if config is not None else _config(self._plugins, args or {}, weights or {})
+        weighted = {name: {"weight": weight} for name, weight in (weights or {}).items()}
+        enabled = [{"name": plugin.name, **weighted.get(plugin.name, {})} for plugin in self._plugins]
+        self._config = config if config is not None else profile_text({"enabled": enabled}, args or {})
         self._actions: list[tuple[float, Action]] = []
 
     def at(self, seconds: float, action: Action) -> Scenario:
@@ -100,21 +101,6 @@ class Scenario:
         Raises ConfigError for a plugin or a configuration that cannot be used.
         """
         return run_virtual(_Run(self, until).main)
-
-
-def _config(
-    plugins: Iterable[type[Plugin]], args: Mapping[str, Mapping[str, object]], weights: Mapping[str, int]
-) -> str:
-    enabled = [
-        {"name": plugin.name, "weight": weights[plugin.name]} if plugin.name in weights else {"name": plugin.name}
-        for plugin in plugins
-    ]
-    profile = {
-        "schedulerName": "default-scheduler",
-        "plugins": {"multiPoint": {"enabled": enabled}},
-        "pluginConfig": [{"name": name, "args": dict(values)} for name, values in args.items()],
-    }
-    return yaml.safe_dump({"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}, sort_keys=False)
 
 
 class Result(msgspec.Struct, frozen=True):

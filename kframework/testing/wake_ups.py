@@ -193,11 +193,11 @@ class _Course(NullEffects, Clock):
             return None
         if queued.gating_plugin:
             return "pass PreEnqueue"
-        afresh = Oracle(self.engine.cluster, self.profiles[PROFILE], queued.pod)
-        if afresh.pre_filter_result.status is not None:
+        oracle = Oracle(self.engine.cluster, self.profiles[PROFILE], queued.pod)
+        if oracle.pre_filter_result.status is not None:
             return None
-        row = next((row for row in afresh.rows(0) if afresh.rejection(row) is None), None)
-        return f"go to node {afresh.nodes[row].name}" if row is not None else None
+        row = next((row for row in oracle.rows(0) if oracle.rejection(row) is None), None)
+        return f"go to node {oracle.nodes[row].name}" if row is not None else None
 
     # -- the outside -----------------------------------------------------------------------------------------------
 

@@ -110,10 +110,6 @@ def _preferred_node_affinity(given: SelectorQuestion) -> Answer:
     return {"score": score(given.node.metadata.labels, given.node.metadata.name)}
 
 
-def _toleration(given: SelectorQuestion) -> Answer:
-    return {"tolerates": tolerates(given.toleration, given.taint)}
-
-
 def _untolerated_taint(given: SelectorQuestion) -> Answer:
     taint = first_untolerated(given.taints, given.tolerations, given.effects)
     return {"untolerated": taint is not None} | ({"taint": msgspec.to_builtins(taint)} if taint is not None else {})
@@ -124,7 +120,7 @@ _OPERATIONS: Mapping[Operation, Callable[[SelectorQuestion], Answer]] = {
     "nodeSelector": _node_selector,
     "podRequiredNodeAffinity": _pod_required_node_affinity,
     "preferredNodeAffinity": _preferred_node_affinity,
-    "toleration": _toleration,
+    "toleration": lambda given: {"tolerates": tolerates(given.toleration, given.taint)},
     "untoleratedTaint": _untolerated_taint,
 }
 
