@@ -139,26 +139,16 @@ class Replay(NullEffects):
     def __init__(self, file: Path, registry: Registry | None = None, observers: Iterable[Observer] = ()) -> None:
         self.recorded: Recorded = Recorded(file)
         self._told = _Told(self.recorded, Following, self, registry)
+        engine = self._told.engine
+        assert isinstance(engine, Following)
+        #: Its state is the recorded one's.
+        self.engine: Following = engine
+        self.configuration: Configuration = self._told.configuration
+        #: The time that it is in the recording.
+        self.clock: Clock = self._told
         self._observers = tuple(observers)
         self._lines = iter(self.recorded)
         self._due: Decision | None = None
-
-    @property
-    def engine(self) -> Following:
-        """The engine; its state is the recorded one's."""
-        engine = self._told.engine
-        assert isinstance(engine, Following)
-        return engine
-
-    @property
-    def configuration(self) -> Configuration:
-        """The recorded configuration."""
-        return self._told.configuration
-
-    @property
-    def clock(self) -> Clock:
-        """The time that it is in the recording."""
-        return self._told
 
     def tell_until(self, stop: Callable[[Decision], bool]) -> Decision | None:
         """Tell on until right before the next attempt that `stop` accepts, and return its decision; None at the end.

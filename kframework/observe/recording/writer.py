@@ -21,7 +21,9 @@ plugin learns elsewhere, over a connection of its own for instance, is not in a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -38,6 +40,8 @@ from kframework.errors import ConfigError
 from kframework.framework.status import Status
 from kframework.observe.recording.file import LIMIT, Opening, RecordingFile
 from kframework.state.inbox import Activated, Message, Nominated, Synced
+
+T = TypeVar("T")
 
 FORMAT = "kframework.dev/recording"
 
@@ -199,31 +203,24 @@ class RecordedEngine(PodEngine):
         super().offer(message)
 
     def step(self) -> bool:
-        self._standing.stop()
-        try:
-            self._recorder.happened("Step")
-            tried = super().step()
-        finally:
-            self._standing.go_on()
-        self._rest()
-        return tried
+        return self._while_time_stands("Step", super().step)
 
     def catch_up(self) -> None:
         if self._standing.standing:
             super().catch_up()
-            return
+        else:
+            self._while_time_stands("CatchUp", super().catch_up)
+
+    def _while_time_stands(self, what: str, act: Callable[[], T]) -> T:
         self._standing.stop()
         try:
-            self._recorder.happened("CatchUp")
-            super().catch_up()
+            self._recorder.happened(what)
+            done = act()
         finally:
             self._standing.go_on()
-        self._rest()
-
-    def _rest(self) -> None:
-        """Let the recorder know that all that has arrived is applied, if it is."""
         if not len(self.inbox):
             self._recorder.stands_between_steps(self)
+        return done
 
     def launch(self, reservation: Reservation) -> None:
         """Start the binding cycle of an assumed pod, and listen to what is said to it."""
