@@ -149,9 +149,7 @@ def spans(accounts: Accounts) -> Iterator[str]:
 
 
 def by_attempt(accounts: Accounts, name: str) -> dict[int, Json]:
-    return {
-        span["attributes"]["kframework.attempt"]: span for span in accounts.spans if span["name"] == name
-    }
+    return {span["attributes"]["kframework.attempt"]: span for span in accounts.spans if span["name"] == name}
 
 
 def points_in_span(
@@ -161,10 +159,7 @@ def points_in_span(
 
     Those that say nothing may have none.
     """
-    told = [
-        (part["name"], length(part), part["attributes"].get("kframework.status"))
-        for part in parts[span["spanId"]]
-    ]
+    told = [(part["name"], length(part), part["attributes"].get("kframework.status")) for part in parts[span["spanId"]]]
     asked = {"sign", "assume", *(hook for hook, *_ in plugins)}
     recorded = [
         (point, spent, status_of(code))
