@@ -14,8 +14,8 @@ from time import perf_counter, process_time
 
 from kframework_batch.testing import Stage, make_gang, make_node
 
+from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Result
-from kframework.core.effects import Reservation
 
 #: Gangs, pods in each, nodes.
 SIZES = ((1_000, 100, 5_000), (500, 100, 5_000), (250, 100, 5_000), (250, 100, 1_250), (250, 100, 20_000))

@@ -15,8 +15,9 @@ import msgspec
 from kframework import Plugin, hookimpl, unschedulable
 from kframework.clock import SystemClock
 from kframework.config.load import parse
+from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Decision
-from kframework.core.effects import NullEffects, Reservation
+from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles

@@ -15,7 +15,6 @@ import msgspec
 from kframework.clock import SystemClock
 from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Decision
-from kframework.core.cycle.extenders import Extenders
 from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
@@ -25,6 +24,7 @@ from kframework.objects import Affinity, ApiObject, Pod, TopologySpreadConstrain
 from kframework.observe.explain.account import explaining
 from kframework.observe.explain.explanation import Explanation
 from kframework.observe.history import History
+from kframework.scheduler.extenders import Extenders
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_node, make_pod
 

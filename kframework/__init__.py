@@ -57,46 +57,23 @@ __all__ = [
 API_VERSION: Final = 1
 
 _HOMES = {
-    "MAX_SCORE": "kframework.framework.plugin",
-    "ActionType": "kframework.framework.events",
-    "Candidate": "kframework.framework.plugin",
-    "ClearNomination": "kframework.framework.plugin",
-    "Clock": "kframework.clock",
-    "ClusterError": "kframework.errors",
-    "ClusterEvent": "kframework.framework.events",
-    "Code": "kframework.framework.status",
-    "ConfigError": "kframework.errors",
-    "CycleState": "kframework.framework.cycle_state",
-    "Diagnosis": "kframework.framework.plugin",
-    "EventResource": "kframework.framework.events",
-    "Handle": "kframework.framework.handle",
-    "KFrameworkError": "kframework.errors",
-    "NodeInfo": "kframework.state.nodes",
-    "NodeTable": "kframework.state.nodes",
-    "Nominate": "kframework.framework.plugin",
-    "PendingPod": "kframework.state.pods",
-    "Plugin": "kframework.framework.plugin",
-    "PluginArgs": "kframework.framework.plugin",
-    "PluginError": "kframework.errors",
-    "PodInfo": "kframework.state.pods",
-    "Preempt": "kframework.framework.plugin",
-    "QueuedPod": "kframework.core.queue.queued_pod",
-    "QueueingHint": "kframework.framework.events",
-    "Rows": "kframework.framework.plugin",
-    "Scores": "kframework.framework.plugin",
-    "Skip": "kframework.framework.status",
-    "StateKey": "kframework.framework.cycle_state",
-    "Statement": "kframework.state.statement",
-    "Status": "kframework.framework.status",
-    "Wait": "kframework.framework.status",
-    "WaitingPod": "kframework.framework.handle",
-    "Watch": "kframework.framework.plugin",
-    "default_normalize": "kframework.framework.plugin",
-    "error": "kframework.framework.status",
-    "hookimpl": "kframework.framework.plugin",
-    "min_max": "kframework.framework.plugin",
-    "unresolvable": "kframework.framework.status",
-    "unschedulable": "kframework.framework.status",
+    name: f"kframework.{home}"
+    for home, names in {
+        "clock": "Clock",
+        "core.queue.queued_pod": "QueuedPod",
+        "errors": "ClusterError ConfigError KFrameworkError PluginError",
+        "framework.answers": "MAX_SCORE Candidate ClearNomination Diagnosis Nominate Preempt Rows Scores"
+        " default_normalize min_max",
+        "framework.cycle_state": "CycleState StateKey",
+        "framework.events": "ActionType ClusterEvent EventResource QueueingHint",
+        "framework.handle": "Handle WaitingPod",
+        "framework.plugin": "Plugin PluginArgs Watch hookimpl",
+        "framework.status": "Code Skip Status Wait error unresolvable unschedulable",
+        "state.nodes": "NodeInfo NodeTable",
+        "state.pods": "PendingPod PodInfo",
+        "state.statement": "Statement",
+    }.items()
+    for name in names.split()
 }
 
 # Type checkers read these imports instead of `__getattr__`, so that a misspelt name is an error to them too.
@@ -104,25 +81,22 @@ if TYPE_CHECKING:
     from kframework.clock import Clock
     from kframework.core.queue.queued_pod import QueuedPod
     from kframework.errors import ClusterError, ConfigError, KFrameworkError, PluginError
-    from kframework.framework.cycle_state import CycleState, StateKey
-    from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
-    from kframework.framework.handle import Handle, WaitingPod
-    from kframework.framework.plugin import (
+    from kframework.framework.answers import (
         MAX_SCORE,
         Candidate,
         ClearNomination,
         Diagnosis,
         Nominate,
-        Plugin,
-        PluginArgs,
         Preempt,
         Rows,
         Scores,
-        Watch,
         default_normalize,
-        hookimpl,
         min_max,
     )
+    from kframework.framework.cycle_state import CycleState, StateKey
+    from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+    from kframework.framework.handle import Handle, WaitingPod
+    from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookimpl
     from kframework.framework.status import Code, Skip, Status, Wait, error, unresolvable, unschedulable
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo

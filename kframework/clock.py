@@ -17,6 +17,8 @@ from functools import lru_cache
 from random import Random
 from typing import Protocol, TypeVar
 
+__all__ = ["VIRTUAL_EPOCH", "Seeds", "SystemClock", "outside", "rfc3339", "rfc3339_micro", "seconds_of"]
+
 T = TypeVar("T")
 
 #: The instant at which virtual time starts: 2026-01-01T00:00:00Z, in seconds since 1970.

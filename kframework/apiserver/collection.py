@@ -20,8 +20,7 @@ from kframework.apiserver.wire.documents import Complete, Document, Draft, as_it
 from kframework.cluster import api_errors
 from kframework.cluster.kind_store import HISTORY, Change
 from kframework.cluster.memory import MemoryCluster
-from kframework.objects import Kind
-from kframework.objects.meta import ApiObject
+from kframework.objects import ApiObject, Kind
 
 #: Namespace and name.
 Key = tuple[str, str]
@@ -130,7 +129,8 @@ class Collection:
 
     def _receive(self, change: Change) -> None:
         """Take down a write, be it a client's of the API or the cluster's own."""
-        key = _key(change)
+        metadata = change.subject.metadata
+        key = metadata.namespace, metadata.name
         old = self._current.get(key)
         new = self._shown(old, change.new) if change.new is not None else None
         if len(self._history) == self._history.maxlen:
@@ -152,9 +152,3 @@ class Collection:
 
     def __repr__(self) -> str:
         return f"<Collection of {len(self._current)} {self.kind.plural}>"
-
-
-def _key(change: Change) -> Key:
-    subject = change.new or change.old
-    assert subject is not None
-    return subject.metadata.namespace, subject.metadata.name

@@ -8,8 +8,9 @@ from itertools import groupby
 import msgspec
 
 from kframework.apiserver.served import Resource
+from kframework.apiserver.statuses import answered
 from kframework.apiserver.wire.documents import Data
-from kframework.cluster.transport import JSON, Response
+from kframework.cluster.transport import Response
 
 #: What `GET /version` answers: the release whose API this one follows.
 VERSION: Data = {
@@ -27,13 +28,15 @@ VERSION: Data = {
 _ALL_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 #: By kind: subresources other than the status, each with the kind that one posts there.
 _POSTED = {"Pod": (("binding", "v1", "Binding"), ("eviction", "policy/v1", "Eviction"))}
-_CATEGORIES = {
-    "Pod": ["all"],
-    "ReplicationController": ["all"],
-    "ReplicaSet": ["all"],
-    "Service": ["all"],
-    "StatefulSet": ["all"],
-}
+_IN_ALL = ("Pod", "ReplicationController", "ReplicaSet", "Service", "StatefulSet")
+
+#: No fields are described: a kubectl that would check an object against a description finds none, and leaves it to us.
+_INFO = {"title": "Kubernetes", "version": "v1.36.2"}
+_OPENAPI_2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_PARAMETERS = [
+    {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+    for name in ("dryRun", "fieldManager", "fieldValidation")
+]
 
 
 # -- one document at a time ----------------------------------------------------------------------------------------
@@ -43,20 +46,20 @@ def versions(accept: str, served: Iterable[Resource]) -> Response:
     """Answer `GET /api`: the core group has one version."""
     core = [resource for resource in served if not resource.group]
     aggregated = _aggregated(accept, core)
-    return aggregated or _answer({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
+    return aggregated or answered({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
 
 
 def groups(accept: str, served: Iterable[Resource]) -> Response:
     """Answer `GET /apis`: all groups but the core."""
     named = [resource for resource in served if resource.group]
     found = [_group(name, list(members)) for name, members in groupby(_sorted(named), key=lambda each: each.group)]
-    return _aggregated(accept, named) or _answer({"kind": "APIGroupList", "apiVersion": "v1", "groups": found})
+    return _aggregated(accept, named) or answered({"kind": "APIGroupList", "apiVersion": "v1", "groups": found})
 
 
 def group(name: str, served: Iterable[Resource]) -> Response | None:
     """Answer `GET /apis/GROUP`; None if there is no such group."""
     members = [resource for resource in served if resource.group == name]
-    return _answer({"apiVersion": "v1", "kind": "APIGroup", **_group(name, members)}) if members else None
+    return answered({"apiVersion": "v1", "kind": "APIGroup", **_group(name, members)}) if members else None
 
 
 def _group(name: str, members: list[Resource]) -> Data:
@@ -70,19 +73,13 @@ def resources(api_version: str, served: Iterable[Resource]) -> Response | None:
     if not members:
         return None
     found = [entry for resource in members for entry in _entries(resource)]
-    return _answer({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": found})
+    return answered({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": found})
 
 
 def _entries(resource: Resource) -> Iterator[Data]:
-    """List a kind and its subresources."""
     kind = resource.kind
     whole = {"name": kind.plural, "singularName": resource.singular, "namespaced": kind.namespaced, "kind": kind.name}
-    yield {
-        **whole,
-        "verbs": _ALL_VERBS,
-        "shortNames": list(resource.short_names),
-        "categories": _CATEGORIES.get(kind.name, []),
-    }
+    yield whole | _common(resource)
     if resource.has_status:
         yield {**whole, "name": f"{kind.plural}/status", "singularName": "", "verbs": ["get", "patch", "update"]}
     for name, api_version, posted in _posted(resource):
@@ -114,7 +111,6 @@ def _aggregated(accept: str, served: list[Resource]) -> Response | None:
 
 
 def _all_of(members: list[Resource]) -> list[Data]:
-    """Describe all versions of a group."""
     return [
         {
             "version": api_version.rpartition("/")[2],
@@ -128,10 +124,10 @@ def _all_of(members: list[Resource]) -> list[Data]:
 def _described(resource: Resource) -> Data:
     kind = resource.kind
     subresources = [
-        {"subresource": name, "responseKind": _response_kind(api_version, posted), "verbs": ["create"]}
+        {"subresource": name, "responseKind": _kind_named(api_version, posted), "verbs": ["create"]}
         for name, api_version, posted in _posted(resource)
     ]
-    own_kind = _response_kind(kind.api_version, kind.name)
+    own_kind = _kind_named(kind.api_version, kind.name)
     if resource.has_status:
         status = {"subresource": "status", "responseKind": own_kind, "verbs": ["get", "patch", "update"]}
         subresources.append(status)
@@ -140,19 +136,22 @@ def _described(resource: Resource) -> Data:
         "responseKind": own_kind,
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": resource.singular,
-        "verbs": _ALL_VERBS,
-        "shortNames": list(resource.short_names),
-        "categories": _CATEGORIES.get(kind.name, []),
+        **_common(resource),
         "subresources": subresources,
     }
 
 
-def _response_kind(api_version: str, name: str) -> Data:
+def _kind_named(api_version: str, name: str) -> Data:
     group_name, _, version = api_version.rpartition("/")
     return {"group": group_name, "version": version, "kind": name}
 
 
 # -- both ----------------------------------------------------------------------------------------------------------
+
+
+def _common(resource: Resource) -> Data:
+    categories = ["all"] if resource.kind.name in _IN_ALL else []
+    return {"verbs": _ALL_VERBS, "shortNames": list(resource.short_names), "categories": categories}
 
 
 def _sorted(served: Iterable[Resource]) -> list[Resource]:
@@ -165,5 +164,48 @@ def _versions(members: Iterable[Resource]) -> list[str]:
     return sorted(found, key=lambda each: ("alpha" in found[each], "beta" in found[each], found[each]))
 
 
-def _answer(data: Data) -> Response:
-    return Response(200, msgspec.json.encode(data), {"content-type": JSON})
+# -- OpenAPI: what clients look up before they dare to ask for validation or a dry run ---------------------------------
+
+
+def openapi_2(accept: str) -> Response:
+    """Answer `GET /openapi/v2`, for clients before 1.27: an empty description, which in protobuf has no bytes."""
+    if "protobuf" in accept:
+        return Response(200, b"", {"content-type": _OPENAPI_2})
+    return answered({"swagger": "2.0", "info": _INFO, "paths": {}})
+
+
+def openapi_index(served: Iterable[Resource]) -> Response:
+    """Answer `GET /openapi/v3`: where the description of each version stands."""
+    places = {_openapi_place(resource): None for resource in served}
+    return answered({"paths": {place: {"serverRelativeURL": f"/openapi/v3/{place}"} for place in places}})
+
+
+def openapi_3(place: str, served: Iterable[Resource]) -> Response | None:
+    """Answer `GET /openapi/v3/apis/GROUP/VERSION`; None if there is no such version."""
+    paths = {
+        _openapi_path(resource): {"patch": _openapi_patch(resource)}
+        for resource in served
+        if _openapi_place(resource) == place
+    }
+    if not paths:
+        return None
+    return answered({"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": {}}})
+
+
+def _openapi_place(resource: Resource) -> str:
+    api_version = resource.kind.api_version
+    return f"apis/{api_version}" if resource.group else f"api/{api_version}"
+
+
+def _openapi_path(resource: Resource) -> str:
+    namespace = "namespaces/{namespace}/" if resource.kind.namespaced else ""
+    return f"/{_openapi_place(resource)}/{namespace}{resource.kind.plural}/{{name}}"
+
+
+def _openapi_patch(resource: Resource) -> Data:
+    return {
+        "parameters": _PARAMETERS,
+        "responses": {"200": {"description": "OK"}},
+        "x-kubernetes-action": "patch",
+        "x-kubernetes-group-version-kind": _kind_named(resource.kind.api_version, resource.kind.name),
+    }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from kframework.apiserver.wire.plain_data import flag, text, value
+from kframework.apiserver.wire.plain_data import text, value
 from kframework.cluster import api_errors
-from kframework.objects import Kind
-from kframework.objects.meta import ApiObject
-from kframework.objects.selectors import SelectorError, parse_field_selector
+from kframework.objects import ApiObject, Kind
+from kframework.objects.field_selectors import parse_field_selector
+from kframework.objects.label_selectors import SelectorError
 
 #: Reads one field of an object as a selector compares it.
 _Read = Callable[[dict[str, object]], str]
@@ -24,7 +25,7 @@ def field_selector(text: str, kind: Kind[ApiObject]) -> Callable[[dict[str, obje
     except SelectorError as error:
         raise api_errors.bad_request(str(error)) from error
     own = _FIELDS.get((kind.api_version, kind.name), {})
-    fields = {"metadata.name": _at("metadata.name"), "metadata.namespace": _at("metadata.namespace"), **own}
+    fields = _OF_EVERY_KIND | own
     for requirement in selector.requirements:
         if requirement.key not in fields:
             raise api_errors.bad_request(_unknown(requirement.key, own))
@@ -38,57 +39,47 @@ def _unknown(field: str, own: dict[str, _Read]) -> str:
     return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
-def _at(path: str, default: str = "") -> _Read:
-    return lambda document: text(document, path, default)
+def _fields(written: str) -> dict[str, _Read]:
+    """Read `field|default, field=path`: what stands at a path, its own without another, and what the API fills in."""
+    read: dict[str, _Read] = {}
+    for each in written.split(", "):
+        place, _, default = each.partition("|")
+        field, _, path = place.partition("=")
+        read[field] = partial(_shown, path or field, default)
+    return read
 
 
-def _flag_at(path: str) -> _Read:
-    return lambda document: "true" if flag(document, path) else "false"
-
-
-def _number_at(path: str) -> _Read:
-    return lambda document: str(value(document, path) or 0)
+def _shown(path: str, default: str, document: dict[str, object]) -> str:
+    found = value(document, path)
+    return default if not found else "true" if found is True else str(found) if isinstance(found, str | int) else ""
 
 
 def _source(event: dict[str, object]) -> str:
     return text(event, "source.component") or text(event, "reportingComponent")
 
 
-_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+def _reference(field: str) -> str:
+    parts = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+    return ", ".join(f"{field}.{part}" for part in parts)
 
-#: By apiVersion and kind; a default is what the API would have filled in.
+
+_OF_EVERY_KIND = _fields("metadata.name, metadata.namespace")
+
+#: By apiVersion and kind.
 _FIELDS: dict[tuple[str, str], dict[str, _Read]] = {
-    ("v1", "Pod"): {
-        "spec.nodeName": _at("spec.nodeName"),
-        "spec.host": _at("spec.nodeName"),
-        "spec.restartPolicy": _at("spec.restartPolicy", "Always"),
-        "spec.schedulerName": _at("spec.schedulerName", "default-scheduler"),
-        "spec.serviceAccountName": _at("spec.serviceAccountName"),
-        "spec.hostNetwork": _flag_at("spec.hostNetwork"),
-        "status.phase": _at("status.phase", "Pending"),
-        "status.podIP": _at("status.podIP"),
-        "status.podIPs": _at("status.podIP"),
-        "status.nominatedNodeName": _at("status.nominatedNodeName"),
-    },
-    ("v1", "Node"): {"spec.unschedulable": _flag_at("spec.unschedulable")},
-    ("v1", "Namespace"): {"status.phase": _at("status.phase", "Active")},
-    ("v1", "Service"): {"spec.clusterIP": _at("spec.clusterIP"), "spec.type": _at("spec.type", "ClusterIP")},
-    ("v1", "ReplicationController"): {"status.replicas": _number_at("status.replicas")},
-    ("resource.k8s.io/v1", "ResourceSlice"): {
-        "spec.nodeName": _at("spec.nodeName"),
-        "spec.driver": _at("spec.driver"),
-    },
+    ("v1", "Pod"): _fields(
+        "spec.nodeName, spec.host=spec.nodeName, spec.restartPolicy|Always, spec.schedulerName|default-scheduler, "
+        "spec.serviceAccountName, spec.hostNetwork|false, status.phase|Pending, status.podIP, "
+        "status.podIPs=status.podIP, status.nominatedNodeName"
+    ),
+    ("v1", "Node"): _fields("spec.unschedulable|false"),
+    ("v1", "Namespace"): _fields("status.phase|Active"),
+    ("v1", "Service"): _fields("spec.clusterIP, spec.type|ClusterIP"),
+    ("v1", "ReplicationController"): _fields("status.replicas|0"),
+    ("resource.k8s.io/v1", "ResourceSlice"): _fields("spec.nodeName, spec.driver"),
     ("v1", "Event"): {
-        **{f"involvedObject.{name}": _at(f"involvedObject.{name}") for name in _REFERENCE},
-        "reason": _at("reason"),
-        "reportingComponent": _at("reportingComponent"),
+        **_fields(f"{_reference('involvedObject')}, reason, reportingComponent, type"),
         "source": _source,
-        "type": _at("type"),
     },
-    ("events.k8s.io/v1", "Event"): {
-        **{f"regarding.{name}": _at(f"regarding.{name}") for name in _REFERENCE},
-        "reason": _at("reason"),
-        "reportingController": _at("reportingController"),
-        "type": _at("type"),
-    },
+    ("events.k8s.io/v1", "Event"): _fields(f"{_reference('regarding')}, reason, reportingController, type"),
 }

@@ -7,24 +7,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from kframework.apiserver.server import ApiServer
-from kframework.cluster.transport import Request, Response, Stream
+from kframework.cluster.transport import Request, Response, Stream, Transport
 from kframework.errors import ClusterError
 
 
-class InProcess:
-    """Implements `kframework.cluster.transport.Transport` without a network; an answer takes one turn of the loop."""
+class InProcess(Transport):
+    """Carries requests without a network; an answer takes one turn of the loop."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
 
     async def send(self, request: Request) -> Response:
-        """Send a request and return the whole answer, whatever its status."""
         await asyncio.sleep(0)
         return await self._server.answer(request)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        """Send a request and return its answer line by line; leaving the context ends it."""
         await asyncio.sleep(0)
         async with self._server.follow(request) as stream:
             yield Stream(stream.status, _in_time(stream.lines, request.timeout), stream.headers)

@@ -7,7 +7,7 @@ from typing import cast
 
 import anyio
 
-from kframework.apiserver.printers.reports import reported
+from kframework.apiserver.reports import reported
 from kframework.apiserver.server import ApiServer
 from kframework.apiserver.wire.documents import Data, Document, Draft
 from kframework.apiserver.wire.plain_data import mapping
@@ -17,10 +17,9 @@ from kframework.cluster.disruption_controller import DisruptionController
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
-from kframework.objects import kind_of
+from kframework.objects import ApiObject, kind_of
 from kframework.objects.codec import without_nulls
 from kframework.objects.manifest import Manifest
-from kframework.objects.meta import ApiObject
 
 
 class LocalCluster:
@@ -57,7 +56,6 @@ def _key(subject: ApiObject) -> tuple[type[ApiObject], str, str]:
 
 
 def _kept(written: Mapping[str, object]) -> Data:
-    """Leave out what an API server would not keep."""
     data = cast("Data", without_nulls(written))
     metadata = {name: value for name, value in mapping(data, "metadata").items() if name not in NOT_KEPT}
     return data | {"metadata": metadata}

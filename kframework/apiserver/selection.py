@@ -8,7 +8,8 @@ from kframework.apiserver.field_selectors import field_selector
 from kframework.apiserver.served import Resource, as_is
 from kframework.apiserver.wire.documents import Document
 from kframework.cluster import api_errors
-from kframework.objects.selectors import SelectorError, parse_field_selector, parse_label_selector
+from kframework.objects.field_selectors import parse_field_selector
+from kframework.objects.label_selectors import SelectorError, parse_label_selector
 
 
 class Selection:
@@ -26,8 +27,14 @@ class Selection:
         if labels := query.get("labelSelector"):
             self._labels = _label_selector(labels)
         if fields := query.get("fieldSelector"):
-            self._fields = _field_selector(fields, resource)
-            self.name = _name(fields)
+            matches, requirements = field_selector(fields, resource.kind), parse_field_selector(fields).requirements
+            parts = {each.key.partition(".")[0] for each in requirements}
+            if resource.shown is as_is and parts <= {"metadata", "spec", "status"}:
+                self._fields = lambda document: matches(document.parts(parts))
+            else:
+                self._fields = lambda document: matches(resource.data(document))
+            names = (each.values[0] for each in requirements if each.key == "metadata.name" and each.operator == "=")
+            self.name = next(names, "")
 
     def selects(self, document: Document | None) -> bool:
         """Return whether the object is meant; None, where there is no object, never is."""
@@ -46,17 +53,3 @@ def _label_selector(text: str) -> Callable[[Mapping[str, str]], bool]:
         return parse_label_selector(text).matches
     except SelectorError as error:
         raise api_errors.bad_request(f"unable to parse requirement: {error}") from error
-
-
-def _field_selector(text: str, resource: Resource) -> Callable[[Document], bool]:
-    matches = field_selector(text, resource.kind)
-    parts = {each.key.partition(".")[0] for each in parse_field_selector(text).requirements}
-    if resource.shown is as_is and parts <= {"metadata", "spec", "status"}:
-        return lambda document: matches(document.parts(parts))
-    return lambda document: matches(resource.data(document))
-
-
-def _name(fields: str) -> str:
-    requirements = parse_field_selector(fields).requirements
-    names = (each.values[0] for each in requirements if each.key == "metadata.name" and each.operator == "=")
-    return next(names, "")

@@ -8,9 +8,10 @@ from functools import lru_cache
 
 import msgspec
 
-from kframework.apiserver.event_versions import from_core, to_core
 from kframework.apiserver.wire.documents import Data, Document
+from kframework.apiserver.wire.event_versions import from_core, to_core
 from kframework.objects import (
+    ApiObject,
     CoreEvent,
     Event,
     Kind,
@@ -21,7 +22,6 @@ from kframework.objects import (
     StatefulSet,
     kind_of,
 )
-from kframework.objects.meta import ApiObject
 
 
 def as_is(data: Data) -> Data:

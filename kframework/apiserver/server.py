@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
-from kframework.apiserver import discovery, openapi
+from kframework.apiserver import discovery
 from kframework.apiserver.calls import Call, Path
+from kframework.apiserver.forms import Form, negotiated
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.served import Resource
 from kframework.apiserver.statuses import NOBODY, answered, failure
@@ -19,7 +20,6 @@ from kframework.apiserver.subresources import bind, evict
 from kframework.apiserver.verbs import Verbs
 from kframework.apiserver.watches import Watch
 from kframework.apiserver.wire.documents import Complete, as_it_is
-from kframework.apiserver.wire.forms import Form, negotiated
 from kframework.clock import Clock
 from kframework.cluster import api_errors
 from kframework.cluster.memory import MemoryCluster
@@ -112,7 +112,6 @@ class ApiServer:
     # -- all else ------------------------------------------------------------------------------------------------------
 
     def _described(self, request: Request) -> Response:
-        """Answer what is about the server itself."""
         if request.method != "GET":
             raise _not_allowed()
         served = self._store.catalogue.resources()
@@ -133,11 +132,11 @@ class ApiServer:
             case ["apis", name, version]:
                 described = discovery.resources(f"{name}/{version}", served)
             case ["openapi", "v2"]:
-                described = openapi.version_2(request.accept)
+                described = discovery.openapi_2(request.accept)
             case ["openapi", "v3"]:
-                described = openapi.index(served)
+                described = discovery.openapi_index(served)
             case ["openapi", "v3", *place]:
-                described = openapi.version_3("/".join(place), served)
+                described = discovery.openapi_3("/".join(place), served)
         if described is None:
             raise api_errors.unknown_kind()
         return described

@@ -1,15 +1,64 @@
-"""All that a fake API server has: the cluster, what of it is served, and the documents of each kind."""
+"""All that a fake API server has: the cluster, what of it is served, and the documents of each kind.
+
+Served are the kinds known here, what plugins declare, what users define, and what some clients insist on.
+"""
 
 from __future__ import annotations
 
-from kframework.apiserver.catalogue import Catalogue
 from kframework.apiserver.collection import Collection
 from kframework.apiserver.custom import CustomResourceDefinition, defined
+from kframework.apiserver.served import Resource, built_in
 from kframework.apiserver.wire.documents import Complete
 from kframework.clock import Clock
+from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
-from kframework.objects import Kind
-from kframework.objects.meta import ApiObject
+from kframework.objects import KINDS, ApiObject, Kind, all_kinds
+from kframework.objects.kinds import foreign_kind
+
+#: Kinds that kube-scheduler lists before it does anything; here they are stored, and nobody reads them.
+_INSISTED_ON = (
+    foreign_kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", namespaced=False),
+    foreign_kind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims", namespaced=True),
+    foreign_kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates", namespaced=True),
+    foreign_kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", namespaced=False),
+)
+
+
+class Catalogue:
+    """What is served, by apiVersion and plural name."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+        self._resources = self._collected()
+        cluster.subscribe([CustomResourceDefinition], self._redefined)
+
+    def find(self, api_version: str, plural: str) -> Resource | None:
+        """Look a kind up by its place in the API; None if it is not served."""
+        found = self._resources.get((api_version, plural))
+        if found is None:
+            self._resources = self._collected()  # a plugin may have declared it just now
+            found = self._resources.get((api_version, plural))
+        return found
+
+    def resources(self) -> tuple[Resource, ...]:
+        """List all that is served."""
+        self._resources = self._collected()
+        return tuple(self._resources.values())
+
+    def _collected(self) -> dict[tuple[str, str], Resource]:
+        """Collect from all sources; where two serve the same, that counts which knows more of it.
+
+        A definition of a kind that a plugin has declared serves that very kind, and adds its short names.
+        """
+        definitions = self._cluster.objects(CustomResourceDefinition)
+        users = [resource for definition in definitions for resource in defined(definition)]
+        collected: dict[tuple[str, str], Resource] = {}
+        for resource in (*map(built_in, KINDS), *users, *map(built_in, (*all_kinds(), *_INSISTED_ON))):
+            collected.setdefault((resource.kind.api_version, resource.kind.plural), resource)
+        return collected
+
+    def _redefined(self, change: Change) -> None:
+        self._resources = {}
 
 
 class Store:

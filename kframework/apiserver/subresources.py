@@ -8,12 +8,12 @@ from msgspec import structs
 from kframework.apiserver.calls import Call, DeleteOptions, read_body
 from kframework.apiserver.statuses import Subject, answered, status_of, success
 from kframework.cluster import api_errors
+from kframework.cluster.disruption_controller import selector_of
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.cluster.transport import Response
 from kframework.errors import ClusterError
 from kframework.objects import Pod, PodDisruptionBudget
-from kframework.objects.selectors import SelectorError, label_selector
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -82,18 +82,12 @@ def evict(cluster: MemoryCluster, call: Call) -> Response:
 
 def _budget(cluster: MemoryCluster, pod: Pod) -> PodDisruptionBudget | None:
     """Find the budget that covers a pod; ClusterError 500 if there are several, which no server can charge at once."""
-    covering = [each for each in cluster.objects(PodDisruptionBudget, pod.metadata.namespace) if _covers(each, pod)]
+    budgets = cluster.objects(PodDisruptionBudget, pod.metadata.namespace)
+    covering = [each for each in budgets if selector_of(each).matches(pod.metadata.labels)]
     if len(covering) > 1:
         message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         raise ClusterError(message, status=500, reason="InternalError")
     return covering[0] if covering else None
-
-
-def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    try:
-        return label_selector(budget.spec.selector).matches(pod.metadata.labels)
-    except SelectorError:
-        return False
 
 
 def _charged(budget: PodDisruptionBudget, name: str, now: str) -> PodDisruptionBudget:

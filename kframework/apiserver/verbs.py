@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from kframework.apiserver.calls import Call, DeleteOptions, object_in
+from kframework.apiserver.forms import Form
 from kframework.apiserver.lists import listed
 from kframework.apiserver.patch.patches import apply_patch
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.statuses import success
 from kframework.apiserver.store import Store
 from kframework.apiserver.wire.documents import Data, Document, Draft
-from kframework.apiserver.wire.forms import Form
 from kframework.apiserver.writes import amended, check_uid, created, of_main, of_status
 from kframework.cluster import api_errors
 from kframework.cluster.transport import JSON, Response
 from kframework.errors import ClusterError
-from kframework.objects import Pod, kind_of
-from kframework.objects.meta import ApiObject
+from kframework.objects import ApiObject, Pod, kind_of
 
 #: Such a patch may make an object, and knows who owns which field; neither is kept here.
 SERVER_SIDE_APPLY = "application/apply-patch"

@@ -10,11 +10,11 @@ from functools import lru_cache
 import msgspec
 
 from kframework.apiserver.collection import Collection, Written
+from kframework.apiserver.forms import Form
 from kframework.apiserver.lists import number, too_large
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.statuses import status_of
 from kframework.apiserver.wire.documents import Document
-from kframework.apiserver.wire.forms import Form
 from kframework.errors import ClusterError
 
 #: How often a client that wants bookmarks is told how far it is, in seconds.
@@ -71,7 +71,6 @@ class Watch:
                     yield [self._bookmark(version)]
 
     def _initial(self) -> Iterator[Sequence[Document]]:
-        """Return what is there, in parts."""
         found = self._collection.at(self._collection.version, self._selection.namespace)
         documents = [document for document in found if self._selection.selects(document)]
         return (documents[start : start + AT_ONCE] for start in range(0, len(documents), AT_ONCE))
@@ -82,7 +81,7 @@ class Watch:
         if after and written.new is not None:
             yield _event(b"MODIFIED" if before else b"ADDED", self._form.one(written.new))
         elif before and written.old is not None:
-            yield _event(b"DELETED", self._form.one(_gone(written.old, written.version)))
+            yield _event(b"DELETED", self._form.one(_deleted(written.old, written.version)))
 
     def _bookmark(self, version: int, metadata: Mapping[str, object] = {}) -> bytes:
         return _event(b"BOOKMARK", self._form.bookmark({"resourceVersion": str(version), **metadata}))
@@ -136,6 +135,6 @@ def _event(kind: bytes, written: bytes) -> bytes:
 
 
 @lru_cache(maxsize=256)  # as many watch it go as may, it is encoded once
-def _gone(document: Document, version: int) -> Document:
+def _deleted(document: Document, version: int) -> Document:
     """Return an object as it was last, under the version in which it went."""
     return document.at(version)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 
 from aiohttp import web
 
@@ -31,7 +32,7 @@ _log = logging.getLogger(__name__)
 async def serve(server: ApiServer, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
     """Serve over HTTP while in the context, and yield the port, a free one for 0; OSError if it is taken."""
     # The watch of a client that is gone is cancelled at once, not at the next event that it would have been told.
-    web_server = web.Server(_Front(server, host).handle, handler_cancellation=True, access_log=None)
+    web_server = web.Server(partial(_handle, server, host), handler_cancellation=True, access_log=None)
     runner = web.ServerRunner(web_server, shutdown_timeout=_AT_THE_END)
     await runner.setup()
     try:
@@ -41,28 +42,20 @@ async def serve(server: ApiServer, host: str = "127.0.0.1", port: int = 0) -> As
         await runner.cleanup()
 
 
-class _Front:
-    """Passes each HTTP request on to the server."""
-
-    def __init__(self, server: ApiServer, bind_address: str) -> None:
-        self._server = server
-        self._bind_address = bind_address
-
-    async def handle(self, asked: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request."""
-        try:
-            if not is_meant_for_us(self._bind_address, asked.host):
-                raise ClusterError(MISDIRECTED, status=421, reason="BadRequest")
-            answer = self._server.begin(await _request(asked))
-        except ClusterError as refused:
-            answer = failure(refused, NOBODY)
-        except Exception:
-            _log.exception("%s %s failed", asked.method, asked.path)
-            fault = ClusterError("the fake API server has a fault; see its log", status=500, reason="InternalError")
-            answer = failure(fault, NOBODY)
-        if isinstance(answer, Response):
-            return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
-        return await _streamed(asked, answer)
+async def _handle(server: ApiServer, bind_address: str, asked: web.BaseRequest) -> web.StreamResponse:
+    try:
+        if not is_meant_for_us(bind_address, asked.host):
+            raise ClusterError(MISDIRECTED, status=421, reason="BadRequest")
+        answer = server.begin(await _request(asked))
+    except ClusterError as refused:
+        answer = failure(refused, NOBODY)
+    except Exception:
+        _log.exception("%s %s failed", asked.method, asked.path)
+        fault = ClusterError("the fake API server has a fault; see its log", status=500, reason="InternalError")
+        answer = failure(fault, NOBODY)
+    if isinstance(answer, Response):
+        return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+    return await _streamed(asked, answer)
 
 
 async def _request(asked: web.BaseRequest) -> Request:

@@ -14,9 +14,8 @@ from kframework.cluster import api_errors
 from kframework.cluster.admission import as_request, check_version, named
 from kframework.cluster.memory import MemoryCluster
 from kframework.errors import InputError
-from kframework.objects import KINDS, Namespace, Node, Pod
+from kframework.objects import KINDS, ApiObject, Namespace, Node, Pod
 from kframework.objects.codec import convert
-from kframework.objects.meta import ApiObject
 
 #: What of the metadata a client may send and is not stored.
 NOT_KEPT = ("managedFields", "selfLink")

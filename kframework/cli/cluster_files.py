@@ -8,14 +8,23 @@ from typing import TYPE_CHECKING
 from kframework.cli.logs import say
 
 if TYPE_CHECKING:
+    from kframework.config.configuration import Configuration
     from kframework.objects.manifest import Manifest
 
 
-def read_cluster(filenames: Sequence[str]) -> Manifest:
-    """Read the objects of cluster files, of all kinds that are installed, and say what is passed over."""
+def read_cluster(filenames: Sequence[str], configuration: Configuration | None = None) -> Manifest:
+    """Read the objects of cluster files and say what is passed over.
+
+    They may be of all kinds that are installed, or that the plugins of a configuration declare.
+    """
     from kframework.core.runtime.installed_kinds import declare_installed_kinds
     from kframework.objects.manifest import read
 
+    if configuration is not None:
+        from kframework.core.runtime.profiles import load_plugins
+        from kframework.core.runtime.registry import Registry
+
+        load_plugins(configuration, Registry.installed())
     for problem in declare_installed_kinds():
         say("warning", str(problem))
     manifest = read(filenames)

@@ -11,6 +11,7 @@ from kframework.cli.options import Verbosity, group
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
+    from kframework.core.runtime.profiles import Profiles
 
 app: typer.Typer = group("Check and show configurations.")
 
@@ -24,15 +25,7 @@ def check(
 
     Fields, plugins and their args are checked. Prints a line for each thing that is wrong.
     """
-    from kframework.clock import SystemClock
-    from kframework.cluster.memory import MemoryCluster
-    from kframework.config.load import load
-    from kframework.scheduler.scheduler import Scheduler
-
-    configuration = load(file)
-    warn(configuration)
-    clock = SystemClock()
-    for notice in Scheduler(configuration, MemoryCluster(clock), clock).profiles.notices:
+    for notice in compiled(configured(file)).notices:
         say("notice", notice)
     typer.echo(f"{file}: ok")
 
@@ -46,15 +39,26 @@ def show(
 
     Every default is filled in and every plugin in its place; without FILE it is the default configuration.
     """
-    from kframework.config.load import default_configuration, load
     from kframework.config.show import effective_yaml
 
+    typer.echo(effective_yaml(configured(file)), nl=False)
+
+
+def configured(file: str | None) -> Configuration:
+    """Load a configuration, the default one without a file, and pass on what is odd about it."""
+    from kframework.config.load import default_configuration, load
+
     configuration = load(file) if file is not None else default_configuration()
-    warn(configuration)
-    typer.echo(effective_yaml(configuration), nl=False)
-
-
-def warn(configuration: Configuration) -> None:
-    """Pass on what is odd about a configuration."""
     for warning in configuration.warnings:
         say("warning", warning)
+    return configuration
+
+
+def compiled(configuration: Configuration) -> Profiles:
+    """Return the profiles of a scheduler of this configuration; raises for all that keeps it from being made."""
+    from kframework.clock import SystemClock
+    from kframework.cluster.memory import MemoryCluster
+    from kframework.scheduler.scheduler import Scheduler
+
+    clock = SystemClock()
+    return Scheduler(configuration, MemoryCluster(clock), clock).profiles

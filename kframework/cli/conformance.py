@@ -14,8 +14,8 @@ from kframework.cli.options import Verbosity
 from kframework.cli.printing import NONE, print_json, print_table, print_yaml
 
 if TYPE_CHECKING:
-    from kframework.testing.conformance.cases import Case, Fact
-    from kframework.testing.conformance.replay import Comparison, Suite, Summary, SummedUp
+    from kframework.testing.conformance.cases import Case
+    from kframework.testing.conformance.replay import Comparison, Suite, Summary
 
 #: So many differences of a suite are listed; JSON has them all.
 _LISTED = 5
@@ -107,16 +107,15 @@ def _print(summary: Summary, output: Form | None) -> None:
         _print_items([suite.as_item() for suite in summary], output)
         return
     print_table(_HEADERS, [(suite.name, f"{suite.passed}/{suite.total}") for suite in summary])
-    _print_differences(summary)
-    _print_uncompared(summary.uncompared)
-    typer.echo(f"\ntotal  {summary.passed}/{summary.total}")
-
-
-def _print_differences(summary: Summary) -> None:
     rows = [row for suite in summary for row in _difference_rows(suite)]
     if rows:
         typer.echo()
         print_table(_DIFFERENCE_HEADERS, rows)
+    if summary.uncompared:
+        typer.echo("\nleft uncompared:")
+    for reason, same in groupby(summary.uncompared, key=lambda part: part.reason):
+        typer.echo(f"  {reason}: {', '.join(f'{part.part} of {_cases_of(part.cases)}' for part in same)}")
+    typer.echo(f"\ntotal  {summary.passed}/{summary.total}")
 
 
 def _difference_rows(suite: Suite) -> Iterator[tuple[str, ...]]:
@@ -127,13 +126,6 @@ def _difference_rows(suite: Suite) -> Iterator[tuple[str, ...]]:
         yield case, spelled(fact.path), _text(fact.expected), _text(fact.got)
     if len(differences) > _LISTED:
         yield suite.name, f"and {len(differences) - _LISTED} more in {_cases_of(len(suite.differences))}", "", ""
-
-
-def _print_uncompared(parts: Sequence[SummedUp]) -> None:
-    if parts:
-        typer.echo("\nleft uncompared:")
-    for reason, same in groupby(parts, key=lambda part: part.reason):
-        typer.echo(f"  {reason}: {', '.join(f'{part.part} of {_cases_of(part.cases)}' for part in same)}")
 
 
 def _cases_of(number: int) -> str:
@@ -147,16 +139,15 @@ def _print_case(comparison: Comparison, output: Form | None) -> None:
     if output is not None:
         _print_items([{**item(fact), "same": not fact.differs} for fact in comparison.facts], output)
         return
-    rows = [(spelled(fact.path), _same(fact), _text(fact.expected), _text(fact.got)) for fact in comparison.facts]
+    rows = [
+        (spelled(fact.path), "NO" if fact.differs else "yes", _text(fact.expected), _text(fact.got))
+        for fact in comparison.facts
+    ]
     print_table(_FACT_HEADERS, rows)
     if comparison.uncompared:
         typer.echo("\nleft uncompared:")
     for uncompared in comparison.uncompared:
         typer.echo(f"  {uncompared.reason}: {uncompared.part}")
-
-
-def _same(fact: Fact) -> str:
-    return "NO" if fact.differs else "yes"
 
 
 def _print_items(items: Sequence[object], output: Form) -> None:

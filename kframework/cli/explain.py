@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kframework.cli.cluster_files import read_cluster
-from kframework.cli.config import warn
+from kframework.cli.config import configured
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import print_json
 from kframework.errors import InputError
@@ -73,6 +73,8 @@ def command(
 
     Asks a running scheduler, or works on cluster files or on a recording without one. Nothing is changed by it.
     """
+    from kframework.cli.explanation_text import text_of
+
     namespace, name = _key(pod, namespace)
     _one_source(filename=filenames, scheduler=scheduler, recording=recording)
     if certificate_authority is not None and (filenames or recording):
@@ -87,7 +89,10 @@ def command(
         explanation = _of_recording(recording, attempt, namespace, name)
     else:
         explanation = _of_scheduler(scheduler or _DEFAULT_SCHEDULER, certificate_authority, namespace, name)
-    _print(explanation, output)
+    if output is Form.JSON:
+        print_json(explanation)
+    else:
+        typer.echo(text_of(explanation, wide=output is Form.WIDE), nl=False)
 
 
 def _key(pod: str, namespace: str | None) -> tuple[str, str]:
@@ -108,32 +113,18 @@ def _one_source(**sources: object) -> None:
         raise typer.BadParameter("only one of them can be explained from", param_hint=" and ".join(given))
 
 
-def _print(explanation: Explanation, output: Form | None) -> None:
-    from kframework.cli.explanation_text import text_of
-
-    if output is Form.JSON:
-        print_json(explanation)
-    else:
-        typer.echo(text_of(explanation, wide=output is Form.WIDE), nl=False)
-
-
 # -- cluster files -----------------------------------------------------------------------------------------------------
 
 
 def _of_files(filenames: list[str], config: str | None, namespace: str, name: str) -> Explanation:
     """Simulate the files, and explain the pod as it is in the end."""
-    from kframework.config.load import default_configuration, load
-    from kframework.core.runtime.profiles import load_plugins
-    from kframework.core.runtime.registry import Registry
     from kframework.observe.history import History
     from kframework.scheduler.simulate import simulate
 
-    configuration = load(config) if config is not None else default_configuration()
-    warn(configuration)
-    load_plugins(configuration, Registry.installed())
+    configuration = configured(config)
     history, found = History(), list["Explanation"]()
     simulate(
-        read_cluster(filenames).objects,
+        read_cluster(filenames, configuration).objects,
         configuration,
         observers=[history],
         on_end=lambda scheduler: found.append(_in_the_end(scheduler, history, namespace, name)),
@@ -194,6 +185,7 @@ def _of_scheduler(url: str, certificate_authority: str | None, namespace: str, n
     """Have a scheduler explain the pod."""
     from urllib.error import HTTPError, URLError
     from urllib.parse import urlencode
+    from urllib.request import urlopen
 
     import msgspec
 
@@ -205,7 +197,8 @@ def _of_scheduler(url: str, certificate_authority: str | None, namespace: str, n
     tls = _tls(certificate_authority)
     address = f"{url.rstrip('/')}/explain?{urlencode({'pod': f'{namespace}/{name}'})}"
     try:
-        answer = _get(address, tls)
+        with urlopen(address, timeout=_PATIENCE, context=tls) as response:
+            answer: bytes = response.read()
     except HTTPError as error:
         raise Unexplainable(_refusal(url, error)) from error
     except (URLError, TimeoutError, ValueError) as error:
@@ -228,14 +221,6 @@ def _tls(certificate_authority: str | None) -> SSLContext:
         raise InputError("holds no certificate in PEM", file=certificate_authority) from error
     except OSError as error:
         raise InputError(str(error.strerror), file=certificate_authority) from error
-
-
-def _get(address: str, tls: SSLContext) -> bytes:
-    from urllib.request import urlopen
-
-    with urlopen(address, timeout=_PATIENCE, context=tls) as response:
-        answer: bytes = response.read()
-    return answer
 
 
 def _refusal(url: str, error: HTTPError) -> str:

@@ -79,7 +79,8 @@ def _then(explanation: Explanation) -> str:
         return ""
     when = f"{_span(explanation.at - then.popped_at)} ago"
     if then.node:
-        return f"{when}: {_choice(then)}{_outcome(explanation)}"
+        ended = explanation.binding.message if explanation.binding is not None else ""
+        return f"{when}: {_choice(then)}{f'; {_plain(ended)}' if ended else ''}"
     if then.reasons and then.reasons == explanation.now.reasons and then.nodes == explanation.now.nodes:
         return f"{when}, with the same result as now"
     return f"{when}: {_plain(then.message)}"
@@ -95,23 +96,13 @@ def _choice(then: Decision) -> str:
     return f"{then.node} with score {then.score}{drawn}{ahead}; {fitted}"
 
 
-def _outcome(explanation: Explanation) -> str:
-    binding = explanation.binding
-    return f"; {_plain(binding.message)}" if binding is not None and binding.message else ""
-
-
 # -- the nodes ---------------------------------------------------------------------------------------------------------
 
 
 def _placement(explanation: Explanation, wide: bool) -> Iterator[str]:
     now = explanation.now
-    again = (
-        " if it were scheduled again"
-        if explanation.node
-        else " once it is let in"
-        if explanation.state.value == "gated"
-        else ""
-    )
+    gated = " once it is let in" if explanation.state.value == "gated" else ""
+    again = " if it were scheduled again" if explanation.node else gated
     if now.fault:
         yield f"FAULT: {_plain(now.fault)}"
     if not now.nodes:
@@ -131,17 +122,10 @@ def _placement(explanation: Explanation, wide: bool) -> Iterator[str]:
 def _rejections(now: Assessment, wide: bool) -> Iterator[str]:
     shown = now.rejections if wide else now.rejections[:_REASONS]
     examples = None if wide else _EXAMPLES
-    rows = [
-        (
-            str(each.nodes),
-            str(each.alone),
-            each.plugin,
-            _plain(each.reason),
-            _listed(each.examples, each.nodes, examples),
-        )
-        for each in shown
-    ]
-    yield from _indented(table(("NODES", "ALONE", "PLUGIN", "REASON", "FOR EXAMPLE"), rows, None, {}))
+    named = [_listed(each.examples, each.nodes, examples) for each in shown]
+    cells = [(str(each.nodes), str(each.alone), each.plugin, _plain(each.reason)) for each in shown]
+    rows = [(*row, nodes) for row, nodes in zip(cells, named, strict=True)]
+    yield from _indented(table(("NODES", "ALONE", "PLUGIN", "REASON", "FOR EXAMPLE"), rows))
     more = len(now.rejections) - len(shown) + now.reasons_left_out
     if more:
         yield f"  ... and {more} more reasons{'' if wide else '; -o wide shows more'}"
@@ -179,7 +163,7 @@ def _score_table(top: Sequence[NodeScore], node: str, wide: bool) -> Iterator[st
             rows.append((scores[0].plugin, str(scores[0].weight), *(_cell(score, wide) for score in scores)))
     if rows:
         rows.append(("TOTAL", "", *(str(each.total) for each in shown)))
-        yield from table(("PLUGIN", "WEIGHT", *(each.node for each in shown)), rows, None, {})
+        yield from table(("PLUGIN", "WEIGHT", *(each.node for each in shown)), rows)
     else:
         yield f"These are {', '.join(each.node for each in shown)}, for example."
     if alike:
@@ -207,7 +191,8 @@ def _help(explanation: Explanation, wide: bool) -> Iterator[str]:
 def _preemption(preemption: Preemption, wide: bool) -> Iterator[str]:
     victims = _listed(preemption.victims, len(preemption.victims), None if wide else _VICTIMS)
     if preemption.under_way:
-        yield f"PREEMPTION is under way: {victims} must go from {preemption.node}, and {_has_not(preemption.victims)}."
+        have = "has" if len(preemption.victims) == 1 else "have"
+        yield f"PREEMPTION is under way: {victims} must go from {preemption.node}, and {have} not ended yet."
     elif preemption.node:
         broken = preemption.broken_budgets
         budgets = f", breaking {broken} disruption budgets" if broken else ""
@@ -251,15 +236,14 @@ def _waiting(waiting: Waiting, explanation: Explanation, wide: bool) -> Iterator
 def _wakers(waiting: Waiting, wide: bool) -> Iterator[str]:
     shown = len(waiting.wakers) if wide else _WAKERS
     for waker in waiting.wakers[:shown]:
-        events = "; ".join(f"{resource} {_either(actions)}" for resource, actions in waker.events.items())
+        events = "; ".join(
+            f"{resource} {', '.join(_ACTIONS.get(action, action) for action in actions)}"
+            for resource, actions in waker.events.items()
+        )
         yield f"  {waker.plugin}: {events or 'nothing that it has named'}"
     others = [waker.plugin for waker in waiting.wakers[shown:]]
     if others:
         yield f"  ... and what {', '.join(others)} would look at; -o wide shows it"
-
-
-def _either(actions: Iterable[str]) -> str:
-    return ", ".join(_ACTIONS.get(action, action) for action in actions)
 
 
 # -- small words -------------------------------------------------------------------------------------------------------
@@ -273,10 +257,6 @@ def _plain(text: str) -> str:
 def _nodes(count: int, word: str = "") -> str:
     number = f"{word} of {count}" if word else str(count)
     return f"{number} node{'' if count == 1 else 's'}"
-
-
-def _has_not(pods: Sequence[str]) -> str:
-    return "has not ended yet" if len(pods) == 1 else "have not ended yet"
 
 
 def _listed(names: Sequence[str], count: int, shown: int | None) -> str:

@@ -29,9 +29,9 @@ _WITH_TRACEBACK = logging.DEBUG
 def plain_text(record: logging.LogRecord) -> str:
     """Return message and fields, and what was raised if the message does not say it."""
     text = record.getMessage()
-    error = record.exc_info[1] if record.exc_info else None
+    error = _raised(record)
     if error is not None and str(error) not in text:
-        text += f": {_raised(error)}"
+        text += f": {type(error).__name__}: {error}"
     return " ".join([text, *_pairs(_fields(record))])
 
 
@@ -76,16 +76,16 @@ def _in_attempt(fields: dict[str, object]) -> dict[str, object]:
 
 
 def _error(record: logging.LogRecord) -> dict[str, object]:
-    error = record.exc_info[1] if record.exc_info else None
-    return {"err": _raised(error)} if error is not None else {}
+    error = _raised(record)
+    return {"err": f"{type(error).__name__}: {error}"} if error is not None else {}
 
 
-def _raised(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+def _raised(record: logging.LogRecord) -> BaseException | None:
+    return record.exc_info[1] if record.exc_info else None
 
 
 def _stack(record: logging.LogRecord) -> str:
-    error = record.exc_info[1] if record.exc_info else None
+    error = _raised(record)
     if error is None or not logging.getLogger().isEnabledFor(_WITH_TRACEBACK):
         return ""
     return "\n" + "".join(traceback.format_exception(error)).rstrip()

@@ -54,7 +54,11 @@ Filenames = Annotated[
     ),
 ]
 
-#: The same where there need not be any.
+Config = Annotated[
+    str | None, typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file; the default one without it.")
+]
+
+#: Cluster files where there need not be any.
 Objects = Annotated[
     list[str],
     typer.Option(

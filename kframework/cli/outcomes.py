@@ -1,9 +1,10 @@
-"""What a simulation came to, as it is printed: where the pods went on stdout, an account on stderr."""
+"""What a simulation shows: a bar while it runs, then where the pods went on stdout, and an account on stderr."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kframework.cli.logs import say
@@ -12,13 +13,30 @@ from kframework.cli.printing import NONE, print_json, print_names, print_table, 
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision
-    from kframework.scheduler.simulate import Outcome, Simulation
+    from kframework.scheduler.simulate import Outcome, Progress, Simulation
 
 #: So many names are listed in a line; the others are counted.
 _LISTED = 5
 
 _HEADERS = ("NAMESPACE", "POD", "NODE", "STATUS", "ATTEMPTS", "MESSAGE")
 _WIDE_HEADERS = (*_HEADERS[:-1], "SCORE", "FEASIBLE", "EVALUATED", "PROFILE", "REJECTED BY", "MESSAGE")
+
+
+@contextmanager
+def progress(*, alone: bool) -> Iterator[Callable[[Progress], None]]:
+    """Show a bar while the simulation runs, if stderr is a terminal that it has for itself."""
+    if not sys.stderr.isatty() or not alone:
+        yield lambda progress: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as ProgressBar
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with ProgressBar(*columns, console=console, transient=True, disable=console.is_dumb_terminal) as bar:
+        task = bar.add_task("Pods bound", total=None)
+        yield lambda progress: bar.update(task, completed=progress.bound, total=progress.pods)
 
 
 def say_notices(simulation: Simulation, scheduler_names: Collection[str]) -> None:

@@ -6,7 +6,8 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 #: What a table shows where there is nothing to show.
 NONE = "<none>"
@@ -57,7 +58,10 @@ def print_names(kind: str, names: Iterable[str]) -> None:
 
 
 def table(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, colours: dict[str, str]
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int | None = None,
+    colours: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[str]:
     """Lay out a table: columns two spaces apart, the last one wrapped into `width`, never cut."""
     widths = [max(map(len, column)) for column in zip(headers[:-1], *(row[:-1] for row in rows), strict=True)]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, get_type_hints
 
 import typer
 
 from kframework.cli.cluster_files import read_cluster
 from kframework.cli.fake_api import say_where
-from kframework.cli.options import span
+from kframework.cli.options import Port, WriteKubeconfig, span
 
 if TYPE_CHECKING:
     from kframework.clock import Clock
@@ -17,147 +20,164 @@ if TYPE_CHECKING:
     from kframework.objects import Event
     from kframework.observe.metrics.requests import RequestCounts
     from kframework.process.endpoints import Listener
-    from kframework.process.run import Server
+    from kframework.process.servers import Server
 
 #: How wide the columns of a dry run's report are, all but the last.
 _WIDTHS = (16, 8, 17, 24)
-
-# -- which cluster -------------------------------------------------------------------------------------------------
-
-Kubeconfig = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Which cluster; else the configuration's, KUBECONFIG, the one around this pod, ~/.kube/config.",
-    ),
-]
-
-KubeContext = Annotated[
-    str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig, if not the current one.")
-]
-
-Master = Annotated[
-    str | None, typer.Option(metavar="URL", help="Address of the API server, in place of the kubeconfig's.")
-]
-
-Embedded = Annotated[
-    bool, typer.Option("--embedded", help="Schedule on a fake API in this process, as kframework fake-api is one.")
-]
-
-
-def refuse_without_embedded(filenames: Sequence[str], port: int, write_kubeconfig: str | None) -> None:
-    """Refuse options of the embedded server where there is none."""
-    if filenames or port or write_kubeconfig:
-        raise typer.BadParameter("go with --embedded only", param_hint="'--filename', '--port', '--write-kubeconfig'")
-
-
-def real_server(
-    configuration: Configuration,
-    clock: Clock,
-    requests: RequestCounts,
-    *,
-    kubeconfig: str | None,
-    context: str | None,
-    master: str | None,
-) -> Server:
-    """Return the API server that the options or the configuration name, where requests are counted."""
-    from kframework.cluster.kube import Connection
-    from kframework.process.run import RealServer
-
-    file = kubeconfig or configuration.settings.client_connection.kubeconfig or None
-    connection = Connection(kubeconfig=file, context=context, server=master or None)
-    return RealServer(connection, configuration, clock, requests)
-
-
-def embedded_server(filenames: Sequence[str], clock: Clock, port: int, write_kubeconfig: str | None) -> Server:
-    """Return a fake API server in this process that begins with the objects of these files."""
-    from kframework.apiserver.published import Publication
-    from kframework.process.run import EmbeddedServer
-
-    publication = Publication(port=port, kubeconfig=write_kubeconfig)
-    return EmbeddedServer(read_cluster(filenames), clock, publication, say_where)
-
-
-# -- leader election -----------------------------------------------------------------------------------------------
 
 LeaderElect = Annotated[
     bool | None, typer.Option(help="Schedule only while holding a lease, as one of several replicas.")
 ]
 
-LeaseDuration = Annotated[
-    float | None,
-    typer.Option("--leader-elect-lease-duration", metavar="TIME", parser=span, help="How long others wait for it."),
-]
-
-RenewDeadline = Annotated[
-    float | None,
-    typer.Option("--leader-elect-renew-deadline", metavar="TIME", parser=span, help="When the leader gives up."),
-]
-
-RetryPeriod = Annotated[
-    float | None,
-    typer.Option("--leader-elect-retry-period", metavar="TIME", parser=span, help="Time between two tries."),
-]
-
-ResourceLock = Annotated[str | None, typer.Option("--leader-elect-resource-lock", metavar="KIND", help="Only leases.")]
-
 ResourceName = Annotated[
     str | None, typer.Option("--leader-elect-resource-name", metavar="NAME", help="Name of the lease.")
 ]
 
-ResourceNamespace = Annotated[
-    str | None, typer.Option("--leader-elect-resource-namespace", metavar="NAME", help="Namespace of the lease.")
-]
 
-#: The names of these options as parameters of a command: those of the fields in the configuration.
-_ELECTION = (
-    "leader_elect",
-    "lease_duration",
-    "renew_deadline",
-    "retry_period",
-    "resource_lock",
-    "resource_name",
-    "resource_namespace",
-)
+@dataclass(frozen=True, kw_only=True)
+class ProcessOptions:
+    """Which cluster is scheduled, whether with an election or as a dry run, and where the endpoints are.
+
+    The options of the election have the names of the configuration's fields.
+    """
+
+    kubeconfig: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Which cluster; else the configuration's, KUBECONFIG, the one around this pod, ~/.kube/config.",
+        ),
+    ] = None
+    kube_context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig, if not the current one.")
+    ] = None
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Address of the API server, in place of the kubeconfig's.")
+    ] = None
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Write nothing, and print what would be bound and preempted, and why not."),
+    ] = False
+    leader_elect: LeaderElect = None
+    lease_duration: Annotated[
+        float | None,
+        typer.Option("--leader-elect-lease-duration", metavar="TIME", parser=span, help="How long others wait for it."),
+    ] = None
+    renew_deadline: Annotated[
+        float | None,
+        typer.Option("--leader-elect-renew-deadline", metavar="TIME", parser=span, help="When the leader gives up."),
+    ] = None
+    retry_period: Annotated[
+        float | None,
+        typer.Option("--leader-elect-retry-period", metavar="TIME", parser=span, help="Time between two tries."),
+    ] = None
+    resource_lock: Annotated[
+        str | None, typer.Option("--leader-elect-resource-lock", metavar="KIND", help="Only leases.")
+    ] = None
+    resource_name: ResourceName = None
+    resource_namespace: Annotated[
+        str | None, typer.Option("--leader-elect-resource-namespace", metavar="NAME", help="Namespace of the lease.")
+    ] = None
+    bind_address: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where /healthz, /livez, /readyz and /configz are; 0.0.0.0 for all.")
+    ] = "127.0.0.1"
+    secure_port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Their port; 0 for none.")] = 10259
+    tls_cert_file: Annotated[str, typer.Option(metavar="FILE", help="Certificate for them; plain HTTP without.")] = ""
+    tls_private_key_file: Annotated[str, typer.Option(metavar="FILE", help="Its key.")] = ""
+
+    def election(self) -> dict[str, object]:
+        """Return what the command line says about the leader election, None where nothing."""
+        from kframework.config.models import LeaderElection
+
+        return {name: getattr(self, name) for name in LeaderElection.model_fields}
+
+    def listener(self) -> Listener | None:
+        """Return where the endpoints are to be; None for nowhere."""
+        from kframework.process.endpoints import Listener
+
+        if not self.secure_port:
+            return None
+        return Listener(
+            bind_address=self.bind_address,
+            port=self.secure_port,
+            tls_cert_file=self.tls_cert_file,
+            tls_private_key_file=self.tls_private_key_file,
+        )
+
+    def report(self) -> Callable[[Event], None] | None:
+        """Print the header of a dry run's report, and return what prints its lines; None if it is none."""
+        return event_printer() if self.dry_run else None
 
 
-def election(context: typer.Context) -> dict[str, object]:
-    """Return what the command line says about the leader election, None where nothing."""
-    return {name: context.params[name] for name in _ELECTION}
+@dataclass(frozen=True, kw_only=True)
+class EmbeddedOptions:
+    """Whether the cluster is a fake API in this process, and how others reach it."""
+
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Schedule on a fake API in this process, as kframework fake-api is one.")
+    ] = False
+    port: Port = 0
+    write_kubeconfig: WriteKubeconfig = None
+
+    def refuse_alone(self, filenames: Sequence[str]) -> None:
+        """Refuse options of the embedded server where there is none."""
+        if not self.embedded and (filenames or self.port or self.write_kubeconfig):
+            hint = "'--filename', '--port', '--write-kubeconfig'"
+            raise typer.BadParameter("go with --embedded only", param_hint=hint)
 
 
-# -- endpoints -----------------------------------------------------------------------------------------------------
+def server_of(
+    process: ProcessOptions,
+    embedded: EmbeddedOptions,
+    filenames: Sequence[str],
+    configuration: Configuration,
+    clock: Clock,
+    requests: RequestCounts,
+) -> Server:
+    """Return the real API server, where requests are counted, or a fake one that begins with what these files hold."""
+    if embedded.embedded:
+        from kframework.apiserver.published import Publication
+        from kframework.process.fake_api import EmbeddedServer
 
-BindAddress = Annotated[
-    str, typer.Option(metavar="ADDRESS", help="Where /healthz, /livez, /readyz and /configz are; 0.0.0.0 for all.")
-]
+        publication = Publication(port=embedded.port, kubeconfig=embedded.write_kubeconfig)
+        return EmbeddedServer(read_cluster(filenames), clock, publication, say_where)
+    from kframework.cluster.kube import Connection
+    from kframework.process.servers import RealServer
 
-SecurePort = Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Their port; 0 for none.")]
-
-TlsCertFile = Annotated[str, typer.Option(metavar="FILE", help="Certificate for them; plain HTTP without.")]
-
-TlsPrivateKeyFile = Annotated[str, typer.Option(metavar="FILE", help="Its key.")]
-
-
-def listener(bind_address: str, port: int, tls_cert_file: str, tls_private_key_file: str) -> Listener | None:
-    """Return where the endpoints are to be; None for nowhere."""
-    from kframework.process.endpoints import Listener
-
-    if not port:
-        return None
-    return Listener(
-        bind_address=bind_address,
-        port=port,
-        tls_cert_file=tls_cert_file,
-        tls_private_key_file=tls_private_key_file,
-    )
+    file = process.kubeconfig or configuration.settings.client_connection.kubeconfig or None
+    connection = Connection(kubeconfig=file, context=process.kube_context, server=process.master or None)
+    return RealServer(connection, configuration, clock, requests)
 
 
-# -- dry runs ------------------------------------------------------------------------------------------------------
+def unfolded(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of the records among its parameters, each where its record stands."""
+    given = inspect.signature(command, eval_str=True).parameters
+    records = {
+        name: parameter.annotation
+        for name, parameter in given.items()
+        if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation)
+    }
 
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Write nothing, and print what would be bound and preempted, and why not.")
-]
+    @wraps(command)
+    def unfold(**arguments: object) -> None:
+        for name, record in records.items():
+            arguments[name] = record(**{field.name: arguments.pop(field.name) for field in fields(record)})
+        command(**arguments)
+
+    options: list[inspect.Parameter] = []
+    for name, parameter in given.items():
+        if name in records:
+            types = get_type_hints(records[name], include_extras=True)
+            options += [_option(field.name, types[field.name], field.default) for field in fields(records[name])]
+        else:
+            options.append(_option(name, parameter.annotation, parameter.default))
+    unfold.__annotations__ = {option.name: option.annotation for option in options}
+    unfold.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # what typer reads
+    return unfold
+
+
+def _option(name: str, annotation: object, default: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
 def event_printer() -> Callable[[Event], None]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kframework.cli.config import warn
+from kframework.cli.config import compiled, configured
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import print_json, print_yaml
 
@@ -47,16 +47,10 @@ def command(
     Roles and their bindings to a ServiceAccount, for `kubectl apply -f -`: for what the enabled plugins watch and
     write, what the scheduler itself writes, and the Lease of its leader election.
     """
-    from kframework.clock import SystemClock
-    from kframework.cluster.memory import MemoryCluster
-    from kframework.config.load import default_configuration, load
     from kframework.process.rbac import manifests
-    from kframework.scheduler.scheduler import Scheduler
 
-    configuration = load(config) if config is not None else default_configuration()
-    warn(configuration)
-    clock = SystemClock()
-    profiles = Scheduler(configuration, MemoryCluster(clock), clock).profiles
+    configuration = configured(config)
+    profiles = compiled(configuration)
     print_objects(output, manifests(profiles, configuration.settings.leader_election, name=name, namespace=namespace))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.config import warn
+from kframework.cli.config import configured
 from kframework.cli.logs import say
 from kframework.cli.options import Logging, Verbosity, refuse_overwriting
 from kframework.cli.printing import NONE, print_json, print_table
@@ -102,14 +102,9 @@ def _checked(file: Path) -> Reconsidered:
 
 
 def _reconsidered(file: Path, config: str | None) -> Reconsidered:
-    from kframework.config.load import load
     from kframework.observe.recording.reconsider import reconsider
 
-    if config is None:
-        return reconsider(file)
-    configuration = load(config)
-    warn(configuration)
-    return reconsider(file, configuration)
+    return reconsider(file, configured(config) if config is not None else None)
 
 
 def _report(file: Path, page: str) -> None:
@@ -155,9 +150,7 @@ def _print(result: Reconsidered, output: Form | None) -> None:
 
 
 def _item(disagreement: Disagreement) -> dict[str, object]:
-    recorded, now = disagreement.recorded, disagreement.now
-    one = recorded or now
-    assert one is not None
+    one, recorded, now = _sides(disagreement)
     return {
         "attempt": one.attempt,
         "pod": one.pod,
@@ -167,25 +160,29 @@ def _item(disagreement: Disagreement) -> dict[str, object]:
     }
 
 
+def _sides(disagreement: Disagreement) -> tuple[Decision, Decision | None, Decision | None]:
+    """Return one of the decisions, then the recorded and the new one."""
+    recorded, now = disagreement.recorded, disagreement.now
+    one = recorded or now
+    assert one is not None
+    return one, recorded, now
+
+
 def _decided(decision: Decision | None) -> dict[str, object] | None:
     """Return what was decided, without what was measured."""
     return None if decision is None else {field: getattr(decision, field) for field in _DECIDED}
 
 
 def _row(disagreement: Disagreement) -> tuple[str, ...]:
-    recorded, now = disagreement.recorded, disagreement.now
-    one = recorded or now
-    assert one is not None
+    one, recorded, now = _sides(disagreement)
     return str(one.attempt), one.pod, _where(recorded), _where(now), disagreement.kind, _why(disagreement)
 
 
 def _wide_row(disagreement: Disagreement) -> tuple[str, ...]:
     from kframework.clock import rfc3339
 
-    recorded, now = disagreement.recorded, disagreement.now
+    one, recorded, now = _sides(disagreement)
     attempt, pod, before, after, kind, message = _row(disagreement)
-    one = recorded or now
-    assert one is not None
     time, profile = rfc3339(one.popped_at), one.profile
     return attempt, time, pod, profile, before, *_numbers(recorded), after, *_numbers(now), kind, message
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kframework.cli.cluster_files import read_cluster
-from kframework.cli.config import warn
+from kframework.cli.config import configured
 from kframework.cli.options import (
+    Config,
     DurationOption,
     Filenames,
     Logging,
@@ -20,13 +22,11 @@ from kframework.cli.options import (
     refuse_overwriting,
     refuse_reading_stdin_twice,
 )
-from kframework.cli.outcomes import print_outcomes, say_notices, summarise
-from kframework.cli.progress import progress
+from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
 from kframework.cli.recording import Record, RecordLimit, recording
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 
 if TYPE_CHECKING:
-    from kframework.config.configuration import Configuration
     from kframework.core.cycle.decision import Observer
     from kframework.observe.report import Reporter
 
@@ -36,9 +36,7 @@ _TIMED = 5_000
 
 def command(
     filenames: Filenames,
-    config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file; the default one without it.")
-    ] = None,
+    config: Config = None,
     duration: DurationOption = None,
     output: OutputOption = None,
     seed: Seed = None,
@@ -56,18 +54,16 @@ def command(
     Prints where every pod went, or why it waits. Give it what `kubectl get nodes,pods -A -o yaml` prints, or files
     that you wrote; all of it happens in memory.
     """
-    from kframework.core.runtime.profiles import load_plugins
-    from kframework.core.runtime.registry import Registry
     from kframework.observe.journal import Journal
     from kframework.scheduler.simulate import simulate
 
     refuse_reading_stdin_twice(filenames, config)
     read = [*filenames, *([] if config is None else [config])]
     refuse_overwriting(read, report=report, trace=None if trace == CONSOLE else trace, record=record)
-    configuration = _configuration(config, seed)
-    warn(configuration)
-    load_plugins(configuration, Registry.installed())  # the files may hold objects of kinds that they declare
-    objects = read_cluster(filenames).objects
+    configuration = configured(config)
+    if seed is not None:
+        configuration = replace(configuration, options=configuration.options.model_copy(update={"seed": seed}))
+    objects = read_cluster(filenames, configuration).objects
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, configuration))
         observers: list[Observer] = [] if tracing is None else [tracing]
@@ -93,17 +89,6 @@ def command(
     say_notices(simulation, [profile.scheduler_name for profile in configuration.profiles])
     print_outcomes(simulation, output)
     summarise(simulation)
-
-
-def _configuration(file: str | None, seed: int | None) -> Configuration:
-    from dataclasses import replace
-
-    from kframework.config.load import default_configuration, load
-
-    configuration = load(file) if file is not None else default_configuration()
-    if seed is None:
-        return configuration
-    return replace(configuration, options=configuration.options.model_copy(update={"seed": seed}))
 
 
 def _reporter(report: str | None, filenames: Sequence[str], closing: ExitStack) -> Reporter | None:

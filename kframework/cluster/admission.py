@@ -20,6 +20,7 @@ from kframework.cluster.transitions import with_condition
 from kframework.objects import (
     KINDS,
     Affinity,
+    ApiObject,
     Container,
     CSIDriver,
     CSINode,
@@ -29,7 +30,6 @@ from kframework.objects import (
     Lease,
     Namespace,
     Node,
-    NodeStatus,
     ObjectMeta,
     PersistentVolumeClaim,
     Pod,
@@ -45,16 +45,14 @@ from kframework.objects import (
     Resources,
     StorageClass,
     Toleration,
-    TopologySpreadConstraint,
     VolumeAttachment,
     kind_of,
 )
 from kframework.objects.codec import spelled
 from kframework.objects.complaints import first_complaint
-from kframework.objects.meta import ApiObject
+from kframework.objects.kinds import T
 from kframework.objects.requests import fit_requests
 
-T = TypeVar("T", bound=ApiObject)
 Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
 
 _PREEMPTS = "PreemptLowerPriority"
@@ -95,11 +93,9 @@ def as_request(subject: T) -> T:
         deletion_grace_period_seconds=None,
     )
     subject = replace(subject, metadata=metadata)
-    return subject if isinstance(subject, Node) else _without_status(subject)
-
-
-def _without_status(subject: T) -> T:
-    return replace(subject, status=_no_status(type(subject))) if _has_status(subject) else subject
+    if isinstance(subject, Node) or not _has_status(subject):
+        return subject
+    return replace(subject, status=_no_status(type(subject)))
 
 
 @cache  # to look into a struct's fields takes longer than all else about a new object
@@ -134,32 +130,27 @@ def generated_name(prefix: str, number: int) -> str:
 def admitted(subject: T, version: int, now: str, classes: Iterable[PriorityClass]) -> T:
     """Fill in an object that is about to be created as `version`; ClusterError 403 (its priority class) or 422."""
     _check(subject)
-    metadata = _metadata(subject, version, now)
+    return cast("T", _filled(replace(subject, metadata=_metadata(subject, version, now)), now, classes))
+
+
+def _filled(subject: ApiObject, now: str, classes: Iterable[PriorityClass]) -> ApiObject:
     match subject:
         case Pod():
-            filled: ApiObject = _pod(subject, metadata, now, classes)
-        case Node():
-            filled = replace(subject, metadata=metadata, status=_allocatable_from_capacity(subject))
-        case Namespace():
+            return _pod(subject, now, classes)
+        case Node(status=status):
+            return replace(subject, status=replace(status, allocatable=status.allocatable or status.capacity))
+        case Namespace(metadata=metadata):
             labels = {"kubernetes.io/metadata.name": metadata.name} | metadata.labels
-            filled = replace(subject, metadata=replace(metadata, labels=labels))
-        case StorageClass():
-            filled = replace(
-                subject,
-                metadata=metadata,
-                volume_binding_mode=subject.volume_binding_mode or "Immediate",
-                reclaim_policy=subject.reclaim_policy or "Delete",
-            )
-        case PersistentVolumeClaim():
-            status = replace(subject.status, phase=subject.status.phase or "Pending")
-            filled = replace(subject, metadata=metadata, status=status)
+            return replace(subject, metadata=replace(metadata, labels=labels))
+        case StorageClass(volume_binding_mode=mode, reclaim_policy=policy):
+            return replace(subject, volume_binding_mode=mode or "Immediate", reclaim_policy=policy or "Delete")
+        case PersistentVolumeClaim(status=status):
+            return replace(subject, status=replace(status, phase=status.phase or "Pending"))
         case CSIDriver() if subject.spec.attach_required is None:
-            filled = replace(subject, metadata=metadata, spec=replace(subject.spec, attach_required=True))
+            return replace(subject, spec=replace(subject.spec, attach_required=True))
         case PriorityClass():
-            filled = replace(subject, metadata=metadata, preemption_policy=subject.preemption_policy or _PREEMPTS)
-        case _:
-            filled = replace(subject, metadata=metadata)
-    return cast("T", filled)
+            return replace(subject, preemption_policy=subject.preemption_policy or _PREEMPTS)
+    return subject
 
 
 def updated(old: T, new: T) -> T:
@@ -197,6 +188,19 @@ def check_identity(old: T, new: T) -> None:
             raise api_errors.bad_request(why)
     if said.uid not in (was.uid, ""):
         raise api_errors.other_than_patched(type(old), was.name, said.uid)
+
+
+def merge_patch(target: object, patch: object) -> object:
+    """Merge a patch into plain data as RFC 7386 has it: null deletes, mappings merge, all else replaces."""
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for field, value in patch.items():
+        if value is None:
+            merged.pop(field, None)
+        else:
+            merged[field] = merge_patch(merged.get(field), value)
+    return merged
 
 
 def check_status(kind: type[ApiObject]) -> None:
@@ -249,15 +253,11 @@ def _uid(seed: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _allocatable_from_capacity(node: Node) -> NodeStatus:
-    return replace(node.status, allocatable=node.status.allocatable or node.status.capacity)
-
-
 # --- pods -------------------------------------------------------------------------------------------------------------
 
 
-def _pod(pod: Pod, metadata: ObjectMeta, now: str, classes: Iterable[PriorityClass]) -> Pod:
-    spec = _with_priority(pod, classes)
+def _pod(pod: Pod, now: str, classes: Iterable[PriorityClass]) -> Pod:
+    spec, labels = _with_priority(pod, classes), pod.metadata.labels
     grace = spec.termination_grace_period_seconds
     spec = replace(
         spec,
@@ -271,11 +271,14 @@ def _pod(pod: Pod, metadata: ObjectMeta, now: str, classes: Iterable[PriorityCla
     if spec.resources is not None:
         spec = replace(spec, resources=_pod_level(spec, spec.resources))
     if spec.affinity is not None:
-        spec = replace(spec, affinity=_affinity(spec.affinity, metadata.labels))
+        spec = replace(spec, affinity=_affinity(spec.affinity, labels))
     if spec.topology_spread_constraints:
-        constraints = tuple(_constraint(each, metadata.labels) for each in spec.topology_spread_constraints)
-        spec = replace(spec, topology_spread_constraints=constraints)
-    return replace(pod, metadata=metadata, spec=spec, status=_first_status(pod, now))
+        constraints = [
+            replace(each, label_selector=_selector(each.label_selector, each.match_label_keys, "In", labels))
+            for each in spec.topology_spread_constraints
+        ]
+        spec = replace(spec, topology_spread_constraints=tuple(constraints))
+    return replace(pod, spec=spec, status=_first_status(pod, now))
 
 
 def _first_status(pod: Pod, now: str) -> PodStatus:
@@ -381,11 +384,6 @@ def _terms(terms: Terms, labels: Mapping[str, str]) -> Terms:
 def _term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
     selector = _selector(term.label_selector, term.match_label_keys, "In", labels)
     return replace(term, label_selector=_selector(selector, term.mismatch_label_keys, "NotIn", labels))
-
-
-def _constraint(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> TopologySpreadConstraint:
-    selector = _selector(constraint.label_selector, constraint.match_label_keys, "In", labels)
-    return replace(constraint, label_selector=selector)
 
 
 def _selector(

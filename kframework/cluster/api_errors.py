@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kframework.errors import ClusterError
-from kframework.objects import kind_of
-from kframework.objects.meta import ApiObject
+from kframework.objects import ApiObject, kind_of
 
 
 def not_found(kind: type[ApiObject], name: str) -> ClusterError:

@@ -22,7 +22,7 @@ from kframework.objects import (
     ReplicationController,
     StatefulSet,
 )
-from kframework.objects.selectors import NOTHING, Selector, SelectorError, label_selector
+from kframework.objects.label_selectors import NOTHING, Selector, SelectorError, label_selector
 
 _Owner = ReplicaSet | StatefulSet | ReplicationController
 _OWNERS: tuple[type[_Owner], ...] = (ReplicaSet, StatefulSet, ReplicationController)
@@ -61,10 +61,8 @@ class DisruptionController:
 
     def _receive(self, change: Change) -> None:
         """Remember a change for later: a subscriber must not write."""
-        subject = change.new or change.old
-        if subject is not None:
-            self._unseen[subject.metadata.namespace] = None
-            self._wake.set()
+        self._unseen[change.subject.metadata.namespace] = None
+        self._wake.set()
 
     def _work(self) -> None:
         unseen, self._unseen = self._unseen, {}
@@ -77,7 +75,6 @@ class DisruptionController:
                     self._cluster.replace(replace(budget, status=_status(budget, pods, scales)))
 
     def _scales(self, namespace: str) -> dict[str, int]:
-        """Say how many pods each controller wants, by uid."""
         owners: list[_Owner] = []
         for kind in _OWNERS:
             owners += self._cluster.objects(kind, namespace)
@@ -86,7 +83,7 @@ class DisruptionController:
 
 def _status(budget: PodDisruptionBudget, pods: Iterable[Pod], scales: dict[str, int]) -> PodDisruptionBudgetStatus:
     """Work out what a budget allows; one that cannot be understood, or sets no limit, allows nothing."""
-    selector = _selector(budget)
+    selector = selector_of(budget)
     covered = [pod for pod in pods if selector.matches(pod.metadata.labels)]
     lowest, highest = budget.spec.min_available, budget.spec.max_unavailable
     try:
@@ -110,7 +107,7 @@ def _status(budget: PodDisruptionBudget, pods: Iterable[Pod], scales: dict[str, 
     )
 
 
-def _selector(budget: PodDisruptionBudget) -> Selector:
+def selector_of(budget: PodDisruptionBudget) -> Selector:
     """Compile the selector of a budget, one that cannot be read as one that matches nothing."""
     try:
         return label_selector(budget.spec.selector)

@@ -7,19 +7,17 @@ else. Whatever the cluster does itself goes before.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TypeVar
 
 from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
 from kframework.cluster import Cluster, api_errors, transitions
 from kframework.objects import ApiObject, Event, Pod, PodCondition
+from kframework.objects.kinds import T
 from kframework.state.inbox import Changed, Gone, Message
 
-T = TypeVar("T", bound=ApiObject)
 
-
-class DryRunCluster:
+class DryRunCluster(Cluster):
     """Another cluster as it would be if the scheduler had its way; `report` is called with every Event it records."""
 
     def __init__(self, cluster: Cluster, clock: Clock, report: Callable[[Event], None]) -> None:
@@ -44,13 +42,13 @@ class DryRunCluster:
     def _receive(self, message: Message) -> None:
         match message:
             case Changed(Pod() as pod):
-                self._changed(pod)
+                self._pod_upserted(pod)
             case Gone(Pod() as pod):
-                self._gone(pod)
+                self._pod_deleted(pod)
             case _:
                 self._offer(message)
 
-    def _changed(self, pod: Pod) -> None:
+    def _pod_upserted(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         if uid in self._deleted:
             return
@@ -66,7 +64,7 @@ class DryRunCluster:
                 pod = self._bound[uid] = replace(pod, spec=replace(pod.spec, node_name=bound.spec.node_name))
         self._offer(Changed(pod))
 
-    def _gone(self, pod: Pod) -> None:
+    def _pod_deleted(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         self._waiting.pop(uid, None)
         bound = self._bound.pop(uid, None)

@@ -17,7 +17,7 @@ from random import Random
 import msgspec
 
 from kframework.clock import Clock
-from kframework.cluster.transport import Request, Response, Stream, Transport
+from kframework.cluster.transport import Request, Response, Stream, Transport, TransportLayer
 from kframework.errors import ClusterError
 
 #: How long a client without a timeout of its own waits for what does not come, in seconds.
@@ -27,7 +27,7 @@ _PATIENCE = 60.0
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """How probable each fault is, at every request or at every line of a watch, from 0 to 1.
 
-    Requests: the four api_errors (`conflict` only of writes), `lost` before it is done, `unanswered` though it is done,
+    Requests: the four refusals (`conflict` only of writes), `lost` before it is done, `unanswered` though it is done,
     `late` answers, `doubtful` ones (504 though it is done), `expired` pages of a list and versions of a watch. Watches:
     the connection is `dropped`, the history `forgotten` (410), it `stalls` without an end, a line is `repeated` or
     `slow`.
@@ -49,16 +49,16 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     slow: float = 0.0
 
 
-class FaultyTransport:
+class FaultyTransport(TransportLayer):
     """Lets faults befall the requests to another transport, before the moment `until` in seconds since 1970.
 
     `counts` tells how often each fault befell. With the same seed and the same requests it is always the same.
     """
 
     def __init__(self, inner: Transport, random: Random, rates: Rates, clock: Clock, until: float = math.inf) -> None:
+        super().__init__(inner)
         self.until = until
         self.counts: Counter[str] = Counter()
-        self._inner = inner
         self._random = random
         self._rates = rates
         self._clock = clock
@@ -107,10 +107,6 @@ class FaultyTransport:
         async with self._inner.stream(request) as stream, aclosing(self._lines(request, stream.lines)) as lines:
             yield Stream(stream.status, lines, stream.headers)
 
-    async def close(self) -> None:
-        """Give up all connections."""
-        await self._inner.close()
-
     # -- requests --------------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
@@ -119,7 +115,6 @@ class FaultyTransport:
             raise _broken("the connection was refused")
 
     def _refusal(self, request: Request) -> Response | None:
-        """Return the refusal of a request that will not be done."""
         writes, query = request.method != "GET", dict(request.query)
         if writes and self._strikes("conflict"):
             return _refused(409, "Conflict", "the object has been modified; please apply your changes to the latest")
@@ -159,7 +154,6 @@ class FaultyTransport:
             yield line
 
     async def _next(self, lines: AsyncIterator[bytes]) -> bytes | None:
-        """Return the next line, None if there is none."""
         try:
             async with asyncio.timeout(None) as limit:
                 self._waiting[limit] = None
@@ -175,7 +169,6 @@ class FaultyTransport:
     # -- chance ----------------------------------------------------------------------------------------------------
 
     def _strikes(self, fault: str) -> bool:
-        """Draw whether a fault strikes now."""
         rate: float = getattr(self._rates, fault)
         if not rate or self._clock.now() >= self.until or self._random.random() >= rate:
             return False
@@ -196,6 +189,5 @@ def _refused(code: int, reason: str, message: str, headers: dict[str, str] | Non
 
 
 def _status(code: int, reason: str, message: str) -> dict[str, object]:
-    """Return a Status as the API writes it."""
     head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     return {**head, "message": message, "reason": reason, "code": code}

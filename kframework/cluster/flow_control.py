@@ -9,10 +9,9 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 
 from kframework.clock import Clock
-from kframework.cluster.transport import Request, Response, Stream, Transport
+from kframework.cluster.transport import Request, Response, Transport, TransportLayer
 from kframework.config.models import ClientConnection
 
 _log = logging.getLogger(__name__)
@@ -48,7 +47,7 @@ class TokenBucket:
         return wait
 
 
-class FlowControl:
+class FlowControl(TransportLayer):
     """A transport that lets requests wait for their turn; streams do not count, as in client-go.
 
     `tell` is told the method of each request that may have waited, and for how many seconds it has.
@@ -61,7 +60,7 @@ class FlowControl:
         clock: Clock,
         tell: Callable[[str, float], None] = lambda method, seconds: None,
     ) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._settings = settings
         self._clock = clock
         self._tell = tell
@@ -78,15 +77,7 @@ class FlowControl:
             waited = await bucket.admit()
             self._tell(request.method, waited)
             self._log(waited)
-        return await self._transport.send(request)
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        """Send a request at once and return its answer line by line."""
-        return self._transport.stream(request)
-
-    async def close(self) -> None:
-        """Give up all connections."""
-        await self._transport.close()
+        return await self._inner.send(request)
 
     def _log(self, seconds: float) -> None:
         now = self._clock.now()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic
 
 import msgspec
 
 from kframework.cluster import api_errors
-from kframework.objects import Kind, ObjectMeta
-from kframework.objects.meta import ApiObject
-
-T = TypeVar("T", bound=ApiObject)
+from kframework.objects import ApiObject, Kind, ObjectMeta
+from kframework.objects.kinds import T
 
 #: How many changes of a kind are remembered for those who resume a watch.
 HISTORY = 10_000
@@ -24,6 +22,13 @@ class Change(msgspec.Struct, frozen=True):
     version: int
     old: ApiObject | None
     new: ApiObject | None
+
+    @property
+    def subject(self) -> ApiObject:
+        """The object as it is, or as it was last."""
+        subject = self.new or self.old
+        assert subject is not None
+        return subject
 
 
 #: What a subscriber does with a change. It is called during the write, so it must not write itself.

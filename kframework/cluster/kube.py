@@ -18,6 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 import msgspec
 
 from kframework.cluster.kubeconfig import DEFAULT_FILE, KubeConfig, read_kubeconfig
+from kframework.cluster.transport import Credentials
 from kframework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Source(Protocol):
         ...
 
 
-class _ServiceAccount:
+class _ServiceAccount(Source):
     """The account of the pod that this process runs in."""
 
     name = str(_SERVICE_ACCOUNT)
@@ -129,7 +130,7 @@ class _ServiceAccount:
         return TOKEN_PERIOD
 
 
-class _Address:
+class _Address(Source):
     """A server by its URL, with somebody's credentials or with none."""
 
     def __init__(self, server: str, credentials: Source | None) -> None:
@@ -143,7 +144,7 @@ class _Address:
         return valid
 
 
-class _Files:
+class _Files(Source):
     """A user of a kubeconfig."""
 
     def __init__(self, file: KubeConfig) -> None:
@@ -167,7 +168,6 @@ class _Files:
         return self._valid(self._loader)
 
     def _valid(self, loader: Loader) -> float:
-        """Return how long these credentials are good for, in seconds."""
         if "exec" in self._file.user:
             expiry: datetime | None = getattr(loader, "exec_plugin_expiry", None)
             if expiry is None:
@@ -176,25 +176,17 @@ class _Files:
         return TOKEN_PERIOD if {"tokenFile", "auth-provider"} & self._file.user.keys() else float("inf")
 
 
-class Login:
-    """Who we are to which server.
-
-    `authorization` is what a request says of it, None if the certificate says it all.
-    """
+class Login(Credentials):
+    """Who we are to which server, as a source of credentials says it."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._configuration: Configuration | None = None
         self._certificate = b""
         self.authorization: str | None = None
-        #: When these credentials should be renewed, on the loop's clock.
         self.due: float = 0.0
 
     async def renew(self) -> bool:
-        """Log in, again if need be, and tell whether we show another certificate from now on.
-
-        Raises ConfigError.
-        """
         loop = asyncio.get_running_loop()
         configuration = self._configuration or _blank()
         self.due = loop.time() + SHORTEST_PERIOD  # if it fails, the next one may try again then
@@ -224,12 +216,10 @@ class Login:
 
     @property
     def host(self) -> str:
-        """The URL of the server, to which paths are appended."""
         return str(self._settings.host).rstrip("/")
 
     @property
     def server_name(self) -> str | None:
-        """The name that the server's certificate must have, None for that of the host."""
         return self._settings.tls_server_name or None
 
     @property
@@ -238,7 +228,6 @@ class Login:
         return self._settings.proxy or _proxy_of(self.host)
 
     def connector(self) -> aiohttp.BaseConnector:
-        """Make a pool of connections with the TLS that the credentials ask for."""
         from kubernetes_asyncio.client.rest import RESTClientObject
 
         try:
@@ -276,7 +265,6 @@ class _LoginLoop(asyncio.SelectorEventLoop):
                     await asyncio.sleep(0.001)
 
     async def subprocess_exec(self, *args: Any, **settings: Any) -> tuple[Any, Any]:
-        """Run a program, and remember it."""
         made = await super().subprocess_exec(*args, **settings)
         self._plugins.append(made[0])
         return made

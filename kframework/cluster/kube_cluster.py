@@ -9,27 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from random import Random
-from typing import TypeVar
 
 import anyio
 import msgspec
 from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
-from kframework.cluster import api_errors
-from kframework.cluster.listing import pages
+from kframework.cluster import Cluster, api_errors
 from kframework.cluster.reflector import Reflector
 from kframework.cluster.rest import ANSWER_TIMEOUT, ask, path_of
 from kframework.cluster.transitions import says_the_same
 from kframework.cluster.transport import JSON, Request, Transport
-from kframework.cluster.wire import Page, Undecodable, read_object
+from kframework.cluster.wire import Page, Undecodable, pages, read_object
 from kframework.errors import ClusterError
-from kframework.objects import Event, EventSeries, Kind, Pod, PodCondition, kind_of
+from kframework.objects import ApiObject, Event, EventSeries, Kind, Pod, PodCondition, kind_of
 from kframework.objects.codec import encode
-from kframework.objects.meta import ApiObject
+from kframework.objects.kinds import T
 from kframework.state.inbox import Message, Synced
-
-T = TypeVar("T", bound=ApiObject)
 
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -43,26 +39,7 @@ _PODS = kind_of(Pod)
 _EVENTS = kind_of(Event)
 
 
-class _Target(msgspec.Struct):
-    name: str
-    kind: str = "Node"
-    apiVersion: str = "v1"
-
-
-class _Named(msgspec.Struct):
-    namespace: str
-    name: str
-    uid: str
-
-
-class _Binding(msgspec.Struct):
-    metadata: _Named
-    target: _Target
-    kind: str = "Binding"
-    apiVersion: str = "v1"
-
-
-class KubeCluster:
+class KubeCluster(Cluster):
     """A cluster behind an API server; `page` is how many objects a list asks for at once.
 
     `random` spreads the watches and pauses of several clients over time.
@@ -102,8 +79,11 @@ class KubeCluster:
             await asyncio.get_running_loop().create_future()
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Bind a pod to a node; the uid is a precondition, and status 409 says it is bound, gated or being deleted."""
-        binding = _Binding(_Named(namespace, name, uid), _Target(node_name))
+        binding = {
+            "metadata": {"namespace": namespace, "name": name, "uid": uid},
+            "target": {"name": node_name, "kind": "Node", "apiVersion": "v1"},
+            **{"kind": "Binding", "apiVersion": "v1"},
+        }
         await self._ask("POST", path_of(_PODS, namespace, name, "binding"), _encode(binding))
 
     async def patch_pod_status(
@@ -121,7 +101,7 @@ class KubeCluster:
         written if it says the same already.
         """
         if condition is not None and condition.last_transition_time is None:
-            condition = await self._changed(namespace, name, uid, condition)
+            condition = await self._dated(namespace, name, uid, condition)
         status: dict[str, object] = {}
         if condition is not None:
             status["conditions"] = [_whole(condition)]
@@ -143,7 +123,7 @@ class KubeCluster:
                 raise api_errors.conflict(api_errors.resource(kind.struct), name, str(error)) from error
             raise
 
-    async def _changed(self, namespace: str, name: str, uid: str, condition: PodCondition) -> PodCondition | None:
+    async def _dated(self, namespace: str, name: str, uid: str, condition: PodCondition) -> PodCondition | None:
         """Return the condition with the time of its status, None if the pod has it already."""
         pod = await self.get(Pod, name, namespace)
         if pod.metadata.uid != uid:
@@ -156,7 +136,6 @@ class KubeCluster:
         return replace(condition, last_transition_time=since)
 
     async def record_event(self, event: Event) -> None:
-        """Write an Event, or the growth of its series; one that has been written already is no error."""
         try:
             if event.series is None:
                 await self._write_event(event)
@@ -179,12 +158,10 @@ class KubeCluster:
         await self._ask("POST", path_of(_EVENTS, event.metadata.namespace or "default"), encode(event))
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
-        """Read one object; status 404 if there is none."""
         described = kind_of(kind)
         return _understood(await self._ask("GET", path_of(described, namespace, name)), described)
 
     async def list(self, kind: type[T], namespace: str = "") -> list[T]:
-        """Read all objects of a kind, in a namespace or in all."""
         described = kind_of(kind)
         try:
             return await _collected(pages(self._transport, described, self._page, namespace=namespace), described)
@@ -195,7 +172,6 @@ class KubeCluster:
             return await _collected(pages(self._transport, described, 0, namespace=namespace), described)
 
     async def create(self, obj: T) -> T:
-        """Create the object and return it as stored; status 409 if it exists, 404 if its namespace does not."""
         kind = kind_of(obj)
         namespace = obj.metadata.namespace or ("default" if kind.namespaced else "")
         return _understood(await self._ask("POST", path_of(kind, namespace), encode(obj)), kind)
@@ -211,7 +187,6 @@ class KubeCluster:
         return _understood(await self._ask("PUT", path, encode(obj)), kind)
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        """Merge-patch the object and return it as stored."""
         described = kind_of(kind)
         path = path_of(described, namespace, name)
         return _understood(await self._ask("PATCH", path, _encode(patch), _MERGE_PATCH), described)
@@ -219,13 +194,11 @@ class KubeCluster:
     async def patch_status(
         self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
     ) -> T:
-        """Merge-patch the status of the object and return the object as stored; a uid is a precondition."""
         described = kind_of(kind)
         whole = {"metadata": {"uid": uid}, "status": patch} if uid else {"status": patch}
         return _understood(await self._write_status(described, namespace, name, whole, _MERGE_PATCH), described)
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        """Delete the object, a pod on a node after its grace period; a uid is a precondition."""
         options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1"}
         if uid:
             options["preconditions"] = {"uid": uid}

@@ -8,13 +8,12 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from typing import Protocol
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 from yarl import URL
 
-from kframework.cluster.transport import Request, Response, Stream
+from kframework.cluster.transport import Credentials, Request, Response, Stream, Transport
 from kframework.errors import ClusterError, ConfigError
 
 _log = logging.getLogger(__name__)
@@ -32,38 +31,8 @@ _AUTHORIZATION = "Authorization"
 _FAILURES = (aiohttp.ClientError, OSError, ValueError)
 
 
-class Credentials(Protocol):
-    """Who we are to which server; `due` is when to renew that, on the loop's clock."""
-
-    authorization: str | None
-    due: float
-
-    @property
-    def host(self) -> str:
-        """The URL of the server."""
-        ...
-
-    @property
-    def server_name(self) -> str | None:
-        """The name in the server's certificate, None for that of the host."""
-        ...
-
-    @property
-    def proxy(self) -> str | None:
-        """The proxy to the server."""
-        ...
-
-    def connector(self) -> aiohttp.BaseConnector:
-        """Make a pool of connections."""
-        ...
-
-    async def renew(self) -> bool:
-        """Log in again and tell whether that takes new connections; raises ConfigError."""
-        ...
-
-
-class KubeTransport:
-    """Implements `Transport` over HTTP; whoever is not let in (401) logs in once more and asks again."""
+class KubeTransport(Transport):
+    """Speaks HTTP; whoever is not let in (401) logs in once more and asks again."""
 
     def __init__(self, credentials: Credentials, user_agent: str) -> None:
         self._credentials = credentials
@@ -80,7 +49,6 @@ class KubeTransport:
         return urlsplit(self._host).netloc
 
     async def send(self, request: Request) -> Response:
-        """Send a request and return the whole answer, whatever its status."""
         login = self._login
         response = await self._sent(request)
         if response.status == 401 and await self._logged_in_since(login):
@@ -89,7 +57,6 @@ class KubeTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        """Send a request and return its answer line by line; leaving the context ends it."""
         login = self._login
         response = await self._opened(request, _stream_timeout(request.timeout))
         if response.status == 401 and await self._logged_in_since(login):
@@ -101,7 +68,6 @@ class KubeTransport:
             response.close()
 
     async def close(self) -> None:
-        """Give up all connections."""
         if self._renewal is not None:
             self._renewal.cancel()
         await self._session.close()

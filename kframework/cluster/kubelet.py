@@ -83,7 +83,6 @@ class Kubelet:
             stop()
 
     async def _sleep(self) -> None:
-        """Wait for a change or for the next end, whichever comes first."""
         due = self.due
         if due is None:
             await self._wake.wait()
@@ -141,7 +140,8 @@ class Kubelet:
 
     def _start(self, pod: Pod) -> None:
         self._let_run(pod, self._clock.now())
-        self._cluster.set_status(pod, _running(pod.status, self._cluster.timestamp()))
+        now = self._cluster.timestamp()
+        self._cluster.set_status(pod, _in_phase(replace(pod.status, start_time=now), "Running", _RUNNING, now))
 
     def _let_run(self, pod: Pod, started: float) -> None:
         self._met.add(pod.metadata.uid)
@@ -161,7 +161,8 @@ class Kubelet:
         if metadata.deletion_timestamp is not None:
             self._cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid, grace=0)
         else:
-            self._cluster.set_status(pod, _succeeded(pod.status, self._cluster.timestamp()))
+            status = _in_phase(pod.status, "Succeeded", _SUCCEEDED, self._cluster.timestamp())
+            self._cluster.set_status(pod, status)
 
 
 def _run_seconds(pod: Pod) -> float | None:
@@ -180,18 +181,11 @@ def _run_seconds(pod: Pod) -> float | None:
     return None
 
 
-def _running(status: PodStatus, now: str) -> PodStatus:
+def _in_phase(status: PodStatus, phase: str, told: tuple[PodCondition, ...], now: str) -> PodStatus:
     conditions = status.conditions
-    for condition in _RUNNING:
+    for condition in told:
         conditions = with_condition(conditions, condition, now)
-    return replace(status, phase="Running", start_time=now, conditions=conditions)
-
-
-def _succeeded(status: PodStatus, now: str) -> PodStatus:
-    conditions = status.conditions
-    for condition in _SUCCEEDED:
-        conditions = with_condition(conditions, condition, now)
-    return replace(status, phase="Succeeded", conditions=conditions)
+    return replace(status, phase=phase, conditions=conditions)
 
 
 _RUNNING = tuple(PodCondition(type=name, status="True") for name in ("Initialized", "Ready", "ContainersReady"))

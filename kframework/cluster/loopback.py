@@ -26,7 +26,6 @@ def is_loopback(host: str) -> bool:
 
 
 def _name(host: str) -> str:
-    """Return what stands before the port of a Host header."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:

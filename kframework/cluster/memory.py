@@ -11,17 +11,18 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from itertools import count
-from typing import TypeGuard, TypeVar, cast
+from typing import TypeVar, cast
 
 import msgspec
 from msgspec import structs
 
 from kframework.clock import Clock, rfc3339
-from kframework.cluster import admission, api_errors, transitions
+from kframework.cluster import Cluster, admission, api_errors, transitions
 from kframework.cluster.kind_store import Change, KindStore, Receive
 from kframework.errors import ClusterError, InputError
 from kframework.objects import (
     KINDS,
+    ApiObject,
     Event,
     Namespace,
     Node,
@@ -33,10 +34,9 @@ from kframework.objects import (
     kind_of,
 )
 from kframework.objects.codec import convert
-from kframework.objects.meta import ApiObject
+from kframework.objects.kinds import T
 from kframework.state.inbox import Changed, Gone, Message, Synced
 
-T = TypeVar("T", bound=ApiObject)
 A = TypeVar("A")
 
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -55,7 +55,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     done: bool = False
 
 
-class MemoryCluster:
+class MemoryCluster(Cluster):
     """A cluster that lives in this process.
 
     `objects` are stored as they are but for what an API server would fill in: uid, status and node of a running pod
@@ -216,13 +216,17 @@ class MemoryCluster:
     async def watch(
         self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
     ) -> None:
-        """List these kinds, then tell every change to `offer` while it is written, until cancelled."""
-        is_shown = _is_there if ended_pods else _is_unended
+
+        def shown(subject: ApiObject | None) -> ApiObject | None:
+            """Return an object, None for a pod that counts as gone."""
+            is_over = not ended_pods and isinstance(subject, Pod) and transitions.has_ended(subject)
+            return None if is_over else subject
 
         def receive(change: Change) -> None:
-            message = _message(change, is_shown)
-            if message is not None:
-                offer(message)
+            if (new := shown(change.new)) is not None:
+                offer(Changed(new))
+            elif (old := shown(change.old)) is not None:
+                offer(Gone(old))
 
         ordered = sorted(kinds, key=lambda kind: _PLACES.get(kind, len(_PLACES)))
         for kind in ordered:
@@ -230,15 +234,14 @@ class MemoryCluster:
         stop = self.subscribe(kinds, receive)
         try:
             for kind in ordered:
-                for each in filter(is_shown, self.objects(kind)):
-                    offer(Changed(each))
+                for each in self.objects(kind):
+                    receive(Change(0, None, each))
             offer(Synced())
             await asyncio.get_running_loop().create_future()
         finally:
             stop()
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Bind a pod to a node; the uid is a precondition, and status 409 says it is bound, gated or being deleted."""
         await self._call("bind", Pod, namespace, name, lambda: self.assign(namespace, name, uid, node_name))
 
     async def patch_pod_status(
@@ -250,8 +253,6 @@ class MemoryCluster:
         condition: PodCondition | None = None,
         nominated_node_name: str | None = None,
     ) -> None:
-        """Set a condition of a pod, its nominated node, or both, in one write; None leaves as it is."""
-
         def patch() -> None:
             pod = self.read(Pod, name, namespace, uid=uid)
             status = pod.status
@@ -265,7 +266,6 @@ class MemoryCluster:
         await self._call("patch_pod_status", Pod, namespace, name, patch)
 
     async def record_event(self, event: Event) -> None:
-        """Write an Event, or the growth of its series; one that has been written already is no error."""
         metadata = event.metadata
 
         def record() -> None:
@@ -278,21 +278,16 @@ class MemoryCluster:
         await self._call("record_event", Event, metadata.namespace, metadata.name, record)
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
-        """Read one object; status 404 if there is none."""
         return await self._call("get", kind, namespace, name, lambda: self.read(kind, name, namespace))
 
     async def list(self, kind: type[T], namespace: str = "") -> list[T]:
-        """Read all objects of a kind, in a namespace or in all."""
         return await self._call("list", kind, namespace, "", lambda: self.objects(kind, namespace))
 
     async def create(self, obj: T) -> T:
-        """Create the object and return it as stored; status 409 if it exists, 404 if its namespace does not."""
         metadata = obj.metadata
         return await self._call("create", type(obj), metadata.namespace, metadata.name, lambda: self._create(obj))
 
     async def update(self, obj: T) -> T:
-        """Replace the object and return it as stored; its resource version, if set, is a precondition."""
-
         def update() -> T:
             namespace, name = self._kind_store(type(obj)).key(obj.metadata)
             old = self.read(type(obj), name, namespace)
@@ -302,8 +297,6 @@ class MemoryCluster:
         return await self._call("update", type(obj), obj.metadata.namespace, obj.metadata.name, update)
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        """Merge-patch the object and return it as stored."""
-
         def apply() -> T:
             old = self.read(kind, name, namespace)
             new = _patched(old, patch)
@@ -315,8 +308,6 @@ class MemoryCluster:
     async def patch_status(
         self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
     ) -> T:
-        """Merge-patch the status of the object and return the object as stored; a uid is a precondition."""
-
         def apply() -> T:
             admission.check_status(kind)
             return self.replace(_patched(self.read(kind, name, namespace, uid=uid), {"status": patch}))
@@ -324,7 +315,6 @@ class MemoryCluster:
         return await self._call("patch_status", kind, namespace, name, apply)
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        """Delete the object, a pod on a node after its grace period; a uid is a precondition."""
         await self._call("delete", kind, namespace, name, lambda: self.remove(kind, name, namespace, uid=uid))
 
     async def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], A]) -> A:
@@ -352,7 +342,10 @@ class MemoryCluster:
     def _kind_store(self, kind: type[T]) -> KindStore[T]:
         kind_store = self._kind_stores.get(kind)
         if kind_store is None:
-            kind_store = self._kind_stores[kind] = _new_kind_store(kind)
+            try:
+                kind_store = self._kind_stores[kind] = KindStore(kind_of(kind))
+            except KeyError:
+                raise api_errors.unknown_kind() from None
         return cast("KindStore[T]", kind_store)
 
     def _amended(self, subject: T) -> tuple[T, T]:
@@ -381,13 +374,6 @@ class MemoryCluster:
             self.add(Namespace(metadata=ObjectMeta(name=name)))
 
 
-def _new_kind_store(kind: type[ApiObject]) -> KindStore[ApiObject]:
-    try:
-        return KindStore(kind_of(kind))
-    except KeyError:
-        raise api_errors.unknown_kind() from None
-
-
 @lru_cache(maxsize=16)  # many writes fall into one second, and writing it down costs as much as the write
 def _written(second: int) -> str:
     return rfc3339(second)
@@ -397,38 +383,9 @@ def _says(status: PodStatus, condition: PodCondition) -> bool:
     return any(old.type == condition.type and transitions.says_the_same(old, condition) for old in status.conditions)
 
 
-def _is_there(subject: ApiObject | None) -> TypeGuard[ApiObject]:
-    return subject is not None
-
-
-def _is_unended(subject: ApiObject | None) -> TypeGuard[ApiObject]:
-    """Return whether there is an object, to one for whom pods that have ended are gone."""
-    return subject is not None and not (isinstance(subject, Pod) and transitions.has_ended(subject))
-
-
-def _message(change: Change, is_shown: Callable[[ApiObject | None], TypeGuard[ApiObject]]) -> Message | None:
-    """Say what a change is to one who is shown such objects only."""
-    if is_shown(change.new):
-        return Changed(change.new)
-    return Gone(change.old) if is_shown(change.old) else None
-
-
 def _patched(subject: T, patch: Mapping[str, object]) -> T:
     """Return an object with a JSON merge patch applied to it; ClusterError 400 if that is no such object any more."""
     try:
-        return convert(_merged(msgspec.to_builtins(subject), patch), kind_of(type(subject)))
+        return convert(admission.merge_patch(msgspec.to_builtins(subject), patch), kind_of(type(subject)))
     except InputError as error:
         raise api_errors.bad_request(str(error)) from error
-
-
-def _merged(target: object, patch: object) -> object:
-    """Apply a JSON merge patch (RFC 7386): mappings merge, null takes away, anything else replaces."""
-    if not isinstance(patch, Mapping):
-        return patch
-    kept = dict(target) if isinstance(target, Mapping) else {}
-    for key, value in patch.items():
-        if value is None:
-            kept.pop(key, None)
-        else:
-            kept[key] = _merged(kept.get(key), value)
-    return kept

@@ -10,23 +10,21 @@ import logging
 import sys
 from collections.abc import Callable
 from random import Random
-from typing import Generic, NoReturn, TypeVar
+from typing import Generic, NoReturn
 
 import msgspec
 
 from kframework.clock import Clock
-from kframework.cluster.listing import pages
 from kframework.cluster.rest import path_of, refusal
 from kframework.cluster.transport import Request, Transport
-from kframework.cluster.wire import Undecodable, read_event
+from kframework.cluster.wire import Undecodable, pages, read_event
 from kframework.errors import ClusterError
-from kframework.objects import Kind, ObjectMeta, Pod
-from kframework.objects.meta import ApiObject
+from kframework.objects import ApiObject, Kind, ObjectMeta, Pod
+from kframework.objects.kinds import T
 from kframework.state.inbox import Changed, Gone, Message
 
 _log = logging.getLogger(__name__)
 
-T = TypeVar("T", bound=ApiObject)
 
 #: A watch is ended by the server after a random time within these bounds, in seconds, so that watches spread over the
 #: servers, and given up here when nothing came for SILENCE: servers send a bookmark about every minute.
@@ -188,10 +186,10 @@ class Reflector(Generic[T]):
                 body = b"\n".join([line async for line in stream.lines])
                 raise refusal(request, stream.status, body)
             async for line in stream.lines:
-                self._happened(*read_event(line, self.kind))
+                self._on_event(*read_event(line, self.kind))
                 self._heard = True
 
-    def _happened(self, event: str, subject: T | Undecodable) -> None:
+    def _on_event(self, event: str, subject: T | Undecodable) -> None:
         """Take in one line of a watch; what is not newer than all before has been told already."""
         metadata = subject.metadata
         if not _is_newer(metadata.resource_version, self._version):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import lru_cache
-from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -12,9 +11,7 @@ import msgspec
 from kframework.cluster.transport import Request, Response, Transport
 from kframework.errors import ClusterError
 from kframework.objects import Kind
-from kframework.objects.meta import ApiObject
-
-T = TypeVar("T", bound=ApiObject)
+from kframework.objects.kinds import T
 
 #: How long one answer may take, in seconds.
 ANSWER_TIMEOUT = 30.0

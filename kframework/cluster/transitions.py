@@ -9,6 +9,8 @@ from kframework.cluster import api_errors
 from kframework.errors import ClusterError
 from kframework.objects import Node, Pod, PodCondition
 
+#: What a condition says.
+_SAID = ("status", "reason", "message", "last_probe_time")
 _TOPOLOGY_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 
@@ -76,12 +78,7 @@ def deleting(pod: Pod, grace: int | None, now: float) -> Pod | None:
 
 def says_the_same(old: PodCondition, new: PodCondition) -> bool:
     """Return whether a condition would be nothing new, to kube-scheduler; when and of which generation do not count."""
-    return (old.status, old.reason, old.message, old.last_probe_time) == (
-        new.status,
-        new.reason,
-        new.message,
-        new.last_probe_time,
-    )
+    return all(getattr(old, field) == getattr(new, field) for field in _SAID)
 
 
 def with_condition(conditions: tuple[PodCondition, ...], condition: PodCondition, now: str) -> tuple[PodCondition, ...]:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
+
+if TYPE_CHECKING:
+    import aiohttp
 
 JSON = "application/json"
 
@@ -58,4 +61,53 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Give up all connections."""
+        ...
+
+
+class TransportLayer(Transport):
+    """Stands in front of another transport; what a layer does not change passes through."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def send(self, request: Request) -> Response:
+        return await self._inner.send(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        return self._inner.stream(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class Credentials(Protocol):
+    """Who we are to which server; `due` is when to renew that, on the loop's clock.
+
+    `authorization` is what a request says of it, None if the certificate says it all.
+    """
+
+    authorization: str | None
+    due: float
+
+    @property
+    def host(self) -> str:
+        """The URL of the server, to which paths are appended."""
+        ...
+
+    @property
+    def server_name(self) -> str | None:
+        """The name that the server's certificate must have, None for that of the host."""
+        ...
+
+    @property
+    def proxy(self) -> str | None:
+        """The proxy to the server."""
+        ...
+
+    def connector(self) -> aiohttp.BaseConnector:
+        """Make a pool of connections with the TLS that the credentials ask for."""
+        ...
+
+    async def renew(self) -> bool:
+        """Log in, again if need be, and return whether that takes new connections; raises ConfigError."""
         ...

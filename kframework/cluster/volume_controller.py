@@ -52,7 +52,7 @@ from kframework.objects.claims import (
     is_controlled_by,
     volume_class,
 )
-from kframework.objects.selectors import SelectorError
+from kframework.objects.label_selectors import SelectorError
 from kframework.state.volumes.reach import Reach
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -108,7 +108,7 @@ class VolumeController:
     def _receive(self, change: Change) -> None:
         """Remember a change for later: a subscriber must not write."""
         old, new = change.old, change.new
-        match new or old:
+        match change.subject:
             case Pod() as pod if any(volume.ephemeral is not None for volume in pod.spec.volumes):
                 self._pods[pod.metadata.uid] = pod
             case PersistentVolume() as volume:
@@ -232,7 +232,6 @@ class VolumeController:
         return next((each for each in kept if is_claimed_by(each, claim) and wanted.may_be_bound(each)), None)
 
     def _smallest_for(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
-        """Find the smallest free volume that will do."""
         name = claim_class(claim)
         free = [self._cluster.read(PersistentVolume, each) for each in self._free]
         fitting = [each for each in free if volume_class(each) == name and wanted.may_take(each)]
@@ -243,25 +242,13 @@ class VolumeController:
         by_us = {BOUND_BY_CONTROLLER: "yes"}
         of_volume = {} if is_claimed_by(volume, claim) else by_us
         of_claim = {BIND_COMPLETED: "yes"} | ({} if claim.spec.volume_name else by_us)
-        name = volume.metadata.name
-        self._cluster.replace(
-            replace(
-                volume,
-                metadata=_annotated(volume.metadata, of_volume),
-                spec=replace(volume.spec, claim_ref=claim_reference(claim)),
-                status=PersistentVolumeStatus(phase="Bound"),
-            )
-        )
-        self._cluster.replace(
-            replace(
-                claim,
-                metadata=_annotated(claim.metadata, of_claim),
-                spec=replace(claim.spec, volume_name=name),
-                status=PersistentVolumeClaimStatus(
-                    phase="Bound", access_modes=volume.spec.access_modes, capacity=volume.spec.capacity
-                ),
-            )
-        )
+        taken = replace(volume.spec, claim_ref=claim_reference(claim))
+        metadata, status = _annotated(volume.metadata, of_volume), PersistentVolumeStatus(phase="Bound")
+        self._cluster.replace(replace(volume, metadata=metadata, spec=taken, status=status))
+        served = replace(claim.spec, volume_name=volume.metadata.name)
+        bound = PersistentVolumeClaimStatus(phase="Bound", access_modes=taken.access_modes, capacity=taken.capacity)
+        metadata = _annotated(claim.metadata, of_claim)
+        self._cluster.replace(replace(claim, metadata=metadata, spec=served, status=bound))
 
     # -- making volumes --------------------------------------------------------------------------------------------
 
@@ -276,9 +263,7 @@ class VolumeController:
             return _affinity(terms) if terms else None
         labels = node.metadata.labels
         mine = next((term for term in allowed if Reach.of_class((term,)).covers(labels)), None)
-        keys = (
-            [each.key for each in mine.match_label_expressions] if mine is not None else self._keys(storage_class, node)
-        )
+        keys = [each.key for each in mine.match_label_expressions] if mine else self._keys(storage_class, node)
         here = {key: (labels[key],) for key in keys if key in labels}
         return _affinity([here]) if here else None
 
@@ -319,7 +304,6 @@ def _ephemeral_claim(pod: Pod, name: str, volume: Volume) -> PersistentVolumeCla
 def _made(
     claim: PersistentVolumeClaim, storage_class: StorageClass, reached_from: VolumeNodeAffinity | None
 ) -> PersistentVolume:
-    """Make a volume for a claim, as large as it asks."""
     name, spec = f"pvc-{claim.metadata.uid}", claim.spec
     return PersistentVolume(
         metadata=ObjectMeta(name=name, annotations={PROVISIONED_BY: storage_class.provisioner}),
@@ -339,15 +323,9 @@ def _made(
 
 def _affinity(terms: Iterable[Mapping[str, tuple[str, ...]]]) -> VolumeNodeAffinity:
     """Ask for nodes of which one term names all labels."""
-    return VolumeNodeAffinity(
-        required=NodeSelector(
-            node_selector_terms=tuple(
-                NodeSelectorTerm(
-                    match_expressions=tuple(
-                        NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in term.items()
-                    )
-                )
-                for term in terms
-            )
-        )
-    )
+    selected = [
+        [NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in term.items()]
+        for term in terms
+    ]
+    either = tuple(NodeSelectorTerm(match_expressions=tuple(each)) for each in selected)
+    return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=either))

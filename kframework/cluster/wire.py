@@ -1,23 +1,29 @@
 """What an API server sends around objects: pages of lists and the lines of a watch, decoded once, into their structs.
 
-An object that does not fit its struct is a Undecodable: it costs itself, not its page or its watch.
+An object that does not fit its struct is Undecodable: it costs itself, not its page or its watch.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from functools import cache
 from typing import Generic, TypeVar
 
 import msgspec
 
-from kframework.cluster.rest import stated
+from kframework.cluster.rest import ask, path_of, stated
+from kframework.cluster.transport import Request, Transport
 from kframework.errors import ClusterError, InputError
-from kframework.objects import Kind, ObjectMeta
+from kframework.objects import ApiObject, Kind, ObjectMeta
 from kframework.objects.codec import decode
-from kframework.objects.meta import ApiObject
+from kframework.objects.kinds import T
 
-T = TypeVar("T", bound=ApiObject)
 Item = TypeVar("Item")
+
+#: How long an answer may take, in seconds: longer than this an API server works on none.
+LIST_TIMEOUT = 60.0
+
+Query = tuple[tuple[str, str], ...]
 
 
 class Undecodable(msgspec.Struct, frozen=True):
@@ -48,6 +54,29 @@ class _List(msgspec.Struct, Generic[Item]):
 class _WatchEvent(msgspec.Struct, Generic[Item]):
     type: str
     object: Item
+
+
+async def pages(
+    transport: Transport, kind: Kind[T], limit: int, *, namespace: str = "", selection: Query = ()
+) -> AsyncIterator[Page[T]]:
+    """Read the objects of a kind, `limit` at once or with 0 all; raises ClusterError.
+
+    Status 410 says that the pages before it count for nothing: they took longer than the server remembers a version.
+    """
+    path, following = path_of(kind, namespace), ""
+    while True:
+        query = selection
+        if limit:
+            query = (*query, ("limit", str(limit)))
+        if following:
+            query = (*query, ("continue", following))
+        page = read_page(
+            await ask(transport, Request(method="GET", path=path, query=query, timeout=LIST_TIMEOUT)), kind
+        )
+        yield page
+        following = page.following
+        if not following:
+            return
 
 
 def read_page(body: bytes, kind: Kind[T]) -> Page[T]:

@@ -7,9 +7,8 @@ the process. In between it may wait long for its turn, or with the whole process
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 
-from kframework.cluster.transport import Request, Response, Stream, Transport
+from kframework.cluster.transport import Request, Response, Transport, TransportLayer
 from kframework.errors import ClusterError
 
 #: The reason of the ClusterError that whoever writes gets when the fence is closed.
@@ -41,26 +40,18 @@ class WriteFence:
         return f"<WriteFence {'closed' if self._closed or not self._holds() else 'open'}>"
 
 
-class FencedTransport:
+class FencedTransport(TransportLayer):
     """A transport that carries what writes only while its fence is open.
 
-    It stands behind all that lets a request wait, or sends it again.
+    It stands behind all that lets a request wait, or sends it again. A watch never writes.
     """
 
     def __init__(self, transport: Transport, fence: WriteFence) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._fence = fence
 
     async def send(self, request: Request) -> Response:
         """Send a request; ClusterError 403 if it writes and the fence is closed."""
         if request.method != "GET":
             self._fence.check()
-        return await self._transport.send(request)
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        """Send a request and return its answer line by line; a watch never writes."""
-        return self._transport.stream(request)
-
-    async def close(self) -> None:
-        """Give up all connections."""
-        await self._transport.close()
+        return await self._inner.send(request)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
+from kframework.config.decode import ZERO_IS_DEFAULT, ApiModel, ApiObject, Bool, Int32, Int64
 from kframework.config.duration import Duration
-from kframework.config.fields import ZERO_IS_DEFAULT, ApiModel, ApiObject, Bool, Int32, Int64
 from kframework.config.problems import (
     Problem,
     ProblemPath,
@@ -20,10 +20,10 @@ from kframework.config.problems import (
     not_supported,
     required,
 )
-from kframework.errors import nearest
 from kframework.framework.plugin import PluginArgs
+from kframework.objects.label_selectors import SelectorError, is_qualified_name
+from kframework.objects.node_selectors import NodeSelectorTerms, preferred_node_score
 from kframework.objects.pod import NodeAffinity, TopologySpreadConstraint
-from kframework.objects.selectors import NodeSelector, SelectorError, is_qualified_name, preferred_node_score
 
 
 class InTreeArgs(PluginArgs, ApiModel):
@@ -41,7 +41,6 @@ class DefaultPreemptionArgs(InTreeArgs):
     min_candidate_nodes_absolute: Int32 = 100
 
     def problems(self) -> Iterator[Problem]:
-        """List what breaks kube-scheduler's rules, in its words."""
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         yield from _percentage(("minCandidateNodesPercentage",), percentage)
         if absolute < 0:
@@ -59,7 +58,6 @@ class InterPodAffinityArgs(InTreeArgs):
     ignore_preferred_terms_of_existing_pods: Bool = False
 
     def problems(self) -> Iterator[Problem]:
-        """List what breaks kube-scheduler's rules, in its words."""
         yield from _percentage(("hardPodAffinityWeight",), self.hard_pod_affinity_weight)
 
 
@@ -69,13 +67,12 @@ class NodeAffinityArgs(InTreeArgs):
     added_affinity: Annotated[NodeAffinity, ApiObject()] | None = None
 
     def problems(self) -> Iterator[Problem]:
-        """List what breaks kube-scheduler's rules, in its words."""
         if self.added_affinity is None:
             return
         needed = self.added_affinity.required_during_scheduling_ignored_during_execution
         for index, term in enumerate(needed.node_selector_terms if needed else ()):
             path: ProblemPath = ("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", index)
-            for error in NodeSelector([term]).errors:
+            for error in NodeSelectorTerms([term]).errors:
                 yield Problem(("addedAffinity", *path), str(error))
         for index, preferred in enumerate(self.added_affinity.preferred_during_scheduling_ignored_during_execution):
             try:
@@ -125,7 +122,7 @@ class ScoringStrategy(ApiModel):
                 detail = f"resource weight of {resource.name} not in valid range (0, 100]"
                 yield invalid((*path, "resources", index, "weight"), resource.weight, detail)
         if self.type not in _STRATEGIES:
-            yield not_supported((*path, "type"), self.type, _STRATEGIES, nearest(self.type, _STRATEGIES))
+            yield not_supported((*path, "type"), self.type, _STRATEGIES)
         yield from self._ratio_problems((*path, "requestedToCapacityRatio"))
 
     def _ratio_problems(self, path: ProblemPath) -> Iterator[Problem]:
@@ -147,7 +144,6 @@ class NodeResourcesFitArgs(InTreeArgs):
     scoring_strategy: ScoringStrategy | None = ScoringStrategy(type="LeastAllocated")
 
     def problems(self) -> Iterator[Problem]:
-        """List what breaks kube-scheduler's rules, in its words."""
         for index, name in enumerate(self.ignored_resources):
             yield from _label_name(("ignoredResources", index), name)
         for index, group in enumerate(self.ignored_resource_groups):
@@ -166,7 +162,6 @@ class NodeResourcesBalancedAllocationArgs(InTreeArgs):
     resources: _Resources = _CPU_AND_MEMORY
 
     def problems(self) -> Iterator[Problem]:
-        """List what breaks kube-scheduler's rules, in its words."""
         names = [resource.name for resource in self.resources]
         for index, resource in enumerate(self.resources):
             if resource.name in names[:index]:
@@ -186,10 +181,9 @@ class PodTopologySpreadArgs(InTreeArgs):
     defaulting_type: Annotated[str, ZERO_IS_DEFAULT] = "System"
 
     def problems(self) -> Iterator[Problem]:
-        """List what breaks kube-scheduler's rules, in its words."""
         kind = self.defaulting_type
         if kind not in _DEFAULTING_TYPES:
-            yield not_supported(("defaultingType",), kind, _DEFAULTING_TYPES, nearest(kind, _DEFAULTING_TYPES))
+            yield not_supported(("defaultingType",), kind, _DEFAULTING_TYPES)
         elif kind == "System" and self.default_constraints:
             yield invalid(("defaultingType",), kind, "when .defaultConstraints are not empty")
         for index in range(len(self.default_constraints)):
@@ -208,7 +202,7 @@ class PodTopologySpreadArgs(InTreeArgs):
         if not action:
             yield required((*path, "whenUnsatisfiable"), "can not be empty")
         elif action not in _ACTIONS:
-            yield not_supported((*path, "whenUnsatisfiable"), action, _ACTIONS, nearest(action, _ACTIONS))
+            yield not_supported((*path, "whenUnsatisfiable"), action, _ACTIONS)
         if constraint.label_selector is not None:
             detail = "constraint must not define a selector, as they deduced for each pod"
             yield forbidden((*path, "labelSelector"), detail)
@@ -224,7 +218,6 @@ class VolumeBindingArgs(InTreeArgs):
     shape: tuple[UtilizationShapePoint, ...] = ()
 
     def problems(self) -> Iterator[Problem]:
-        """List what breaks kube-scheduler's rules, in its words."""
         if self.bind_timeout_seconds < 0:
             detail = "invalid BindTimeoutSeconds, should not be a negative value"
             yield invalid(("bindTimeoutSeconds",), self.bind_timeout_seconds, detail)
@@ -241,7 +234,6 @@ class DynamicResourcesArgs(InTreeArgs):
     binding_timeout: Duration = Duration(600)
 
     def problems(self) -> Iterator[Problem]:
-        """List what breaks kube-scheduler's rules, in its words."""
         if self.filter_timeout < 0:
             yield invalid(("filterTimeout",), str(self.filter_timeout), "must be zero or positive")
         if self.binding_timeout < 1:

@@ -1,18 +1,144 @@
-"""From plain values to models: pydantic's findings become configuration errors with file, line and path."""
+"""From plain values to models, as strict as Kubernetes' own decoding: field types, and errors with line and path."""
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Iterator
-from typing import TypeVar, get_args
+from functools import partial
+from typing import Annotated, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+import msgspec
+from annotated_types import Ge, Le
+from msgspec import inspect
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    PlainSerializer,
+    Strict,
+    ValidationError,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, ErrorDetails, PydanticUseDefault, core_schema
 
 from kframework.config.document import Json, Place
-from kframework.config.fields import field_names, unknown_field
 from kframework.config.problems import FieldProblems, Problem, ProblemPath, raise_all, required, shown
+from kframework.errors import nearest
 
+Bool = Annotated[bool, Strict()]
+Int32 = Annotated[int, Strict(), Ge(-(2**31)), Le(2**31 - 1)]
+Int64 = Annotated[int, Strict(), Ge(-(2**63)), Le(2**63 - 1)]
+
+T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
+
+
+def _shortest(number: float) -> int | float:
+    return int(number) if number.is_integer() else number
+
+
+#: A number that is written as 50 rather than 50.0.
+Float = Annotated[float, Strict(), PlainSerializer(_shortest, when_used="json")]
+
+
+def _default_when_zero(value: T) -> T:
+    if not value:
+        raise PydanticUseDefault
+    return value
+
+
+def _checked_base64(text: str) -> str:
+    try:
+        binascii.a2b_base64(text, strict_mode=True)
+    except binascii.Error as cause:
+        raise ValueError("is not base64 text") from cause
+    return text
+
+
+#: Bytes, kept as the text they are written in.
+Base64 = Annotated[str, AfterValidator(_checked_base64)]
+
+#: Marks a field whose default also stands in for Go's zero value: an empty text or list, 0, `0s`.
+ZERO_IS_DEFAULT = AfterValidator(_default_when_zero)
+
+
+class ApiModel(BaseModel):
+    """A block of the configuration: camelCase in the file, unknown fields refused, null the same as absent."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, data: object) -> object:
+        if not isinstance(data, dict):
+            return data
+        known = field_names(cls)
+        return {name: value for name, value in data.items() if value is not None or name not in known}
+
+
+def field_names(model: type[BaseModel]) -> list[str]:
+    """Return the names of a model's fields as a file spells them."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+class ApiObject:
+    """Marks a field that holds a Kubernetes object, such as a node affinity, as a struct of `kframework.objects`."""
+
+    def __get_pydantic_core_schema__(self, source: type[msgspec.Struct], handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let the field take the object as written in a file, and the struct from code."""
+        return core_schema.no_info_plain_validator_function(
+            partial(_read_object, source),
+            serialization=core_schema.plain_serializer_function_ser_schema(msgspec.to_builtins),
+        )
+
+
+def _read_object(struct: type[msgspec.Struct], value: object) -> msgspec.Struct:
+    if isinstance(value, struct):
+        return value
+    problems = list(_unknown_fields(inspect.type_info(struct), value, ()))
+    if problems:
+        raise FieldProblems(problems)
+    try:
+        return msgspec.convert(_without_nulls(value), struct)
+    except msgspec.ValidationError as cause:
+        reason, _, where = str(cause).partition(" - at `$")
+        raise FieldProblems([Problem(_steps(where.removesuffix("`")), reason)]) from cause
+
+
+def _unknown_fields(kind: inspect.Type, value: object, path: ProblemPath) -> Iterator[Problem]:
+    if isinstance(kind, inspect.UnionType):
+        for member in kind.types:
+            yield from _unknown_fields(member, value, path)
+    elif isinstance(kind, inspect.VarTupleType) and isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unknown_fields(kind.item_type, item, (*path, index))
+    elif isinstance(kind, inspect.StructType) and isinstance(value, dict):
+        fields = {field.encode_name: field.type for field in kind.fields}
+        for name, item in value.items():
+            if name in fields:
+                yield from _unknown_fields(fields[name], item, (*path, name))
+            else:
+                yield unknown_field((*path, name), list(fields))
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _steps(where: str) -> ProblemPath:
+    """Take apart a path as msgspec writes it: `.matchExpressions[0].key`."""
+    parts = where.replace("[", ".").replace("]", "").split(".")
+    return tuple(int(part) if part.isdigit() else part for part in parts if part)
+
+
+# -- models ------------------------------------------------------------------------------------------------------------
+
 
 #: What pydantic calls a wrong type, and what was wanted there.
 _WANTED = {
@@ -76,3 +202,9 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
         yield annotation
     for argument in get_args(annotation):
         yield from _models_in(argument)
+
+
+def unknown_field(path: ProblemPath, known: list[str]) -> Problem:
+    """Report a field that its block does not have."""
+    name = str(path[-1])
+    return Problem(path, f'unknown field "{name}"', nearest(name, known))

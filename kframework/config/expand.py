@@ -1,26 +1,58 @@
-"""From a profile's plugin sets to the plugins of each extension point, in the order in which they run."""
+"""From a profile's plugin sets to the plugins of each extension point, in the order in which they run.
+
+Its own sets are merged into the default ones, key by key; then `multi_point` is expanded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from kframework.config.configuration import Configuration, Profile
 from kframework.config.document import Place
 from kframework.config.in_tree import in_tree_points, known_in_tree
-from kframework.config.load import load
-from kframework.config.merge import ALL
-from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, camel
+from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
 from kframework.config.problems import Problem, collecting, raise_all
 from kframework.errors import ConfigError, nearest
 
 #: Returns the extension points that a plugin implements; raises KeyError for a name that is not registered.
 PointsOf = Callable[[str], frozenset[str]]
 
+#: Under `disabled`: every default plugin.
+_ALL = "*"
+
 _EXPANDED = (*POINTS, *PLACEMENT_POINTS)
 _MAX_NODE_SCORE = 100
 _MAX_TOTAL_SCORE = 2**63 - 1
+
+
+def merge_plugins(defaults: Plugins, custom: Plugins) -> Plugins:
+    """Return the plugins that a profile ends up with, before `multi_point` is expanded."""
+    sets = custom.sets()
+    return Plugins(**{key: merge_sets(default, sets[key]) for key, default in defaults.sets().items()})
+
+
+def merge_sets(default: PluginSet, custom: PluginSet) -> PluginSet:
+    """Merge one key: a default plugin that is named again is replaced in its place, other names are appended.
+
+    "Enabled" beats "disabled": a default plugin that is both leaves its place and comes back at the end.
+    """
+    chosen = {entry.name: index for index, entry in enumerate(custom.enabled)}  # of duplicates the last
+    enabled: list[PluginEntry] = []
+    placed: set[int] = set()
+    for entry in _survivors(default, custom):
+        if entry.name in chosen:
+            placed.add(chosen[entry.name])
+            enabled.append(custom.enabled[chosen[entry.name]])
+        else:
+            enabled.append(entry)
+    enabled += [entry for index, entry in enumerate(custom.enabled) if index not in placed]
+    return PluginSet(enabled=tuple(enabled), disabled=tuple(PluginEntry(name=entry.name) for entry in custom.disabled))
+
+
+def _survivors(default: PluginSet, custom: PluginSet) -> list[PluginEntry]:
+    disabled = {entry.name for entry in custom.disabled}
+    return [] if _ALL in disabled else [entry for entry in default.enabled if entry.name not in disabled]
 
 
 @dataclass(frozen=True)
@@ -32,14 +64,6 @@ class ExtensionPoints:
 
     def __getitem__(self, point: str) -> tuple[str, ...]:
         return self.order[point]
-
-
-def check(
-    source: str | Path, points_of: PointsOf = in_tree_points, known: Collection[str] = ()
-) -> tuple[Configuration, tuple[ExtensionPoints, ...]]:
-    """Load a configuration and expand its profiles: raises for all that is wrong in either."""
-    configuration = load(source)
-    return configuration, expand_all(configuration, points_of, known)
 
 
 def expand_all(
@@ -113,7 +137,7 @@ class _Expansion:
 
     def _multi_point_errors(self) -> list[ConfigError]:
         """Report, at the first point where kube-scheduler would see it, what is unknown or would run twice."""
-        open_points = [point for point in _EXPANDED if ALL not in self._disabled(point)]
+        open_points = [point for point in _EXPANDED if _ALL not in self._disabled(point)]
         names = [entry.name for entry in self._plugins.multi_point.enabled]
         errors = []
         for index, name in enumerate(names):
@@ -130,7 +154,7 @@ class _Expansion:
 
     def _order(self, point: str) -> tuple[str, ...]:
         specific, disabled = self._specific(point), self._disabled(point)
-        if ALL in disabled:
+        if _ALL in disabled:
             return tuple(specific)
         everywhere = [entry.name for entry in self._plugins.multi_point.enabled]
         # A name that the key disables is not looked for in `multi_point`, even where the key enables it too.
@@ -147,17 +171,18 @@ class _Expansion:
 
     def _count_errors(self, order: Mapping[str, Sequence[str]]) -> list[ConfigError]:
         named = f'profile with scheduler name "{self._profile.scheduler_name}"'
-        errors = []
-        if len(order["queue_sort"]) != 1:
-            message = f"only one queue sort plugin required for {named}, but got {len(order['queue_sort'])}"
-            errors.append(self._profile.place.error(Problem(("plugins", "queueSort"), message)))
-        if not order["bind"]:
-            message = f"at least one bind plugin is needed for {named}"
-            errors.append(self._profile.place.error(Problem(("plugins", "bind"), message)))
-        if len(order["placement_generate"]) > 1:
-            message = f"at most one placement generate plugin is allowed for {named}"
-            errors.append(self._profile.place.error(Problem(("plugins", "placementGenerate"), message)))
-        return errors
+        sorts = len(order["queue_sort"])
+        rules = (
+            ("queue_sort", sorts == 1, f"only one queue sort plugin required for {named}, but got {sorts}"),
+            ("bind", order["bind"], f"at least one bind plugin is needed for {named}"),
+            (
+                "placement_generate",
+                len(order["placement_generate"]) <= 1,
+                f"at most one placement generate plugin is allowed for {named}",
+            ),
+        )
+        place = self._profile.place
+        return [place.error(Problem(("plugins", camel(key)), message)) for key, kept, message in rules if not kept]
 
     def _weights(self) -> dict[str, int]:
         """Weigh every plugin that can score, even where it is disabled; the `score` key beats `multiPoint`."""

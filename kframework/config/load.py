@@ -1,8 +1,8 @@
-"""Reading a configuration: documents by kind, decoding, defaults, validation."""
+"""Reading a configuration: documents by kind, decoding, defaults, validation; and what a command line says instead."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +10,8 @@ from kframework.config.args import InTreeArgs, NodeResourcesFitArgs
 from kframework.config.configuration import Configuration, Profile, RawArgs, without_kind
 from kframework.config.decode import decode
 from kframework.config.document import Document, Json, Place, parse_documents, read_source
+from kframework.config.expand import merge_plugins
 from kframework.config.in_tree import DEFAULT_PLUGINS, known_in_tree
-from kframework.config.merge import merge_plugins
 from kframework.config.models import (
     API_VERSION,
     KIND,
@@ -35,6 +35,9 @@ _OLD_FIELDS = ("healthzBindAddress", "metricsBindAddress")
 #: The kinds of a file's documents and the versions in which each is read, the current one first.
 _KINDS = {KIND: (API_VERSION, *_OLD_API_VERSIONS), OPTIONS_KIND: (OPTIONS_API_VERSION,)}
 
+#: Where what is in no file stands.
+_NOTHING = Document(None, {}, {}).at()
+
 
 def load(source: str | Path) -> Configuration:
     """Load a configuration from a YAML or JSON file, or from standard input when `source` is `-`.
@@ -54,8 +57,34 @@ def parse(text: str, file: str | None = None) -> Configuration:
 
 def default_configuration() -> Configuration:
     """Return the configuration that holds without a file."""
-    nothing = Document(None, {}, {}).at()
-    return _configuration(nothing, nothing)
+    return _configuration(_NOTHING, _NOTHING)
+
+
+def overridden(
+    configuration: Configuration,
+    *,
+    leader_election: Mapping[str, object],
+    client_connection: Mapping[str, object],
+    options: Mapping[str, object],
+) -> Configuration:
+    """Return the configuration with these fields in place of its own, by name; None leaves a field as it is.
+
+    Raises ConfigError, or ConfigErrors when several things are wrong.
+    """
+    settings = configuration.settings.model_copy(
+        update={
+            "leader_election": configuration.settings.leader_election.model_copy(update=_given(leader_election)),
+            "client_connection": configuration.settings.client_connection.model_copy(update=_given(client_connection)),
+        }
+    )
+    own = configuration.options.model_copy(update=_given(options))
+    problems = [*settings_problems(settings), *own.problems()]
+    raise_all([_NOTHING.error(problem) for problem in problems])
+    return replace(configuration, settings=settings, options=own)
+
+
+def _given(fields: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
@@ -113,8 +142,8 @@ def _configuration(scheduler: Place, options: Place) -> Configuration:
     profiles = [_without_managed_resources(profile, settings) for profile in profiles]
     for profile in profiles:
         warnings += _notices(profile)
-    profiles = [_reduced(profile) for profile in profiles]
-    return Configuration(settings, tuple(profiles), own, tuple(str(warning) for warning in warnings))
+    in_force = tuple(_reduced(profile) for profile in profiles)
+    return Configuration(settings, in_force, own, tuple(map(str, warnings)))
 
 
 def _body(document: Place, warnings: list[ConfigError]) -> Json:

@@ -10,8 +10,8 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
+from kframework.config.decode import ZERO_IS_DEFAULT, ApiModel, Base64, Bool, Float, Int32, Int64
 from kframework.config.duration import Duration
-from kframework.config.fields import ZERO_IS_DEFAULT, ApiModel, Base64, Bool, Float, Int32, Int64
 
 KIND = "KubeSchedulerConfiguration"
 API_VERSION = "kubescheduler.config.k8s.io/v1"

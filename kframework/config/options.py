@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from kframework.config.decode import ApiModel, Bool, Int32, Int64
 from kframework.config.duration import Duration
-from kframework.config.fields import ApiModel, Bool, Int32, Int64
 from kframework.config.problems import Problem, invalid
 from kframework.objects.quantity import QuantityError, value
 
@@ -43,17 +43,14 @@ class Options(ApiModel):
 
     def problems(self) -> Iterator[Problem]:
         """List what is out of range."""
-        yield from self._layer_memory_problems()
+        try:
+            if self.layer_memory_bytes < 0:
+                yield invalid(("layerMemory",), self.layer_memory, "must be non-negative")
+        except QuantityError as error:
+            yield Problem(("layerMemory",), str(error))
         rate = self.tracing.sampling_rate_per_million
         if not 0 <= rate <= 1_000_000:
             yield invalid(("tracing", "samplingRatePerMillion"), rate, "not in valid range [0, 1000000]")
         duration = self.pod_max_in_unschedulable_pods_duration
         if duration <= 0:
             yield invalid(("podMaxInUnschedulablePodsDuration",), str(duration), "must be greater than zero")
-
-    def _layer_memory_problems(self) -> Iterator[Problem]:
-        try:
-            if self.layer_memory_bytes < 0:
-                yield invalid(("layerMemory",), self.layer_memory, "must be non-negative")
-        except QuantityError as error:
-            yield Problem(("layerMemory",), str(error))

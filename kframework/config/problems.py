@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kframework.errors import ConfigError
+from kframework.errors import ConfigError, nearest
 
 #: Field names and list indices, from the outermost on.
 ProblemPath = tuple[str | int, ...]
@@ -77,10 +77,10 @@ def forbidden(path: ProblemPath, detail: str) -> Problem:
     return Problem(path, f"Forbidden: {detail}")
 
 
-def not_supported(path: ProblemPath, value: str, supported: Sequence[str], nearest: str | None = None) -> Problem:
+def not_supported(path: ProblemPath, value: str, supported: Sequence[str]) -> Problem:
     """Report a value that is none of the supported ones."""
     names = ", ".join(shown(name) for name in supported)
-    return Problem(path, f"Unsupported value: {shown(value)}: supported values: {names}", nearest)
+    return Problem(path, f"Unsupported value: {shown(value)}: supported values: {names}", nearest(value, supported))
 
 
 def shown(value: object) -> str:

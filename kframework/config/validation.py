@@ -9,7 +9,6 @@ from kframework.config.in_tree import REMOVED
 from kframework.config.models import (
     API_VERSION,
     POINTS,
-    ClientConnection,
     Extender,
     LeaderElection,
     PluginConfigEntry,
@@ -17,14 +16,16 @@ from kframework.config.models import (
     camel,
 )
 from kframework.config.problems import Problem, ProblemPath, duplicate, invalid, required
-from kframework.objects.selectors import is_qualified_name
+from kframework.objects.label_selectors import is_qualified_name
 
 _JITTER_FACTOR = 1.2
 
 
 def settings_problems(settings: Settings) -> Iterator[Problem]:
     """List what is wrong outside the profiles."""
-    yield from _client_connection_problems(settings.client_connection)
+    burst = settings.client_connection.burst
+    if burst < 0:
+        yield invalid(("clientConnection", "burst"), burst, "must be non-negative")
     if settings.leader_election.leader_elect:
         yield from _leader_election_problems(settings.leader_election)
     if settings.parallelism <= 0:
@@ -36,12 +37,7 @@ def settings_problems(settings: Settings) -> Iterator[Problem]:
     if longest < initial:
         detail = "must be greater than or equal to PodInitialBackoffSeconds"
         yield invalid(("podMaxBackoffSeconds",), longest, detail)
-    yield from extender_problems(settings.extenders)
-
-
-def _client_connection_problems(connection: ClientConnection) -> Iterator[Problem]:
-    if connection.burst < 0:
-        yield invalid(("clientConnection", "burst"), connection.burst, "must be non-negative")
+    yield from _extender_problems(settings.extenders)
 
 
 def _leader_election_problems(election: LeaderElection) -> Iterator[Problem]:
@@ -69,8 +65,7 @@ def _percentage_problems(path: ProblemPath, percentage: int) -> Iterator[Problem
         yield invalid(path, percentage, "not in valid range [0-100]")
 
 
-def extender_problems(extenders: Sequence[Extender]) -> Iterator[Problem]:
-    """List what is wrong with the extenders, each by itself and together."""
+def _extender_problems(extenders: Sequence[Extender]) -> Iterator[Problem]:
     managed: set[str] = set()
     for index, extender in enumerate(extenders):
         if extender.prioritize_verb and extender.weight <= 0:

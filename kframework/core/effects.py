@@ -7,63 +7,26 @@ from typing import Protocol
 
 import msgspec
 
+from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Decision
-from kframework.core.queue.queued_pod import QueuedPod
-from kframework.core.runtime.profile import Profile
-from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api
 from kframework.objects import PodCondition
-from kframework.state.pods import PendingPod, PodInfo
-from kframework.state.waiting import ReservedPod
+from kframework.state.pods import PodInfo
 
 
-class Reservation:
-    """A pod that was assumed on a node, and all that its binding cycle needs.
+class PodEvent(msgspec.Struct, frozen=True):
+    """What is to be told about a pod on behalf of a profile, as an Event of Kubernetes.
 
-    `draw` is its Decision's; `timed` says whether plugins are timed.
+    `related` is the other pod that it is about, as the preemptor of a victim.
     """
 
-    __slots__ = ("attempt", "draw", "node_name", "pod", "profile", "queued", "reserved", "state", "timed")
-
-    def __init__(
-        self,
-        attempt: int,
-        profile: Profile,
-        queued: QueuedPod,
-        state: CycleState,
-        reserved: ReservedPod,
-        *,
-        draw: float = 0.0,
-        timed: bool = False,
-    ) -> None:
-        self.attempt: int = attempt
-        self.profile: Profile = profile
-        self.queued: QueuedPod = queued
-        self.pod: PendingPod = queued.pod
-        self.state: CycleState = state
-        self.reserved: ReservedPod = reserved
-        self.draw: float = draw
-        self.timed: bool = timed
-        self.node_name: str = reserved.node_name
-
-    def __repr__(self) -> str:
-        return f"<Reservation {self.attempt}: {self.reserved!r}>"
-
-
-class Eviction(msgspec.Struct, frozen=True):
-    """The victims of a preemption, none of which is going yet, and all that it takes to send them away.
-
-    `plugin` proposed it. `outranked` are the pods, less important than the preemptor, that lost their nomination to
-    the node; the API has not heard of that yet.
-    """
-
-    attempt: int
     profile: str
-    plugin: str
-    preemptor: PendingPod
-    node_name: str
-    victims: tuple[PodInfo, ...]
-    outranked: tuple[PodInfo, ...]
+    pod: PodInfo
+    reason: str
+    action: str
+    note: str
+    warning: bool = False
+    related: PodInfo | None = None
 
 
 class Effects(Protocol):
@@ -77,18 +40,8 @@ class Effects(Protocol):
         """Write the pod's condition, its nominated node or both; None leaves as it is."""
         ...
 
-    def record(
-        self,
-        profile: str,
-        pod: PodInfo,
-        *,
-        reason: str,
-        action: str,
-        note: str,
-        warning: bool = False,
-        related: PodInfo | None = None,
-    ) -> None:
-        """Record an Event about the pod on behalf of a profile."""
+    def record(self, event: PodEvent) -> None:
+        """Record an Event about a pod."""
         ...
 
     def evict(self, eviction: Eviction) -> None:
@@ -131,7 +84,7 @@ class NullEffects:
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
         """Write nothing."""
 
-    def record(self, profile: str, pod: PodInfo, **event: object) -> None:
+    def record(self, event: PodEvent) -> None:
         """Record nothing."""
 
     def evict(self, eviction: Eviction) -> None:

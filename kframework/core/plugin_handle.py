@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from kframework.clock import Clock, Seeds
 from kframework.core.cycle.search import Search
-from kframework.core.effects import Effects, EngineHost
+from kframework.core.effects import Effects, EngineHost, PodEvent
 from kframework.core.runtime.points import first_rejection
 from kframework.core.runtime.profile import Profile
 from kframework.framework.cycle_state import CycleState
@@ -120,7 +120,7 @@ class PluginHandle:
         """Ask this profile's Filter plugins about one node as it stands."""
         profile, search = self._engine.profiles[self._profile], self._engine.current
         filters = search.filters if search is not None and search.pod is pod else profile.filters
-        return first_rejection(profile, filters, state, pod, node)
+        return first_rejection(filters, state, pod, node)
 
     @property
     def preemption(self) -> Preemption:
@@ -150,7 +150,7 @@ class PluginHandle:
 
     def event(self, pod: PodInfo, *, reason: str, action: str, note: str, warning: bool = False) -> None:
         """Record a Kubernetes Event about the pod."""
-        self._engine.effects.record(self._profile, pod, reason=reason, action=action, note=note, warning=warning)
+        self._engine.effects.record(PodEvent(self._profile, pod, reason, action, note, warning))
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
         """Run a coroutine beside the scheduler."""

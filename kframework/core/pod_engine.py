@@ -10,22 +10,22 @@ import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 from kframework.clock import Clock, Seeds
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
-from kframework.core.cycle.attempt import Attempt
+from kframework.core.cycle.attempt import Attempt, Concluded
+from kframework.core.cycle.consequences import Failure, Reservation
 from kframework.core.cycle.current_attempt import CURRENT
-from kframework.core.cycle.extended_attempt import ExtendedAttempt
-from kframework.core.cycle.extended_search import ExtendedSearch
-from kframework.core.cycle.extenders import Extenders
-from kframework.core.cycle.layers import Layers, Plan
+from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.extending import Asking, Extending, unasked
 from kframework.core.cycle.oracle import verify
-from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
+from kframework.core.cycle.outcome import Outcome
+from kframework.core.cycle.plan import Layers
 from kframework.core.cycle.score_log import log_scores
 from kframework.core.cycle.search import Rotation, Search
-from kframework.core.effects import Effects, Eviction, NullEffects, Reservation
+from kframework.core.effects import Effects, NullEffects, PodEvent
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.preemption.preempting import Preempting
@@ -33,9 +33,10 @@ from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.points import run_unreserve
-from kframework.core.runtime.profile import Profile, Signature
+from kframework.core.runtime.profile import Signature
 from kframework.core.runtime.profiles import Profiles
-from kframework.core.runtime.timing import PhaseTimer, PluginTimer
+from kframework.core.runtime.timing import PluginTimer
+from kframework.errors import PluginError
 from kframework.framework.events import ActionType, EventResource, Occurrence
 from kframework.framework.plugin import Watch
 from kframework.framework.status import Code, Status
@@ -84,7 +85,7 @@ class PodEngine:
         layer_memory: int = 256 << 20,
         preempt_other_schedulers_pods: bool = True,
         verifying: bool | None = None,
-        extenders: Extenders | None = None,
+        extenders: Extending | None = None,
     ) -> None:
         self.cluster = cluster
         self.clock = clock
@@ -97,7 +98,7 @@ class PodEngine:
         #: In so many of the attempts plugins are timed: those whose draw is below; and in one a second at least.
         self.timed_share: float = 0.0
         self._timed_at = -math.inf
-        self.extenders: Extenders = extenders or Extenders()
+        self.extenders: Extending | None = extenders or None
         #: The search that is going on; None between two cycles.
         self.current: Search | None = None
         #: A cycle that awaits extenders: whoever steps the engine awaits it before the next step.
@@ -124,7 +125,7 @@ class PodEngine:
         self._binding: dict[str, Reservation] = {}
 
     @classmethod
-    def of(cls, configuration: Configuration, clock: Clock, effects: Effects, extenders: Extenders) -> PodEngine:
+    def of(cls, configuration: Configuration, clock: Clock, effects: Effects, extenders: Extending) -> PodEngine:
         """Make the engine that a configuration asks for, without its profiles."""
         options, settings = configuration.options, configuration.settings
         return cls(
@@ -145,7 +146,7 @@ class PodEngine:
         self.queue: SchedulingQueue = SchedulingQueue(
             profiles, self.clock.now, self._backoff, max_unschedulable=self._max_unschedulable
         )
-        self.plugin_timers: dict[str, PluginTimer] = {name: PluginTimer(profile) for name, profile in profiles.items()}
+        self._plugin_timers = {name: PluginTimer(profile) for name, profile in profiles.items()}
         self.handlers: EventHandlers = EventHandlers(self.cluster, self.queue, profiles)
         self._layers = {
             name: Layers(profile, self.cluster.nodes, self._layer_memory // len(profiles))
@@ -260,39 +261,94 @@ class PodEngine:
     def _attempt(self, queued: QueuedPod) -> None:
         pod = queued.pod
         if pod.terminating:
-            note = f"skip schedule deleting pod: {pod.key}"
-            self._warn(queued, note)
+            self._warn(queued, f"skip schedule deleting pod: {pod.key}")
             self.queue.done(pod.uid)
         elif pod.uid in self.cluster.pods:
             self.queue.done(pod.uid)
-        elif len(self.extenders):
-            self.under_way = self._try_with_extenders(queued)
+        elif self.extenders is not None:
+            self.under_way = self.extenders.answer(self._cycle(queued))
         else:
-            self._begin(pod)
-            Attempt(self, self.profiles[pod.scheduler_name], queued).run()
-            self._end_of_cycle()
+            unasked(self._cycle(queued))
 
-    def _begin(self, pod: PendingPod) -> None:
+    def _cycle(self, queued: QueuedPod) -> Asking[None]:
+        """Take a pod from pop to its Decision, and do what follows from it."""
         self.attempts += 1
-        CURRENT.set((pod, self.attempts))
+        CURRENT.set((queued.pod, self.attempts))
         if _log.isEnabledFor(V3):
-            fields = {"pod": pod.key, "attempt": self.attempts, "profile": pod.scheduler_name}
+            fields = {"pod": queued.pod.key, "attempt": self.attempts, "profile": queued.pod.scheduler_name}
             _log.log(V3, "Attempting to schedule pod", extra=fields)
-
-    async def _try_with_extenders(self, queued: QueuedPod) -> None:
-        self._begin(queued.pod)
         try:
-            await ExtendedAttempt(self, self.profiles[queued.pod.scheduler_name], queued).run_extended()
+            decision, consequence = yield from self.decide(self.begin(queued))
+            self._follow(queued, decision, consequence)
         finally:
-            self._end_of_cycle()
-            self.under_way = None
+            self.current = self.under_way = None
+            CURRENT.set(None)
+            deferred, self._deferred = self._deferred, []
+            for message in deferred:
+                self._apply(message)
 
-    def _end_of_cycle(self) -> None:
-        self.current = None
-        CURRENT.set(None)
-        deferred, self._deferred = self._deferred, []
-        for message in deferred:
-            self._apply(message)
+    def begin(self, queued: QueuedPod) -> Attempt:
+        """Begin an attempt: its lot is drawn, and whether its plugins are timed."""
+        profile, draw, now = self.profiles[queued.pod.scheduler_name], self.draw(), self.clock.now()
+        # Where little happens that is every attempt, as it costs nothing then; otherwise the share that was asked for.
+        timed = draw < self.timed_share or (self.timed_share > 0.0 and now - self._timed_at >= _TIMED_EVERY)
+        if timed:
+            self._timed_at = now
+        plugin_timer = self._plugin_timers[profile.name] if timed else None
+        return Attempt(
+            self.cluster, profile, queued, number=self.attempts, clock=self.clock, draw=draw, plugin_timer=plugin_timer
+        )
+
+    def decide(self, attempt: Attempt) -> Asking[Concluded]:
+        """Find a node and conclude the attempt; what follows from it is not done."""
+        try:
+            search = self.search(attempt)
+            attempt.timer.take("sign")
+            outcome = self.found(search, (yield from search.steps()))
+        except PluginError as error:
+            return attempt.broken_off(error)
+        return (yield from attempt.conclude(search, outcome))
+
+    def search(self, attempt: Attempt) -> Search:
+        """Open the search for a node; PluginError if the pod cannot be signed."""
+        queued, profile = attempt.queued, attempt.profile
+        if not isinstance(queued.signature, Signature):
+            queued.signature = profile.sign(queued.pod)
+        plan = self._layers[profile.name].plan(queued.signature, queued.pod)
+        if attempt.asked is not profile:
+            plan = plan.of(attempt.asked)
+        self.current = Search(self.cluster, plan, queued.pod, self.rotation, self._ties, attempt.timer, self.extenders)
+        return self.current
+
+    def found(self, search: Search, outcome: Outcome) -> Outcome:
+        """Return what a search found; where that is asked for, check it with the oracle, and log the scores."""
+        if self._verifying:
+            verify(search, outcome)
+        if _log.isEnabledFor(V10):
+            with self.aside():
+                log_scores(search)
+        return outcome
+
+    def _follow(self, queued: QueuedPod, decision: Decision, consequence: Reservation | Failure) -> None:
+        """Do what follows from an attempt: start the binding cycle, or put the pod back and send others away."""
+        if isinstance(consequence, Reservation):
+            self.effects.decided(decision)
+            self.launch(consequence)
+            return
+        eviction = consequence.eviction
+        if eviction is not None:
+            for other in eviction.outranked:
+                self.cluster.nominator.remove(other.uid)
+            # Until the last victim is going, the preemptor is not tried again.
+            self.preempting.begin(eviction.preemptor.uid, eviction.attempt)
+            self.effects.evict(eviction)
+        self.effects.decided(decision)
+        self.failed(queued, consequence.status, consequence.nominated)
+
+    def launch(self, reservation: Reservation) -> None:
+        """Start the binding cycle of an assumed pod."""
+        self._binding[reservation.pod.uid] = reservation
+        self.effects.bind(reservation)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -300,75 +356,9 @@ class PodEngine:
         before = self.effects, self._deferred, self._looked_on
         self.effects, self._deferred, self._looked_on = NullEffects(), [], True
         try:
-            with ExitStack() as pauses:
-                for plugin_timer in self.plugin_timers.values():
-                    pauses.enter_context(plugin_timer.paused())
-                yield
+            yield
         finally:
             self.effects, self._deferred, self._looked_on = before
-
-    def times(self, draw: float, now: float) -> bool:
-        """Return whether the plugins of an attempt are to be timed.
-
-        Where little happens that is every attempt, as it costs nothing then; otherwise the share that was asked for.
-        """
-        timed = draw < self.timed_share or (self.timed_share > 0.0 and now - self._timed_at >= _TIMED_EVERY)
-        if timed:
-            self._timed_at = now
-        return timed
-
-    def undo_leaks(self, profile: Profile) -> None:
-        """Undo what-ifs that a plugin left open, because it raised for instance: nobody else may see them."""
-        for statement in reversed(self.cluster.statements[:]):
-            _log.error("a plugin of profile %r left a statement open; it is undone", profile.name)
-            statement.rollback()
-
-    def search(self, profile: Profile, queued: QueuedPod, timer: PhaseTimer | None = None) -> Search:
-        """Open the search for a node; PluginError if the pod cannot be signed."""
-        plan = self._plan(profile, queued)
-        self.current = Search(self.cluster, plan, queued.pod, self.rotation, self._ties, timer)
-        return self.current
-
-    def extended_search(self, profile: Profile, queued: QueuedPod, timer: PhaseTimer | None = None) -> ExtendedSearch:
-        """Open the search for a node in which extenders have a say; PluginError if the pod cannot be signed."""
-        plan = self._plan(profile, queued)
-        search = ExtendedSearch(self.cluster, plan, queued.pod, self.rotation, self._ties, self.extenders, timer)
-        self.current = search
-        return search
-
-    def _plan(self, profile: Profile, queued: QueuedPod) -> Plan:
-        if not isinstance(queued.signature, Signature):
-            queued.signature = profile.sign(queued.pod)
-        return self._layers[profile.name].plan(queued.signature, queued.pod)
-
-    def find(self, search: Search) -> ScheduleResult | FitError | ScheduleError:
-        """Run a search; where that is asked for, check it against the answers asked afresh and log the scores."""
-        start = self.rotation.next_start_index
-        return self._looked_over(search, search.run(), start)
-
-    async def find_extended(self, search: ExtendedSearch) -> ScheduleResult | FitError | ScheduleError:
-        """Run a search in which extenders have a say, compared as others are in what the plugins say."""
-        start = self.rotation.next_start_index
-        return self._looked_over(search, await search.run_extended(), start)
-
-    def _looked_over(
-        self, search: Search, outcome: ScheduleResult | FitError | ScheduleError, start: int
-    ) -> ScheduleResult | FitError | ScheduleError:
-        if self._verifying:
-            verify(search, outcome, start)
-        if _log.isEnabledFor(V10):
-            log_scores(self, search)
-        return outcome
-
-    def launch(self, reservation: Reservation) -> None:
-        """Start the binding cycle of an assumed pod."""
-        self._binding[reservation.pod.uid] = reservation
-        self.effects.bind(reservation)
-
-    def evict(self, eviction: Eviction) -> None:
-        """Start sending the victims of a preemption away; until the last is going, the preemptor is not tried again."""
-        self.preempting.begin(eviction.preemptor.uid, eviction.attempt)
-        self.effects.evict(eviction)
 
     # -- failures --------------------------------------------------------------------------------------------------
 
@@ -401,14 +391,8 @@ class PodEngine:
         self.effects.patch_status(pod, condition, nominated)
 
     def _warn(self, queued: QueuedPod, note: str) -> None:
-        self.effects.record(
-            queued.pod.scheduler_name,
-            queued.pod,
-            reason="FailedScheduling",
-            action="Scheduling",
-            note=note,
-            warning=True,
-        )
+        pod = queued.pod
+        self.effects.record(PodEvent(pod.scheduler_name, pod, "FailedScheduling", "Scheduling", note, warning=True))
 
     # -- the end of a preemption -----------------------------------------------------------------------------------
 
@@ -434,9 +418,7 @@ class PodEngine:
         if ended.status is None:
             self.queue.done(ended.uid)
             note = f"Successfully assigned {reservation.pod.key} to {reservation.node_name}"
-            self.effects.record(
-                reservation.profile.name, reservation.pod, reason="Scheduled", action="Binding", note=note
-            )
+            self.effects.record(PodEvent(reservation.profile.name, reservation.pod, "Scheduled", "Binding", note))
         else:
             self._binding_failed(reservation, ended.status, ended.rejector)
 

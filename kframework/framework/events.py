@@ -6,15 +6,16 @@ Names and bit values are kube-scheduler's. A plugin registers the events that ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from enum import Enum, IntFlag, StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 if TYPE_CHECKING:
-    from kframework.objects import ApiObject, Kind, Node, PodResourceClaimStatus, PodSpec
+    from kframework.objects import ApiObject, Kind, Node
+    from kframework.state.pods import PodInfo
 
 
 class ActionType(IntFlag):
@@ -80,6 +81,11 @@ class QueueingHint(Enum):
 
     SKIP = 0
     QUEUE = 1
+
+
+def queue_if(helps: object) -> QueueingHint:
+    """Return QUEUE if what may help is true, else SKIP."""
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
 #: `hint(pod, old, new)`: the waiting PendingPod, and the object of the event before (None: added) and after (None:
@@ -156,30 +162,6 @@ DEFAULT_EVENTS: tuple[ClusterEvent, ...] = tuple(
 )
 
 
-class PodFacts(Protocol):
-    """What of a pod is compared to tell how it changed."""
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """The pod's labels."""
-        ...
-
-    @property
-    def spec(self) -> PodSpec:
-        """The pod's spec."""
-        ...
-
-    @property
-    def on_node(self) -> tuple[tuple[str, int], ...]:
-        """What the pod takes of a node."""
-        ...
-
-    @property
-    def claim_statuses(self) -> tuple[PodResourceClaimStatus, ...]:
-        """The resource claims made for the pod."""
-        ...
-
-
 def node_updates(old: Node, new: Node) -> Iterator[ActionType]:
     """List what changed from one Node object to the next, in kube-scheduler's order; a heartbeat yields nothing."""
     if old.spec.unschedulable and not new.spec.unschedulable:
@@ -202,12 +184,12 @@ def _condition_statuses(node: Node) -> dict[str, str]:
     return {condition.type: condition.status for condition in node.status.conditions}
 
 
-def pod_updates(old: PodFacts, new: PodFacts) -> Iterator[ActionType]:
+def pod_updates(old: PodInfo, new: PodInfo) -> Iterator[ActionType]:
     """List what changed from one version of a pod to the next, in kube-scheduler's order; at least a general update."""
     yield from list(_pod_changes(old, new)) or [ActionType.UPDATE]
 
 
-def _pod_changes(old: PodFacts, new: PodFacts) -> Iterator[ActionType]:
+def _pod_changes(old: PodInfo, new: PodInfo) -> Iterator[ActionType]:
     if old.labels != new.labels:
         yield ActionType.UPDATE_POD_LABEL
     wanted = dict(new.on_node)

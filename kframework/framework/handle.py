@@ -14,8 +14,8 @@ import msgspec
 
 if TYPE_CHECKING:
     from kframework.clock import Clock
+    from kframework.framework.answers import Candidate, Diagnosis
     from kframework.framework.cycle_state import CycleState
-    from kframework.framework.plugin import Candidate, Diagnosis
     from kframework.framework.status import Status
     from kframework.objects import ApiObject
     from kframework.state.nodes import NodeInfo, NodeTable

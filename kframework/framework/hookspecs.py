@@ -29,9 +29,9 @@ import pluggy
 
 if TYPE_CHECKING:
     from kframework.core.queue.queued_pod import QueuedPod
+    from kframework.framework.answers import ClearNomination, Diagnosis, NodeNames, Nominate, Preempt, Rows, Scores
     from kframework.framework.cycle_state import CycleState
     from kframework.framework.events import ClusterEvent
-    from kframework.framework.plugin import ClearNomination, Diagnosis, NodeNames, Nominate, Preempt, Rows, Scores
     from kframework.framework.status import Status, Wait
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo

@@ -1,4 +1,4 @@
-"""What a plugin is made of: its base class, its Args, the marker of its hooks, and the answers that are no Status.
+"""What a plugin is made of: its base class, its Args, and the marker of its hooks.
 
     class FewestPods(Plugin):
         \"\"\"Prefer the node that runs the fewest pods.\"\"\"
@@ -14,47 +14,31 @@
         def normalize_score(self, state, pod, scores):
             return min_max(scores)
 
-The hooks, one by one, stand in `kframework.framework.hookspecs`; the door back into the scheduler in
-`kframework.framework.handle`.
+The hooks, one by one, stand in `kframework.framework.hookspecs`, what they may answer beside a Status in
+`kframework.framework.answers`; the door back into the scheduler in `kframework.framework.handle`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
-import numpy as np
 import pluggy
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
-
-from kframework.framework.status import Code, Status
 
 if TYPE_CHECKING:
     from kframework.framework.handle import Handle
     from kframework.objects import ApiObject
-    from kframework.state.nodes import NodeTable
-    from kframework.state.pods import PodInfo
 
 #: Marks a method as the implementation of a hook.
 hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker("kframework")
 
-#: The largest score of a node after normalising; the smallest is 0.
-MAX_SCORE = 100
-
 #: What a plugin looks at beside the pod: the Node object, or its pods too; None: outside data as well.
 Reads = Literal["node", "pods"] | None
 
-#: Rows of the NodeTable, as a slice or as row numbers (int64).
-Rows = slice | NDArray[np.int64]
-
 #: What a plugin may do to a kind beyond seeing it, as RBAC calls it; `patch_status` is to patch its status.
 Verb = Literal["create", "patch", "patch_status", "delete"]
-
-#: One integer per row (int64).
-Scores = NDArray[np.int64]
 
 
 class PluginArgs(BaseModel):
@@ -119,94 +103,3 @@ class Plugin:
 
     def __repr__(self) -> str:
         return f"<{self.name or type(self).__name__}>"
-
-
-class Diagnosis:
-    """Why no node was feasible: a rejection per node, put into words when it is asked for.
-
-    `rejections` holds one integer for each row, equal where nodes say the same, and `status_of` knows its meaning.
-    `rejectors` are the plugins that rejected the pod somewhere, `pre_filter_message` is set when a `pre_filter`
-    rejected it as a whole.
-    """
-
-    __slots__ = ("_rejections", "_status_of", "nodes", "pre_filter_message", "rejectors")
-
-    def __init__(
-        self,
-        nodes: NodeTable,
-        rejections: Scores,
-        status_of: Callable[[int], Status],
-        rejectors: Sequence[str],
-        pre_filter_message: str = "",
-    ) -> None:
-        self.nodes: NodeTable = nodes
-        self._rejections = rejections
-        self._status_of = status_of
-        self.rejectors: Sequence[str] = rejectors
-        self.pre_filter_message: str = pre_filter_message
-
-    def __getitem__(self, row: int) -> Status:
-        """Return the first rejection to the node of this row, in configured order."""
-        return self._status_of(int(self._rejections[row]))
-
-    def rows(self, code: Code) -> NDArray[np.int64]:
-        """Return the rows whose rejection has this code, in the order of the nodes."""
-        order = self.nodes.order
-        rejections = self._rejections[order]
-        alike = [each for each in np.unique(rejections).tolist() if self._status_of(each).code == code]
-        return order[np.isin(rejections, alike)]
-
-
-class Candidate(msgspec.Struct, frozen=True):
-    """A node on which the pod would fit if these pods went away."""
-
-    node: str
-    victims: tuple[PodInfo, ...]
-    pdb_violations: int = 0
-
-
-class Preempt(msgspec.Struct, frozen=True):
-    """`post_filter`'s answer "evict": the engine takes the candidate of the smallest key, nominates and evicts."""
-
-    candidates: tuple[Candidate, ...]
-    key: Callable[[Candidate], Hashable]
-    status: Status = Status(Code.SUCCESS)
-
-
-class Nominate(msgspec.Struct, frozen=True):
-    """`post_filter`'s answer "keep this node free for the pod": it is tried first in the next attempt."""
-
-    node: str
-    status: Status = Status(Code.SUCCESS)
-
-
-class ClearNomination(msgspec.Struct, frozen=True):
-    """`post_filter`'s answer "the pod has no node to wait for": an earlier nomination is taken back."""
-
-    status: Status = Status(Code.UNSCHEDULABLE)
-
-
-#: What `post_filter` may answer beside a Status.
-PluginResult = Preempt | Nominate | ClearNomination
-
-
-def min_max(scores: Scores) -> Scores | int:
-    """Stretch scores linearly so that the smallest becomes 0 and the largest 100; equal ones all become 0."""
-    low, high = int(scores.min()), int(scores.max())
-    return 0 if low == high else (scores - low) * MAX_SCORE // (high - low)
-
-
-def default_normalize(scores: Scores, *, reverse: bool = False) -> Scores | int:
-    """Scale scores to 0..100 by their maximum, `reverse` turning the best into the worst (kube-scheduler's own).
-
-    With a maximum of 0 they stay as they are, or all become 100 when reversed.
-    """
-    high = int(scores.max())
-    if high == 0:
-        return MAX_SCORE if reverse else 0
-    scaled = scores * MAX_SCORE // high
-    return MAX_SCORE - scaled if reverse else scaled
-
-
-#: What `pre_filter` may answer beside a Status: the names of the nodes worth looking at.
-NodeNames = frozenset[str] | set[str]

@@ -35,12 +35,13 @@ class Code(IntEnum):
     @property
     def rejected(self) -> bool:
         """Return whether the code is a rejection, as opposed to a fault or a consent."""
-        return self in _REJECTED
+        return self in REJECTIONS
 
 
 _TITLES = {code: "".join(word.capitalize() for word in code.name.split("_")) for code in Code}
 _TITLES[Code.UNSCHEDULABLE_AND_UNRESOLVABLE] = "UnschedulableAndUnresolvable"
-_REJECTED = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
+#: The codes that reject: the pod does not fit.
+REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -58,7 +59,7 @@ class Status(msgspec.Struct, frozen=True):
     @property
     def rejected(self) -> bool:
         """Return whether this is a rejection: Unschedulable, UnschedulableAndUnresolvable or Pending."""
-        return self.code in _REJECTED
+        return self.code in REJECTIONS
 
     def with_plugin(self, plugin: str) -> Status:
         """Return this status with the plugin's name on it."""

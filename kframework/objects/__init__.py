@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kframework.objects.codec import convert
 from kframework.objects.event import (
     CoreEvent,
     Event,
@@ -68,12 +69,8 @@ from kframework.objects.pod import (
     Volume,
     WeightedPodAffinityTerm,
 )
-from kframework.objects.policy import (
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus,
-    PriorityClass,
-)
+from kframework.objects.quantity import Quantity, QuantityError, milli, value
+from kframework.objects.requests import on_node_requests
 from kframework.objects.storage import (
     AttachedVolume,
     CSIDriver,
@@ -118,6 +115,10 @@ from kframework.objects.volumes import (
 )
 from kframework.objects.workloads import (
     Namespace,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    PriorityClass,
     ReplicaSet,
     ReplicationController,
     ReplicationControllerSpec,
@@ -202,6 +203,8 @@ __all__ = [
     "Portworx",
     "PreferredSchedulingTerm",
     "PriorityClass",
+    "Quantity",
+    "QuantityError",
     "RawQuantity",
     "ReplicaSet",
     "ReplicationController",
@@ -228,8 +231,12 @@ __all__ = [
     "WeightedPodAffinityTerm",
     "WorkloadSpec",
     "all_kinds",
+    "convert",
     "kind",
     "kind_named",
     "kind_of",
+    "milli",
+    "on_node_requests",
     "reference",
+    "value",
 ]

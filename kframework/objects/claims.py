@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kframework.objects.label_selectors import Matcher, SelectorError, label_selector
 from kframework.objects.meta import ObjectMeta, ResourceList
 from kframework.objects.pod import Volume
 from kframework.objects.quantity import nano
-from kframework.objects.selectors import Matcher, SelectorError, label_selector
 from kframework.objects.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
 
 #: On a claim: its binding is complete.

@@ -1,4 +1,7 @@
-"""Volumes of the old in-tree plugins as the CSI drivers know them that do their work now (csi-translation-lib)."""
+"""Volumes of the old in-tree plugins, and where they are reached, as the CSI drivers that do their work now know them.
+
+The rules are those of csi-translation-lib.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from urllib.parse import unquote, urlsplit
 
+from msgspec.structs import replace
+
+from kframework.objects.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from kframework.objects.pod import Volume
-from kframework.objects.storage import PersistentVolume, PersistentVolumeSpec
+from kframework.objects.storage import CSINode, PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
 from kframework.objects.volumes import AzureDisk, CSISource
 
 _EBS, _GCE_PD, _CINDER = "kubernetes.io/aws-ebs", "kubernetes.io/gce-pd", "kubernetes.io/cinder"
@@ -39,7 +45,16 @@ _SOURCES = (
     ("vsphere_volume", _VSPHERE),
     ("portworx_volume", _PORTWORX),
 )
-_ZONE, _BETA_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
+_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+_BETA_ZONE, _BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+#: By plugin, the node label under which its CSI driver knows zones; others have no zone labels of their own.
+_ZONE_LABELS = {
+    _EBS: "topology.ebs.csi.aws.com/zone",
+    _GCE_PD: "topology.gke.io/zone",
+    _CINDER: "topology.cinder.csi.openstack.org/zone",
+}
+#: On a CSINode: the in-tree plugins whose work CSI drivers do there.
+_MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 _UNKNOWN = "UNSPECIFIED"
 _EBS_VOLUME = re.compile(r"vol-[^/]*")
 
@@ -136,3 +151,57 @@ def _gce_place(label: str) -> str:
         said = " ".join(f"{region}:{{}}" for region in sorted(regions))
         raise TranslationError(f"{what}: multiple or no regions gotten from zones, got: map[{said}]")
     return f"regions/{regions.pop()}"
+
+
+# --- zones ------------------------------------------------------------------------------------------------------------
+
+
+def migrated_plugins(csi_node: CSINode) -> frozenset[str]:
+    """Name the in-tree plugins whose work CSI drivers do on a node."""
+    return frozenset(filter(None, csi_node.metadata.annotations.get(_MIGRATED_PLUGINS, "").split(",")))
+
+
+def node_affinity_after_migration(volume: PersistentVolume, plugin: str) -> VolumeNodeAffinity | None:
+    """Return the node affinity of a volume of this migrated plugin in the labels of its CSI driver.
+
+    The zones are those of its node affinity or else, behind what that says otherwise, those of its labels.
+    """
+    if plugin not in _ZONE_LABELS:
+        return volume.spec.node_affinity
+    selector = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
+    terms = selector.node_selector_terms if selector is not None else ()
+    zone, region = _labels_in_use(volume, terms)
+    valued = {each.key for term in terms for each in term.match_expressions if each.values}
+    renamed = {region: _REGION} if region in valued else {}
+    zones: tuple[str, ...] = ()
+    if zone in valued:
+        renamed[zone] = _ZONE_LABELS[plugin]
+    else:
+        names = {name.strip() for name in volume.metadata.labels.get(zone, "").split("__")}
+        zones = tuple(sorted(filter(None, names)))
+    if zones:
+        added = NodeSelectorRequirement(key=_ZONE_LABELS[plugin], operator="In", values=zones)
+        terms = tuple(_and(term, added) for term in terms or (NodeSelectorTerm(),))
+    elif selector is None:
+        return volume.spec.node_affinity
+    return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=tuple(_with(term, renamed) for term in terms)))
+
+
+def _labels_in_use(volume: PersistentVolume, terms: tuple[NodeSelectorTerm, ...]) -> tuple[str, str]:
+    """Tell which zone and region labels the volume goes by: today's or the old ones."""
+    used = {each.key for term in terms for each in term.match_expressions}
+    for keys in (used, volume.metadata.labels.keys()):
+        if _ZONE in keys:
+            return _ZONE, _REGION
+        if _BETA_ZONE in keys:
+            return _BETA_ZONE, _BETA_REGION
+    return _ZONE, _REGION
+
+
+def _and(term: NodeSelectorTerm, requirement: NodeSelectorRequirement) -> NodeSelectorTerm:
+    return replace(term, match_expressions=(*term.match_expressions, requirement))
+
+
+def _with(term: NodeSelectorTerm, renamed: dict[str, str]) -> NodeSelectorTerm:
+    expressions = tuple(replace(each, key=renamed.get(each.key, each.key)) for each in term.match_expressions)
+    return replace(term, match_expressions=expressions)

@@ -22,7 +22,6 @@ from kframework.objects.lease import Lease
 from kframework.objects.meta import ApiObject
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
-from kframework.objects.policy import PodDisruptionBudget, PriorityClass
 from kframework.objects.storage import (
     CSIDriver,
     CSINode,
@@ -32,7 +31,15 @@ from kframework.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from kframework.objects.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
+from kframework.objects.workloads import (
+    Namespace,
+    PodDisruptionBudget,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
 
 T = TypeVar("T", bound=ApiObject)
 T_co = TypeVar("T_co", bound=ApiObject, covariant=True)

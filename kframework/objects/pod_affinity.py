@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kframework.objects.label_selectors import Selector, SelectorError, label_selector
 from kframework.objects.pod import PodAffinity, PodAffinityTerm, PodAntiAffinity, PodSpec, WeightedPodAffinityTerm
-from kframework.objects.selectors import Selector, SelectorError, label_selector
 
 
 class AffinityTerm(NamedTuple):

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
+from kframework.objects.label_selectors import is_qualified_name
 from kframework.objects.meta import ResourceList
 from kframework.objects.node import Node
 from kframework.objects.pod import Container, Pod, PodSpec
 from kframework.objects.quantity import nano
-from kframework.objects.selectors import is_qualified_name
 
 #: What a container that does not state it counts for in scoring: milli-CPU and bytes.
 DEFAULT_CPU = 100

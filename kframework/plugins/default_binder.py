@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from kframework import ClusterError, CycleState, PendingPod, Plugin, Status, error, hookimpl
+from kframework.errors import ClusterError
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import Plugin, hookimpl
+from kframework.framework.status import Status, error
+from kframework.state.pods import PendingPod
 
 
 class DefaultBinder(Plugin):

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kframework import (
-    ActionType,
-    ClearNomination,
-    ClusterEvent,
-    CycleState,
-    Diagnosis,
-    EventResource,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Preempt,
-    Status,
-    Watch,
-    hookimpl,
-    unresolvable,
-)
 from kframework.config.args import DefaultPreemptionArgs
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import PluginArgs
-from kframework.framework.status import Code
+from kframework.framework.answers import ClearNomination, Diagnosis, Preempt
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookimpl
+from kframework.framework.status import Code, Status, unresolvable
 from kframework.objects import Pod, PodDisruptionBudget
+from kframework.state.pods import PendingPod, PodInfo
 
 REASON = "waiting for the preemption for this pod to be finished"
 

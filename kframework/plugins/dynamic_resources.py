@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kframework import (
-    ClusterEvent,
-    CycleState,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    Skip,
-    Status,
-    error,
-    hookimpl,
-    unresolvable,
-    unschedulable,
-)
 from kframework.config.args import DynamicResourcesArgs
-from kframework.framework.cycle_state import StateKey, StateKeyError
-from kframework.framework.plugin import Diagnosis, PluginArgs, Reads, Rows
+from kframework.framework.answers import Diagnosis, Rows
+from kframework.framework.cycle_state import CycleState, StateKey, StateKeyError
+from kframework.framework.events import ClusterEvent
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, hookimpl
+from kframework.framework.status import Skip, Status, error, unresolvable, unschedulable
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod
 
 REASON = "resource claims are not allocated by this scheduler: [{}]"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"

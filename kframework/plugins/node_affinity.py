@@ -9,36 +9,28 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    Skip,
-    Status,
-    error,
-    hookimpl,
-    unresolvable,
-)
 from kframework.config.args import NodeAffinityArgs
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import NodeNames, PluginArgs, Reads, Rows, Scores, default_normalize
+from kframework.framework.answers import NodeNames, Rows, Scores, default_normalize
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, hookimpl
+from kframework.framework.status import Skip, Status, error, unresolvable
 from kframework.objects import Node, NodeSelector, PodSpec, PreferredSchedulingTerm
-from kframework.objects.affinity import (
+from kframework.objects.label_selectors import SelectorError
+from kframework.objects.node_selectors import (
     NodePredicate,
     NodeScore,
+    names_nodes,
     node_affinity,
     node_predicate,
     pinned_nodes,
+    preferred_node_score,
     required_node_affinity,
+    required_node_selector,
 )
-from kframework.objects.selectors import SelectorError, preferred_node_score
 from kframework.state import selection
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
@@ -151,7 +143,7 @@ class NodeAffinity(Plugin):
     def after_node_change(self, pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
         """Queue the pod for a node that has come to match its affinity and the added one."""
         matched = old is not None and self._fits(pod, old)
-        return QueueingHint.QUEUE if self._fits(pod, new) and not matched else QueueingHint.SKIP
+        return queue_if(self._fits(pod, new) and not matched)
 
     def _fits(self, pod: PendingPod, node: Node) -> bool:
         return _matches(self._enforced, node) and _matches(_required(pod), node)
@@ -174,8 +166,6 @@ def _signature(spec: PodSpec) -> Hashable | None:
     The DaemonSet controller makes such a pod for each node. Signed by its name, each would get memory of its own and
     use it once; unsigned, they share what all other plugins say of their template.
     """
-    affinity = node_affinity(spec)
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
-    if required is not None and any(term.match_fields for term in required.node_selector_terms):
+    if names_nodes(required_node_selector(spec)):
         return None
-    return msgspec.json.encode((sorted(spec.node_selector.items()), affinity))
+    return msgspec.json.encode((sorted(spec.node_selector.items()), node_affinity(spec)))

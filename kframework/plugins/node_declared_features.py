@@ -5,26 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-import numpy as np
-
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Skip,
-    Status,
-    hookimpl,
-    unresolvable,
-)
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import Reads, Rows, Scores
+from kframework.framework.answers import Rows, Scores
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.status import Skip, Status, unresolvable
 from kframework.objects import Node, PodSpec
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 
 REASON = "node(s) didn't match Pod's required features"
 
@@ -56,8 +44,7 @@ class NodeDeclaredFeatures(Plugin):
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         needed = _needed(pod)
-        lacking = [int(not needed <= declared) for declared in nodes.feature_sets.meanings]
-        return np.array(lacking, dtype=np.int64)[nodes.feature_sets.values[rows]]
+        return nodes.feature_sets.answers(rows, lambda declared: not needed <= declared)
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
@@ -75,13 +62,12 @@ class NodeDeclaredFeatures(Plugin):
 def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
     """Queue the pod for a node that is new or declares other features than before."""
     same = old is not None and old.status.declared_features == new.status.declared_features
-    return QueueingHint.SKIP if same else QueueingHint.QUEUE
+    return queue_if(not same)
 
 
 def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
     """Queue the pod that has come to need other features itself."""
-    changed = new.uid == pod.uid and _needed(old) != _needed(new)
-    return QueueingHint.QUEUE if changed else QueueingHint.SKIP
+    return queue_if(new.uid == pod.uid and _needed(old) != _needed(new))
 
 
 def _needed(pod: PodInfo) -> frozenset[str]:

@@ -6,20 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    Status,
-    hookimpl,
-    unresolvable,
-)
-from kframework.framework.plugin import Reads, Rows, Scores
+from kframework.framework.answers import Rows, Scores
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.events import ActionType, ClusterEvent, EventResource
+from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.status import Status, unresolvable
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod
 
 REASON = "node(s) didn't match the requested node name"
 

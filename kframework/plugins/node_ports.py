@@ -6,24 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Skip,
-    Status,
-    hookimpl,
-    unschedulable,
-)
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import Reads, Rows, Scores
+from kframework.framework.answers import Rows, Scores
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.status import Skip, Status, unschedulable
 from kframework.objects.ports import HostPort, any_conflict
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
@@ -73,5 +63,4 @@ class NodePorts(Plugin):
 def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
     """Queue the pod when one that held, or was to hold, a port that it wants has left its node."""
     held = bool(old.node_name or old.nominated_node_name)
-    frees = held and any_conflict(pod.template.host_ports, old.template.host_ports)
-    return QueueingHint.QUEUE if frees else QueueingHint.SKIP
+    return queue_if(held and any_conflict(pod.template.host_ports, old.template.host_ports))

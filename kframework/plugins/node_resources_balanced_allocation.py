@@ -9,13 +9,15 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Skip, Status, hookimpl
 from kframework.config.args import NodeResourcesBalancedAllocationArgs
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores
+from kframework.framework.answers import MAX_SCORE, Rows, Scores
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, hookimpl
+from kframework.framework.status import Skip, Status
 from kframework.objects.requests import is_scalar
 from kframework.state.columns import Column
-from kframework.state.pods import Requests
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, Requests
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 

@@ -9,29 +9,18 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Handle,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Status,
-    hookimpl,
-    unresolvable,
-    unschedulable,
-)
 from kframework.config.args import NodeResourcesFitArgs, ScoringStrategy, UtilizationShapePoint
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores
+from kframework.framework.answers import MAX_SCORE, Rows, Scores
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.handle import Handle
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, hookimpl
+from kframework.framework.status import Status, unresolvable, unschedulable
 from kframework.objects import Node
 from kframework.objects.requests import allocatable, is_scalar
 from kframework.state.columns import Column
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 
 TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"
@@ -176,21 +165,18 @@ class NodeResourcesFit(Plugin):
         if any(amount > after.get(resource, 0) for resource, amount in wanted.items()):
             return QueueingHint.SKIP
         before = allocatable(old) if old is not None else {}
-        grown = old is None or any(after[resource] > before.get(resource, 0) for resource in wanted)
-        return QueueingHint.QUEUE if grown else QueueingHint.SKIP
+        return queue_if(old is None or any(after[resource] > before.get(resource, 0) for resource in wanted))
 
 
 def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo | None) -> QueueingHint:
     """Queue the pod when it asks for less itself, or when another one frees something of what it wants."""
     if new is None:
-        frees = bool(old.node_name or old.nominated_node_name)
-    elif new.uid == pod.uid:
-        frees = True
-    else:
-        before, after = dict(old.on_node), dict(new.on_node)
-        wanted = (resource for resource, amount in pod.template.fit if amount)
-        frees = bool(new.node_name) and any(after.get(name, 0) < before.get(name, 0) for name in wanted)
-    return QueueingHint.QUEUE if frees else QueueingHint.SKIP
+        return queue_if(old.node_name or old.nominated_node_name)
+    if new.uid == pod.uid:
+        return QueueingHint.QUEUE
+    before, after = dict(old.on_node), dict(new.on_node)
+    wanted = (resource for resource, amount in pod.template.fit if amount)
+    return queue_if(new.node_name and any(after.get(name, 0) < before.get(name, 0) for name in wanted))
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------

@@ -6,24 +6,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Status,
-    hookimpl,
-    unresolvable,
-)
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import Reads, Rows, Scores
+from kframework.framework.answers import Rows, Scores
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.status import Status, unresolvable
 from kframework.objects import Node, PodSpec, Taint
 from kframework.objects.taints import tolerates
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 
 REASON = "node(s) were unschedulable"
 
@@ -65,12 +56,12 @@ class NodeUnschedulable(Plugin):
 def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
     """Queue the pod for a node that has become schedulable."""
     was_schedulable = old is not None and not old.spec.unschedulable
-    return QueueingHint.SKIP if was_schedulable or new.spec.unschedulable else QueueingHint.QUEUE
+    return queue_if(not was_schedulable and not new.spec.unschedulable)
 
 
 def after_toleration_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
     """Queue the pod that has come to tolerate cordoned nodes."""
-    return QueueingHint.QUEUE if new.uid == pod.uid and _tolerates_cordon(new) else QueueingHint.SKIP
+    return queue_if(new.uid == pod.uid and _tolerates_cordon(new))
 
 
 def _tolerates_cordon(pod: PodInfo) -> bool:

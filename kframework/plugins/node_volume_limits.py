@@ -8,34 +8,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Skip,
-    Status,
-    Watch,
-    hookimpl,
-    unschedulable,
-)
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import Reads, Rows, Scores
-from kframework.objects import (
-    CSINode,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    Volume,
-    VolumeAttachment,
-)
+from kframework.framework.answers import Rows, Scores
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
+from kframework.framework.status import Skip, Status, unschedulable
+from kframework.objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass, Volume, VolumeAttachment
 from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translated_inline
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.volumes.attachments import Attachments
 from kframework.state.volumes.volume_ids import Problem, VolumeId, VolumeIds, claim_names, limited_volumes
 
@@ -75,7 +56,7 @@ class NodeVolumeLimits(Plugin):
 
     @cached_property
     def _attachments(self) -> Attachments:
-        return Attachments.of(self.handle)
+        return Attachments.of(self.handle, self.handle.nodes)
 
     @cached_property
     def _ids(self) -> VolumeIds:
@@ -109,7 +90,7 @@ class NodeVolumeLimits(Plugin):
         if not wanted.by_driver:
             return None
         attachments, row = self._attachments, node.row
-        attachments.catch_up(node.table)
+        attachments.catch_up()
         if row in attachments.faults:
             return attachments.faults[row]
         exceeds = any(attachments.exceeds(row, driver, volumes) for driver, volumes in wanted.by_driver.items())
@@ -125,7 +106,7 @@ class NodeVolumeLimits(Plugin):
             bits[:] = _MISSING
         elif wanted.by_driver:
             attachments = self._attachments
-            attachments.catch_up(nodes)
+            attachments.catch_up()
             if attachments.faults:
                 _check(attachments.faults, np.arange(nodes.capacity)[rows].tolist())
             for driver, volumes in wanted.by_driver.items():
@@ -159,8 +140,7 @@ class NodeVolumeLimits(Plugin):
 
     def after_pod_arrival(self, pod: PendingPod, old: None, new: PodInfo) -> QueueingHint:
         """Queue the pod when one with a volume in common has come to a node: there it is attached once for both."""
-        shared = limited_volumes(new) and not self._ids.of_pod(pod).ids.isdisjoint(self._ids.of_pod(new).ids)
-        return QueueingHint.QUEUE if shared else QueueingHint.SKIP
+        return queue_if(limited_volumes(new) and not self._ids.of_pod(pod).ids.isdisjoint(self._ids.of_pod(new).ids))
 
     def after_volume_change(self, pod: PendingPod, old: PersistentVolume | None, new: PersistentVolume) -> QueueingHint:
         """Queue the pod when the volume of one of its claims is there, or has changed."""
@@ -190,7 +170,7 @@ def after_csi_node_change(pod: PendingPod, old: CSINode, new: CSINode) -> Queuei
     """Queue the pod when a driver can attach more to the node than before, or any number."""
     before, after = _limits(old), _limits(new)
     more = any(limit > before.get(driver, 0) for driver, limit in after.items())
-    return QueueingHint.QUEUE if more or before.keys() - after.keys() else QueueingHint.SKIP
+    return queue_if(more or before.keys() - after.keys())
 
 
 def _limits(csi_node: CSINode) -> dict[str, int]:
@@ -201,19 +181,17 @@ def _limits(csi_node: CSINode) -> dict[str, int]:
 def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
     """Queue the pod when one with volumes has left the node that it was on, or that was kept for it."""
     held = bool(old.node_name or old.nominated_node_name)
-    return QueueingHint.QUEUE if held and limited_volumes(old) else QueueingHint.SKIP
+    return queue_if(held and limited_volumes(old))
 
 
 def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> QueueingHint:
     """Queue the pod when a claim of its own is there, or has changed."""
-    own = new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod)
-    return QueueingHint.QUEUE if own else QueueingHint.SKIP
+    return queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod))
 
 
 def after_attachment_is_gone(pod: PendingPod, old: VolumeAttachment, new: None) -> QueueingHint:
     """Queue the pod when it has a claim, or an in-tree volume of the driver that has detached one."""
-    detached = any(_concerns(old, volume) for volume in limited_volumes(pod))
-    return QueueingHint.QUEUE if detached else QueueingHint.SKIP
+    return queue_if(any(_concerns(old, volume) for volume in limited_volumes(pod)))
 
 
 def _concerns(attachment: VolumeAttachment, volume: Volume) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kframework import Plugin, QueuedPod, hookimpl
+from kframework.core.queue.queued_pod import QueuedPod
+from kframework.framework.plugin import Plugin, hookimpl
 
 
 class PrioritySort(Plugin):

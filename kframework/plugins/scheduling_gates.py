@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    EventResource,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Status,
-    hookimpl,
-    unresolvable,
-)
-from kframework.framework.events import QueueingHint
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.plugin import Plugin, hookimpl
+from kframework.framework.status import Status, unresolvable
+from kframework.state.pods import PendingPod, PodInfo
 
 REASON = "waiting for scheduling gates: [{}]"
 
@@ -36,4 +28,4 @@ class SchedulingGates(Plugin):
 
 def after_gates_are_gone(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
     """Queue the pod whose own gates are gone."""
-    return QueueingHint.QUEUE if new.uid == pod.uid else QueueingHint.SKIP
+    return queue_if(new.uid == pod.uid)

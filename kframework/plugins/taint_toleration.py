@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from typing import ClassVar
 
-import numpy as np
-
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Status,
-    hookimpl,
-    unresolvable,
-)
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import Reads, Rows, Scores, default_normalize
+from kframework.framework.answers import Rows, Scores, default_normalize
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.status import Status, unresolvable
 from kframework.objects import Node, PodSpec, Taint, Toleration
 from kframework.objects.taints import first_untolerated, tolerates
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 
 REASON = "node(s) had untolerated taint(s)"
 
@@ -54,7 +42,7 @@ class TaintToleration(Plugin):
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         tolerations = pod.spec.tolerations
-        return _by_taint_set(nodes, rows, lambda taints: _is_kept_away(taints, tolerations))
+        return nodes.taint_sets.answers(rows, lambda taints: _is_kept_away(taints, tolerations))
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
@@ -72,7 +60,7 @@ class TaintToleration(Plugin):
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         tolerations = state[_LENIENT]
-        return _by_taint_set(nodes, rows, lambda taints: _soft_untolerated(taints, tolerations))
+        return nodes.taint_sets.answers(rows, lambda taints: _soft_untolerated(taints, tolerations))
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
@@ -90,14 +78,12 @@ def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingH
     """Queue the pod for a node whose taints have stopped keeping it away."""
     tolerations = pod.spec.tolerations
     was_tolerated = old is not None and not _is_kept_away(old.spec.taints, tolerations)
-    if was_tolerated or _is_kept_away(new.spec.taints, tolerations):
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE
+    return queue_if(not was_tolerated and not _is_kept_away(new.spec.taints, tolerations))
 
 
 def after_toleration_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
     """Queue the pod whose own tolerations have changed."""
-    return QueueingHint.QUEUE if new.uid == pod.uid else QueueingHint.SKIP
+    return queue_if(new.uid == pod.uid)
 
 
 def _is_kept_away(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
@@ -108,15 +94,6 @@ def _soft_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]
     """Count the soft taints that no toleration covers."""
     soft = (taint for taint in taints if taint.effect == _SOFT)
     return sum(not any(tolerates(toleration, taint) for toleration in tolerations) for taint in soft)
-
-
-def _by_taint_set(nodes: NodeTable, rows: Rows, answer: Callable[[tuple[Taint, ...]], int]) -> Scores:
-    """Ask once for each distinct set of taints on these rows, and spread the answers over the rows."""
-    codes = nodes.taint_sets.values[rows]
-    answers = np.zeros(len(nodes.taint_sets.meanings), dtype=np.int64)
-    for code in np.flatnonzero(np.bincount(codes)).tolist():
-        answers[code] = answer(nodes.taint_sets.meanings[code])
-    return answers[codes]
 
 
 def _signature(spec: PodSpec) -> Hashable:

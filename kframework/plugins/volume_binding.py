@@ -12,27 +12,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterError,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Handle,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    Skip,
-    Status,
-    error,
-    hookimpl,
-    unresolvable,
-)
 from kframework.config.args import VolumeBindingArgs
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import PluginArgs, Reads, Rows, Scores, Watch
+from kframework.errors import ClusterError
+from kframework.framework.answers import Rows, Scores
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.handle import Handle
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
+from kframework.framework.status import Skip, Status, error, unresolvable
 from kframework.objects import (
     CSIDriver,
     CSINode,
@@ -42,17 +29,12 @@ from kframework.objects import (
     PodSpec,
     StorageClass,
 )
-from kframework.objects.claims import (
-    WAIT_FOR_FIRST_CONSUMER,
-    claim_class,
-    claim_name,
-    is_bound,
-    is_controlled_by,
-)
-from kframework.objects.csi_migration import TranslationError
-from kframework.objects.csi_topology import migrated_plugins
-from kframework.objects.selectors import SelectorError
+from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class, claim_name, is_bound, is_controlled_by
+from kframework.objects.csi_migration import TranslationError, migrated_plugins
+from kframework.objects.label_selectors import SelectorError
+from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import AssumptionError
+from kframework.state.pods import PendingPod
 from kframework.state.volumes.pod_volumes import (
     BIND_CONFLICT,
     NODE_CONFLICT,
@@ -286,20 +268,18 @@ class VolumeBinding(Plugin):
 
 def after_class_change(pod: PendingPod, old: StorageClass | None, new: StorageClass) -> QueueingHint:
     """Queue the pod for a class that is new or allows other topologies."""
-    return _queue_if(old is None or old.allowed_topologies != new.allowed_topologies)
+    return queue_if(old is None or old.allowed_topologies != new.allowed_topologies)
 
 
 def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> QueueingHint:
     """Queue the pod for a claim of its own."""
-    return _queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod))
+    return queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod))
 
 
 def after_csi_node_change(pod: PendingPod, old: CSINode | None, new: CSINode | None) -> QueueingHint:
     """Queue the pod for a node that is new, or on which other plugins are migrated than before."""
-    if old is None:
-        return QueueingHint.QUEUE
     left = migrated_plugins(new) if new is not None else frozenset()
-    return _queue_if(migrated_plugins(old) != left)
+    return queue_if(old is None or migrated_plugins(old) != left)
 
 
 def after_driver_change(pod: PendingPod, old: CSIDriver, new: CSIDriver | None) -> QueueingHint:
@@ -308,7 +288,7 @@ def after_driver_change(pod: PendingPod, old: CSIDriver, new: CSIDriver | None) 
     kube-scheduler asks whether the pod has an inline volume of the driver; but room is looked at for claims.
     """
     looked_at = new is not None and bool(new.spec.storage_capacity)
-    return _queue_if(bool(old.spec.storage_capacity) and not looked_at)
+    return queue_if(bool(old.spec.storage_capacity) and not looked_at)
 
 
 def after_capacity_change(pod: PendingPod, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> QueueingHint:
@@ -316,11 +296,7 @@ def after_capacity_change(pod: PendingPod, old: CSIStorageCapacity | None, new: 
     if old is None:
         return QueueingHint.QUEUE
     before, after = largest_volume(old), largest_volume(new)
-    return _queue_if(after is not None and (before is None or after > before))
-
-
-def _queue_if(helps: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+    return queue_if(after is not None and (before is None or after > before))
 
 
 def _has_claims(spec: PodSpec) -> bool:

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Skip,
-    Status,
-    Watch,
-    hookimpl,
-    unresolvable,
-    unschedulable,
-)
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import Reads, Rows, Scores
+from kframework.framework.answers import Rows, Scores
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
+from kframework.framework.status import Skip, Status, unresolvable, unschedulable
 from kframework.objects import PersistentVolumeClaim, PodSpec, Volume
-from kframework.state.chosen_pods import ChosenPods
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 
 DISK_TAKEN = "node(s) had no available disk"
 CLAIM_IN_USE = (
@@ -79,7 +66,7 @@ class VolumeRestrictions(Plugin):
         names = self._own(pod)
         if isinstance(names, Status):
             return names
-        conflicts = sum(1 for name in names if nodes.claims.rows(pod.namespace, name))
+        conflicts = sum(1 for name in names if nodes.claims.rows((pod.namespace, name)))
         if not conflicts and not disks(pod):
             return Skip
         state[_CLAIMS] = OwnClaims(names, conflicts)
@@ -118,7 +105,7 @@ class VolumeRestrictions(Plugin):
         bits = np.full(nodes.capacity, _CLAIM if state[_CLAIMS].conflicts > 0 else 0, dtype=np.int64)
         wanted = disks(pod)
         if wanted:
-            self._mounting.catch_up(nodes)
+            self._mounting.catch_up()
             for row, others in self._mounting.by_row.items():
                 if any(_conflict(wanted, disks(other)) for other in others):
                     bits[row] |= _DISK
@@ -131,7 +118,7 @@ class VolumeRestrictions(Plugin):
     @cached_property
     def _mounting(self) -> ChosenPods:
         """The pods that have such disks mounted: hardly any, as a rule."""
-        return ChosenPods(disks)
+        return ChosenPods(self.handle.nodes, disks)
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -148,13 +135,12 @@ class VolumeRestrictions(Plugin):
 def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
     """Queue the pod when one that had a disk or a claim of it has gone."""
     shares = old.namespace == pod.namespace and not set(pod.claims).isdisjoint(old.claims)
-    return QueueingHint.QUEUE if shares or _conflict(disks(pod), disks(old)) else QueueingHint.SKIP
+    return queue_if(shares or _conflict(disks(pod), disks(old)))
 
 
 def after_claim_added(pod: PendingPod, old: None, new: PersistentVolumeClaim) -> QueueingHint:
     """Queue the pod when a claim of it is there."""
-    own = new.metadata.namespace == pod.namespace and new.metadata.name in pod.claims
-    return QueueingHint.QUEUE if own else QueueingHint.SKIP
+    return queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in pod.claims)
 
 
 # -- disks that are mounted once -----------------------------------------------------------------------------------
@@ -195,3 +181,33 @@ def _same_disk(one: Volume, other: Volume) -> bool:
             and not (image.read_only and mapped.read_only)
         )
     return False
+
+
+# -- pods that have such disks -------------------------------------------------------------------------------------
+
+
+class ChosenPods:
+    """Those pods on nodes that are chosen, by row; rows without any are left out.
+
+    Catch up before looking.
+    """
+
+    def __init__(self, nodes: NodeTable, chosen: Callable[[PodInfo], object]) -> None:
+        self._nodes = nodes
+        self._pod_log = nodes.pod_log.reader()
+        self._chosen = chosen
+        self.by_row: dict[int, list[PodInfo]] = {}
+
+    def catch_up(self) -> None:
+        """Choose anew on the rows whose pods have changed since the last time."""
+        nodes, changed = self._nodes, self._pod_log.changed()
+        for row in range(nodes.size) if changed is None else dict.fromkeys(changed):
+            node = nodes.by_row[row]
+            pods = [pod for pod in node.pods if self._chosen(pod)] if node is not None else []
+            if pods:
+                self.by_row[row] = pods
+            else:
+                self.by_row.pop(row, None)
+
+    def __repr__(self) -> str:
+        return f"<ChosenPods on {len(self.by_row)} rows>"

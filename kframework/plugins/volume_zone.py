@@ -9,26 +9,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Handle,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    Skip,
-    Status,
-    hookimpl,
-    unresolvable,
-)
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import PluginArgs, Reads, Rows, Scores, Watch
+from kframework.framework.answers import Rows, Scores
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.handle import Handle
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
+from kframework.framework.status import Skip, Status, unresolvable
 from kframework.objects import PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod
 
 REASON = "node(s) had no available volume zone"
 NAMELESS = "PersistentVolumeClaim had no name"
@@ -173,21 +163,17 @@ class VolumeZone(Plugin):
 
 def after_class_is_added(pod: PendingPod, old: None, new: StorageClass) -> QueueingHint:
     """Queue the pod for a class whose claims wait for their first pod."""
-    return _queue_if(new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
+    return queue_if(new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
 
 
 def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> QueueingHint:
     """Queue the pod for a claim of its own."""
-    return _queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in pod.claims)
+    return queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in pod.claims)
 
 
 def after_volume_change(pod: PendingPod, old: PersistentVolume | None, new: PersistentVolume) -> QueueingHint:
     """Queue the pod for a volume that is new or has come to other zones."""
-    return _queue_if(old is None or _zones_of(old) != _zones_of(new))
-
-
-def _queue_if(helps: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+    return queue_if(old is None or _zones_of(old) != _zones_of(new))
 
 
 def _has_claims(spec: PodSpec) -> bool:

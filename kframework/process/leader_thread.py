@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from functools import partial
 from random import Random
 from types import TracebackType
 
@@ -56,9 +57,18 @@ class LeaderThread:
         self._connect = connect
         self._settings = settings
         self._clock = clock
-        self._component = component
-        self._random = random
         self._on_lost = on_lost
+        self._candidate = partial(
+            LeaderElection,
+            settings=settings,
+            clock=clock,
+            identity=identity,
+            component=component,
+            random=random,
+            on_started=self._started,
+            on_stopped=self._stopped,
+            may_lead=self._scheduler_runs,
+        )
         self._election: LeaderElection | None = None
         self._led = False
         self._failure: Exception | None = None
@@ -133,19 +143,6 @@ class LeaderThread:
                 cluster = await closing.enter_async_context(self._connect())
                 self._election = self._candidate(cluster)
                 await self._election.run()
-
-    def _candidate(self, cluster: Cluster) -> LeaderElection:
-        return LeaderElection(
-            cluster,
-            self._settings,
-            self._clock,
-            identity=self.identity,
-            component=self._component,
-            random=self._random,
-            on_started=self._started,
-            on_stopped=self._stopped,
-            may_lead=self._scheduler_runs,
-        )
 
     def _started(self) -> None:
         self._led = True

@@ -131,7 +131,7 @@ class LeaderElection:
         _log.info("successfully acquired lease %s", self._name)
 
     async def _acquired(self) -> bool:
-        """Take the lease if it is free; tell whether it is ours now."""
+        """Take the lease if it is free; return whether it is ours now."""
         if not self._may_lead():
             return False
         try:

@@ -1,8 +1,8 @@
-"""Who looks on while a scheduler works, and what they show of it over HTTP."""
+"""The observers of a scheduler, and what they show of it over HTTP."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
 from kframework.core.cycle.decision import Observer
 from kframework.core.pod_engine import PodEngine
@@ -13,24 +13,23 @@ from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.web.routes import web_routes
 from kframework.process.endpoints import Checked
-from kframework.scheduler.scheduler import MakeEngine, Scheduler
+from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
 
 
-class Onlookers:
-    """The audience of a scheduler: its history and its metrics, which everybody may see, and whoever else looks on.
+class Observers(Generic[E]):
+    """The observers of a scheduler: its metrics, which everybody may see, and others.
 
-    `engine` makes the scheduler's engine, one that is recorded for instance; in `timed_share` of the attempts plugins
-    are timed, at least in as many as the metrics want.
+    `engine` makes the scheduler's engine; in `timed_share` of the attempts plugins are timed, at least in as many as
+    the metrics want.
     """
 
-    def __init__(self, *others: Observer, engine: MakeEngine = PodEngine.of, timed_share: float = TIMED_SHARE) -> None:
-        self.history: History = History()
+    def __init__(self, *others: Observer, engine: MakeEngine[E], timed_share: float = TIMED_SHARE) -> None:
         self.metrics: Metrics = Metrics()
-        self.observers: tuple[Observer, ...] = (*others, self.history, self.metrics.attempts)
-        self.engine: MakeEngine = engine
+        self.all: tuple[Observer, ...] = (*others, self.metrics.attempts)
+        self.engine: MakeEngine[E] = engine
         self.timed_share: float = max(timed_share, TIMED_SHARE)
 
     @property
@@ -38,13 +37,29 @@ class Onlookers:
         """Count health checks."""
         return self.metrics.health.checked
 
+    def routes(self, scheduler: Scheduler[E]) -> list[RouteDef]:
+        """Return the routes of what was seen; call it before the scheduler begins."""
+        return metrics_routes(scheduler, self.metrics.series, self.metrics.health)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {', '.join(type(observer).__name__ for observer in self.all)}>"
+
+
+class PodObservers(Observers[PodEngine]):
+    """The observers of a scheduler that decides on one pod at a time: its history too, for a page and explanations.
+
+    `engine` may be one that is recorded.
+    """
+
+    def __init__(
+        self, *others: Observer, engine: MakeEngine[PodEngine] = PodEngine.of, timed_share: float = TIMED_SHARE
+    ) -> None:
+        self.history: History = History()
+        super().__init__(*others, self.history, engine=engine, timed_share=timed_share)
+
     def routes(self, scheduler: Scheduler) -> list[RouteDef]:
-        """Return the routes of the web page, of explanations and of metrics; call it before the scheduler begins."""
         return [
             *web_routes(scheduler, self.history),
             *explain_routes(scheduler, self.history),
             *metrics_routes(scheduler, self.metrics.attach(scheduler.engine), self.metrics.health),
         ]
-
-    def __repr__(self) -> str:
-        return f"<Onlookers {', '.join(type(observer).__name__ for observer in self.observers)}>"

@@ -7,30 +7,24 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Generic, Protocol
+from typing import Generic
 
 import anyio
 from anyio.abc import TaskGroup
 
 from kframework.clock import Clock, Seeds
-from kframework.cluster import Cluster
-from kframework.cluster.write_fence import WriteFence
 from kframework.config.configuration import Configuration
-from kframework.core.cycle.decision import Observer
 from kframework.core.runtime.registry import Registry
 from kframework.errors import KFrameworkError
-from kframework.process.endpoints import Checked, Listener, scheduler_routes, serve
+from kframework.objects import Event
+from kframework.process.endpoints import Listener, scheduler_routes, serve
 from kframework.process.leader_thread import LeaderThread
-from kframework.process.observers import Onlookers
-from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
-
-if TYPE_CHECKING:
-    from aiohttp.web import RouteDef
-
-#: Opens a client of the cluster, and closes it.
-Connect = Callable[[], AbstractAsyncContextManager[Cluster]]
+from kframework.process.lease import new_identity
+from kframework.process.observers import Observers, PodObservers
+from kframework.process.servers import DryRunServer, Server, without_binding
+from kframework.scheduler.scheduler import E, Scheduler
 
 #: Works beside a scheduler until it is cancelled.
 Companion = Callable[[Scheduler[E]], Coroutine[object, object, None]]
@@ -43,68 +37,38 @@ class LeadershipLost(KFrameworkError):
     """Raised when another scheduler may lead by now: this one writes nothing any more."""
 
 
-class Audience(Protocol[E]):
-    """Who looks on while a scheduler works, on an engine made for it; `Onlookers`, unless the engine is another one."""
-
-    @property
-    def engine(self) -> MakeEngine[E]:
-        """Make the scheduler's engine."""
-        ...
-
-    @property
-    def observers(self) -> Iterable[Observer]:
-        """Who is told of each attempt and each binding."""
-        ...
-
-    @property
-    def timed_share(self) -> float:
-        """In which part of the attempts plugins are timed."""
-        ...
-
-    @property
-    def checked(self) -> Checked:
-        """Who is told of the health checks that were asked for."""
-        ...
-
-    def routes(self, scheduler: Scheduler[E]) -> list[RouteDef]:
-        """Return what shows over HTTP what was seen; called before the scheduler begins."""
-        ...
-
-
 class Process(Generic[E]):
-    """Schedules until SIGTERM or SIGINT, or until its lease is lost.
+    """Schedules on a server until SIGTERM or SIGINT, or until its lease is lost.
 
-    `connect` opens the scheduler's client, `elect` that of the leader election, in a thread of its own; without one
-    there is no election. `identity` is what the lease will name, `listener` where the endpoints are, if there are any;
-    they show what the `onlookers` see, whose engine it is that schedules. `fence`, which the scheduler's client may
-    share, is closed when the lease is lost. `companions` run beside the scheduler while it leads. `tell` gets the few
+    `identity` is what the lease will name, a name of its own if none is given; `listener` where the endpoints are, if
+    there are any, which show what the `observers` see, whose engine it is that schedules. With `report` it writes
+    nothing, and reports the Events instead. `companions` run beside the scheduler while it leads. `tell` gets the few
     lines that its user should see.
     """
 
     def __init__(
         self,
         configuration: Configuration,
+        server: Server,
         clock: Clock,
-        connect: Connect,
         *,
-        identity: str,
-        elect: Connect | None = None,
+        identity: str = "",
         listener: Listener | None = None,
-        onlookers: Audience[E] | None = None,
+        observers: Observers[E] | None = None,
         registry: Registry | None = None,
-        fence: WriteFence | None = None,
+        report: Callable[[Event], None] | None = None,
         companions: Iterable[Companion[E]] = (),
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
+        if report is not None:
+            configuration, server = without_binding(configuration), DryRunServer(server, clock, report)
         self.configuration = configuration
         self.clock = clock
-        self._connect = connect
-        self._identity = identity
-        self._elect = elect
+        self._server = server
+        self._identity = identity or new_identity()
         self._listener = listener
-        self._onlookers: Audience[E] = onlookers or Onlookers()  # type: ignore[assignment]  # E is PodEngine by default
+        self._observers: Observers[E] = observers or PodObservers()  # type: ignore[assignment]  # E is PodEngine by default
         self._registry = registry
-        self._fence = fence or WriteFence()
         self._companions = tuple(companions)
         self._tell = tell
         self._begin = asyncio.Event()
@@ -113,16 +77,16 @@ class Process(Generic[E]):
     async def run(self) -> None:
         """Schedule; raises LeadershipLost, and ConfigError for what cannot be used."""
         async with AsyncExitStack() as stack:
-            cluster = await stack.enter_async_context(self._connect())
+            cluster = await stack.enter_async_context(self._server.schedule())
             self.scheduler: Scheduler[E] = Scheduler(
                 self.configuration,
                 cluster,
                 self.clock,
                 registry=self._registry,
-                observers=self._onlookers.observers,
-                fence=self._fence,
-                engine=self._onlookers.engine,
-                timed_share=self._onlookers.timed_share,
+                observers=self._observers.all,
+                fence=self._server.fence,
+                engine=self._observers.engine,
+                timed_share=self._observers.timed_share,
             )
             self._collector = Collector(self.clock, self.scheduler)
             self.scheduler.on_idle = self._idle
@@ -172,25 +136,26 @@ class Process(Generic[E]):
             synced=lambda: self.scheduler.engine.synced,
             stopping=lambda: self._stopping,
             election=leader.problem if leader is not None else None,
-            checked=self._onlookers.checked,
+            checked=self._observers.checked,
         )
-        shown = self._onlookers.routes(self.scheduler)
+        shown = self._observers.routes(self.scheduler)
         url = await stack.enter_async_context(serve([*routes, *shown], self._listener))
         self._tell(f"see it work at {url}/ (health checks at {url}/livez and {url}/readyz)")
 
     # -- leader election -------------------------------------------------------------------------------------------
 
     def _leader(self) -> LeaderThread | None:
-        if self._elect is None:
+        election = self.configuration.settings.leader_election
+        if not election.leader_elect or self._server.elect is None:
             return None
         return LeaderThread(
-            self._elect,
-            self.configuration.settings.leader_election,
+            self._server.elect,
+            election,
             self.clock,
             identity=self._identity,
             component=self.configuration.profiles[0].scheduler_name,
             random=Seeds(self.configuration.options.seed).generator(f"leader election {self._identity}"),
-            on_lost=self._fence.close,
+            on_lost=self._server.fence.close,
         )
 
     async def _lead(self, leader: LeaderThread) -> None:
@@ -210,7 +175,7 @@ class Process(Generic[E]):
         self._tell(f"waiting for the lease {election.resource_namespace}/{election.resource_name}")
         await leader.won()
         # A process that stood still for long is told by the clock alone, before the election's thread has a turn.
-        self._fence.only_while(lambda: leader.leading)
+        self._server.fence.only_while(lambda: leader.leading)
         self._tell(f"leading as {leader.identity}")
         self.scheduler.take_over()
         self._accompany(tasks)

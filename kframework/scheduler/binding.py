@@ -14,11 +14,11 @@ from typing import TypeVar, cast
 import anyio
 
 from kframework.clock import Clock
-from kframework.core.cycle.decision import Binding, PluginTiming, fit_error
-from kframework.core.effects import Reservation
-from kframework.core.runtime.points import fault, on_node_status
-from kframework.core.runtime.profile import Profile, Step
-from kframework.core.runtime.timing import PhaseTimer
+from kframework.core.cycle.consequences import Reservation
+from kframework.core.cycle.decision import Binding, fit_error
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.steps import Hook, Step
+from kframework.core.runtime.timing import PhaseTimer, PluginTiming
 from kframework.framework.status import Code, Status
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 
@@ -129,7 +129,9 @@ class BindingCycle:
         for step in self.profile.pre_bind:
             asked = self.profile.pre_flight.get(step.name)
             if asked is not None:
-                answer = self._ask_pre_flight(asked)
+                began = perf_counter_ns()
+                answer = self._pre_flight_status(asked)
+                self._note("pre_bind_pre_flight", asked, began, answer)
                 if answer is not None and answer.code == Code.SKIP:
                     continue
                 if answer is not None:
@@ -137,28 +139,25 @@ class BindingCycle:
             at_work.append(step.name)
         return frozenset(at_work)
 
-    def _ask_pre_flight(self, step: Step) -> Status | None:
-        began = perf_counter_ns()
-        status = self._pre_flight_status(step)
-        self._note("pre_bind_pre_flight", step, began, status)
-        return status
-
     def _pre_flight_status(self, step: Step) -> Status | None:
         reservation = self.reservation
         try:
             answer = step.call(reservation.state, reservation.pod, reservation.node_name)
         except Exception as error:
-            return fault(self.profile, step.name, "pre_bind_pre_flight", error)
-        if answer is None or (isinstance(answer, Status) and answer.code in (Code.SUCCESS, Code.SKIP)):
-            return None if answer is None or answer.code == Code.SUCCESS else answer
-        if isinstance(answer, Status) and answer.code == Code.ERROR:
-            text = f'running PreBindPreFlight "{step.name}": {answer.message}'
-            return Status(Code.ERROR, (text,), step.name)
-        code = answer.code.title if isinstance(answer, Status) else repr(answer)
-        text = (
-            f'PreBindPreFlight {step.name} returned "{code}", which is unsupported. '
-            "It is supposed to return Success, Skip, or Error status"
-        )
+            return self.profile.faulty(step.name, "pre_bind_pre_flight", error)
+        match answer:
+            case None | Status(code=Code.SUCCESS):
+                return None
+            case Status(code=Code.SKIP):
+                return answer
+            case Status(code=Code.ERROR):
+                text = f'running PreBindPreFlight "{step.name}": {answer.message}'
+            case _:
+                returned = answer.code.title if isinstance(answer, Status) else repr(answer)
+                text = (
+                    f'PreBindPreFlight {step.name} returned "{returned}", which is unsupported. '
+                    "It is supposed to return Success, Skip, or Error status"
+                )
         return Status(Code.ERROR, (text,), step.name)
 
     async def _wait_on_permit(self) -> Status | None:
@@ -253,10 +252,10 @@ class BindingCycle:
             if inspect.isawaitable(answer):
                 answer = await contained(cast("Awaitable[object]", answer))
         except Exception as error:
-            return fault(self.profile, step.name, hook, error)
+            return self.profile.faulty(step.name, hook, error)
         if hook == "bind" and isinstance(answer, Status) and answer.code == Code.SKIP:
             return answer
-        return on_node_status(self.profile, step, hook, title, answer)
+        return Hook(step.name, hook, self.profile.faulty).checked(answer, f'{title} plugin "{step.name}"')
 
     async def _post_bind(self) -> None:
         reservation = self.reservation
@@ -267,7 +266,7 @@ class BindingCycle:
                 if inspect.isawaitable(answer):
                     await contained(answer)
             except Exception as error:
-                status = fault(self.profile, step.name, "post_bind", error)
+                status = self.profile.faulty(step.name, "post_bind", error)
             self._note("post_bind", step, began, status)
 
     def _note(self, hook: str, step: Step, began: int, status: Status | None) -> None:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from kframework.cluster import Cluster
 from kframework.errors import ClusterError
+from kframework.framework.handle import Api
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.outbox import Outbox
 from kframework.state.pods import PendingPod
@@ -30,15 +31,14 @@ UNANSWERED = frozenset({0, 504})
 FIRST_PAUSE, LAST_PAUSE = 0.01, 10.0
 
 
-class ClusterApi:
-    """The cluster's API as plugins get it; every call may raise ClusterError."""
+class ClusterApi(Api):
+    """The cluster's API as plugins get it."""
 
     def __init__(self, cluster: Cluster, outbox: Outbox) -> None:
         self._cluster = cluster
         self._outbox = outbox
 
     async def bind(self, pod: PendingPod, node_name: str) -> None:
-        """Bind the pod; its uid is a precondition."""
         await self._outbox.make_way(pod.uid)
         pauses, unanswered = iter(PAUSES), False
         while True:
@@ -79,28 +79,23 @@ class ClusterApi:
             pause = min(5 * pause, LAST_PAUSE)
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
-        """Read one object."""
         return await self._cluster.get(kind, name, namespace)
 
     async def create(self, obj: T) -> T:
-        """Create the object and return it as stored."""
         self._outbox.check()
         return await self._cluster.create(obj)
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        """Merge-patch the object and return it as stored."""
         self._outbox.check()
         return await self._cluster.patch(kind, name, patch, namespace)
 
     async def patch_status(
         self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
     ) -> T:
-        """Merge-patch the status of the object and return the object as stored; a uid is a precondition."""
         self._outbox.check()
         return await self._cluster.patch_status(kind, name, patch, namespace, uid=uid)
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        """Delete the object; a uid is a precondition."""
         self._outbox.check()
         await self._cluster.delete(kind, name, namespace, uid=uid)
 

@@ -1,4 +1,7 @@
-"""What a scheduler tells about pods, in the form of Kubernetes' Events: names, references, notes."""
+"""What a scheduler tells about pods, in the form of Kubernetes' Events: names, references, notes, series.
+
+Events that come again and again are written as one Event with a count, as kube-scheduler's recorder does it.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import asyncio
 import socket
 from collections.abc import Callable
 
+from msgspec import structs
+
 from kframework.clock import Clock, rfc3339_micro
-from kframework.objects import Event, ObjectMeta, ObjectReference
-from kframework.scheduler.event_series import REFRESH, SILENCE, EventAggregator
+from kframework.core.effects import PodEvent
+from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
 from kframework.state.pods import PendingPod, PodInfo
 
 #: Longer notes are cut, in bytes.
@@ -16,6 +21,14 @@ _MAX_NOTE = 1024
 
 #: Longer names are refused by the API.
 _MAX_NAME = 253
+
+#: After how many seconds without another event of its kind a series has ended, or a single event is forgotten.
+SILENCE = 360.0
+
+#: How often the count of a series that goes on is written, in seconds.
+REFRESH = 1800.0
+
+_Key = tuple[str, str, str, str, str, ObjectReference, ObjectReference | None]
 
 
 class EventRecorder:
@@ -28,48 +41,36 @@ class EventRecorder:
         self._host = socket.gethostname()
         self._recorded = 0
 
-    def record(
-        self,
-        profile: str,
-        pod: PodInfo,
-        *,
-        reason: str,
-        action: str,
-        note: str,
-        warning: bool = False,
-        related: PodInfo | None = None,
-    ) -> None:
-        """Record an Event about the pod on behalf of a profile."""
+    def record(self, told: PodEvent) -> None:
+        """Record an Event about a pod."""
         self._recorded += 1
-        now = self._clock.now()
+        now, pod, related = self._clock.now(), told.pod, told.related
         event = Event(
             # The number keeps two events of one moment apart.
             metadata=ObjectMeta(name=_name(pod, int(now * 1e9) + self._recorded), namespace=pod.namespace),
             event_time=rfc3339_micro(now),
-            reporting_controller=profile,
-            reporting_instance=f"{profile}-{self._host}",
-            action=action,
-            reason=reason,
+            reporting_controller=told.profile,
+            reporting_instance=f"{told.profile}-{self._host}",
+            action=told.action,
+            reason=told.reason,
             regarding=_reference(pod),
             related=_reference(related) if related is not None else None,
-            note=_cut(note),
-            type="Warning" if warning else "Normal",
+            note=_cut(told.note),
+            type="Warning" if told.warning else "Normal",
         )
-        told = self._aggregator.observe(event, now)
-        if told is not None:
-            self._write(told)
+        due = self._aggregator.observe(event, now)
+        if due is not None:
+            self._write(due)
 
     async def run(self) -> None:
         """Write series that go on now and then, and those that have ended a last time; for ever."""
         while True:
             for _ in range(int(REFRESH // SILENCE)):
                 await asyncio.sleep(SILENCE)
-                self._pass_on(self._aggregator.finish(self._clock.now()))
-            self._pass_on(self._aggregator.refresh())
-
-    def _pass_on(self, events: list[Event]) -> None:
-        for event in events:
-            self._write(event)
+                for event in self._aggregator.finish(self._clock.now()):
+                    self._write(event)
+            for event in self._aggregator.refresh():
+                self._write(event)
 
     def __repr__(self) -> str:
         return f"<EventRecorder {self._recorded} events, {self._aggregator!r}>"
@@ -95,3 +96,74 @@ def _cut(note: str) -> str:
     if len(encoded) <= _MAX_NOTE:
         return note
     return encoded[: _MAX_NOTE - 4].decode(errors="ignore") + " ..."
+
+
+# -- series ------------------------------------------------------------------------------------------------------------
+
+
+class _Known:
+    """An event that was written, how often it came, and when last, in seconds since 1970."""
+
+    __slots__ = ("count", "event", "seen_at")
+
+    def __init__(self, event: Event, now: float) -> None:
+        self.event = event
+        self.count = 1
+        self.seen_at = now
+
+    def series(self) -> Event:
+        series = EventSeries(count=self.count, last_observed_time=rfc3339_micro(self.seen_at))
+        return structs.replace(self.event, series=series)
+
+
+class EventAggregator:
+    """Knows the events of the last minutes, and says what of a further one is to be written; `now` is in seconds.
+
+    Events are the same if all but name, time and note are: another note is never written while the series goes on.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[_Key, _Known] = {}
+
+    def observe(self, event: Event, now: float) -> Event | None:
+        """Return what is to be written now that an event has come.
+
+        That is the event itself the first time, its series the second time, and nothing after that.
+        """
+        key = _key(event)
+        known = self._known.get(key)
+        if known is None:
+            self._known[key] = _Known(event, now)
+            return event
+        known.count += 1
+        known.seen_at = now
+        return known.series() if known.count == 2 else None
+
+    def refresh(self) -> list[Event]:
+        """Return every series, to be written with its count."""
+        return [known.series() for known in self._known.values() if known.count > 1]
+
+    def finish(self, now: float) -> list[Event]:
+        """Forget what has been silent for long; return the series among it, to be written a last time."""
+        silent = {key: known for key, known in self._known.items() if known.seen_at < now - SILENCE}
+        for key in silent:
+            del self._known[key]
+        return [known.series() for known in silent.values() if known.count > 1]
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __repr__(self) -> str:
+        return f"<EventAggregator {len(self)} events known>"
+
+
+def _key(event: Event) -> _Key:
+    return (
+        event.type,
+        event.action,
+        event.reason,
+        event.reporting_controller,
+        event.reporting_instance,
+        event.regarding,
+        event.related,
+    )

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
 
 import anyio
 
 from kframework.cluster import Cluster
-from kframework.core.effects import Eviction
+from kframework.core.cycle.consequences import Eviction
+from kframework.core.effects import PodEvent
 from kframework.errors import ClusterError
 from kframework.objects import Pod, PodCondition
 from kframework.scheduler.outbox import Outbox
@@ -30,16 +31,7 @@ _log = logging.getLogger(__name__)
 REST = 1.0
 
 
-class Record(Protocol):
-    """Records an Event about a pod."""
-
-    def __call__(
-        self, profile: str, pod: PodInfo, *, reason: str, action: str, note: str, related: PodInfo | None
-    ) -> None:
-        """Record it on behalf of a profile."""
-        ...
-
-
+@dataclass(frozen=True, repr=False)
 class EvictionTask:
     """Sends the victims of one preemption away: all but one at the same time, then that one.
 
@@ -47,21 +39,12 @@ class EvictionTask:
     (`kframework.core.preemption.preempting`).
     """
 
-    def __init__(
-        self,
-        eviction: Eviction,
-        cluster: Cluster,
-        outbox: Outbox,
-        waiting: WaitingPods,
-        offer: Callable[[Message], None],
-        record: Record,
-    ) -> None:
-        self.eviction = eviction
-        self._cluster = cluster
-        self._outbox = outbox
-        self._waiting = waiting
-        self._offer = offer
-        self._record = record
+    eviction: Eviction
+    cluster: Cluster
+    outbox: Outbox
+    waiting: WaitingPods
+    offer: Callable[[Message], None]
+    record: Callable[[PodEvent], None]
 
     async def run(self) -> None:
         """Send the victims away and report the end."""
@@ -70,11 +53,11 @@ class EvictionTask:
         failed = not await self._evict_all() or not cleared
         if failed:
             await asyncio.sleep(REST)
-        self._offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed))
+        self.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed))
 
     async def _clear_nominations(self) -> bool:
-        """Write that the outranked have lost their nomination; tell whether that went well."""
-        written = [self._outbox.patch_status(pod, None, "") for pod in self.eviction.outranked]
+        """Write that the outranked have lost their nomination; return whether that went well."""
+        written = [self.outbox.patch_status(pod, None, "") for pod in self.eviction.outranked]
         return not any([await each for each in written])
 
     async def _evict_all(self) -> bool:
@@ -85,7 +68,7 @@ class EvictionTask:
             async with anyio.create_task_group() as tasks:
                 for victim in others:
                     tasks.start_soon(self._evict, victim)
-            self._offer(LastVictim(eviction.preemptor.uid, eviction.attempt, last.uid))
+            self.offer(LastVictim(eviction.preemptor.uid, eviction.attempt, last.uid))
             await self._evict(last)
         except* ClusterError as refused:
             failures += refused.exceptions
@@ -97,7 +80,7 @@ class EvictionTask:
         """Call a victim back if it is not bound yet, else delete it; say so in an Event."""
         eviction = self.eviction
         note = f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node_name}"
-        reserved = self._waiting.get(victim.uid)
+        reserved = self.waiting.get(victim.uid)
         if reserved is not None and reserved.returning:
             return
         if reserved is not None and reserved.preempt(eviction.plugin):
@@ -107,9 +90,7 @@ class EvictionTask:
         if _log.isEnabledFor(V2):
             fields = {"preemptor": eviction.preemptor.key, "victim": victim.key, "node": eviction.node_name}
             _log.log(V2, "Preemptor Pod preempted victim Pod", extra=fields)
-        self._record(
-            eviction.profile, victim, reason="Preempted", action="Preempting", note=note, related=eviction.preemptor
-        )
+        self.record(PodEvent(eviction.profile, victim, "Preempted", "Preempting", note, related=eviction.preemptor))
 
     async def _deleted(self, victim: PodInfo) -> bool:
         """Mark a victim as disrupted and delete it; False: it was gone already."""
@@ -121,11 +102,11 @@ class EvictionTask:
             observed_generation=victim.generation,
         )
         try:
-            refusal = await self._outbox.patch_status(victim, condition, None)
+            refusal = await self.outbox.patch_status(victim, condition, None)
             if refusal is not None:
                 raise refusal
-            self._outbox.check()
-            await self._cluster.delete(Pod, victim.name, victim.namespace, uid=victim.uid)
+            self.outbox.check()
+            await self.cluster.delete(Pod, victim.name, victim.namespace, uid=victim.uid)
         except ClusterError as error:
             if error.status == 404 or (error.status == 409 and await self._is_gone(victim)):
                 return False
@@ -135,7 +116,7 @@ class EvictionTask:
     async def _is_gone(self, victim: PodInfo) -> bool:
         """Return whether a conflict means that the victim's name is another pod's by now."""
         try:
-            found = await self._cluster.get(Pod, victim.name, victim.namespace)
+            found = await self.cluster.get(Pod, victim.name, victim.namespace)
         except ClusterError as error:
             return error.status == 404
         return found.metadata.uid != victim.uid

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from kframework.clock import outside
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.config.models import ExtenderTLSConfig
-from kframework.core.cycle.extender import ExtenderError
+from kframework.core.cycle.extending import ExtenderError
 from kframework.errors import ConfigError
+from kframework.scheduler.extender import Line
 
 if TYPE_CHECKING:
     import aiohttp
@@ -24,8 +25,8 @@ LARGEST_ANSWER = 16 << 20
 _CHUNK = 1 << 16
 
 
-class HttpLine:
-    """Implements `kframework.core.cycle.extender.Line` over HTTP; ConfigError if the TLS settings cannot be used."""
+class HttpLine(Line):
+    """The line over HTTP; ConfigError if the TLS settings cannot be used."""
 
     def __init__(self, settings: ExtenderSettings) -> None:
         self._url = settings.url_prefix.rstrip("/")
@@ -35,9 +36,9 @@ class HttpLine:
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
-        """Open the session, whose connections are used again from one question to the next."""
         import aiohttp
 
+        # One session, so that connections are used again from one question to the next.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=self._tls if self._tls is not None else True, limit=0),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -47,12 +48,10 @@ class HttpLine:
         )
 
     async def close(self) -> None:
-        """Close the session."""
         if self._session is not None:
             await self._session.close()
 
     async def ask(self, verb: str, question: bytes) -> bytes:
-        """Post a question and return the answer; raises ExtenderError."""
         import aiohttp
 
         url = f"{self._url}/{verb}"

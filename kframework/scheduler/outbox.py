@@ -1,4 +1,4 @@
-"""What the scheduler writes back in the background: statuses of pods in one lane, events in another.
+"""What the scheduler writes back in the background: statuses of pods in one queue, events in another.
 
 A later status of a pod is merged into one that waits, and a binding takes its place; what a pod says already is not
 written. A write that fails for good is logged and dropped: the next attempt says it again. Events never hold up a
@@ -48,7 +48,7 @@ EVENT_TRIES, EVENT_PAUSE, EVENT_JITTER = 12, 10.0, 0.25
 Written = asyncio.Future[ClusterError | None]
 
 
-class _Status:
+class _StatusWrite:
     """What waits to be written about one pod; `wanted` until a binding takes its place."""
 
     __slots__ = ("condition", "nominated_node_name", "pod", "wanted", "written")
@@ -64,7 +64,7 @@ class _Status:
         self.written.set_result(error)
 
 
-class _Telling:
+class _EventWrite:
     """An event on its way, and how often it was tried."""
 
     __slots__ = ("event", "tries")
@@ -97,8 +97,8 @@ class Outbox:
         self._clock = clock
         self._random = random
         self._on_empty = on_empty
-        self._statuses: KeyedWriteQueue[_Status] = KeyedWriteQueue(self._write_status, STATUSES_AT_ONCE, self._look)
-        self._events: KeyedWriteQueue[_Telling] = KeyedWriteQueue(self._write_event, EVENTS_AT_ONCE, self._look)
+        self._statuses = KeyedWriteQueue[_StatusWrite](self._write_status, STATUSES_AT_ONCE, self._look)
+        self._events = KeyedWriteQueue[_EventWrite](self._write_event, EVENTS_AT_ONCE, self._look)
         #: Events that got no answer and rest before their next try.
         self._resting = 0
         self._tasks: TaskGroup | None = None
@@ -107,7 +107,7 @@ class Outbox:
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> Written:
         """Write a pod's condition, its nominated node or both; None leaves as it is."""
-        status = self._statuses.waiting(pod.uid) or _Status(pod)
+        status = self._statuses.waiting(pod.uid) or _StatusWrite(pod)
         said = isinstance(pod, PendingPod) and _says(pod, condition, nominated_node_name)
         if said and pod.uid not in self._statuses:
             status.end(None)
@@ -141,18 +141,14 @@ class Outbox:
 
     def record(self, event: Event) -> None:
         """Write an Event, or that its series has grown."""
-        telling = _Telling(event)
-        if len(self._events) + self._resting < MAX_EVENTS or self._events.waiting(telling.key) is not None:
-            self._events.put(telling.key, telling)
+        write = _EventWrite(event)
+        if len(self._events) + self._resting < MAX_EVENTS or self._events.waiting(write.key) is not None:
+            self._events.put(write.key, write)
             return
         self.dropped += 1
         if not self._full:
             self._full = True
             _log.warning("%d events wait to be written: until all are, further ones may be dropped", MAX_EVENTS)
-
-    def stop(self) -> None:
-        """Write nothing any more, whatever is asked for or waits; any thread may call this."""
-        self.fence.close()
 
     def check(self) -> None:
         """Raise ClusterError once nothing may be written any more."""
@@ -178,7 +174,7 @@ class Outbox:
 
     # -- statuses --------------------------------------------------------------------------------------------------
 
-    async def _write_status(self, status: _Status) -> None:
+    async def _write_status(self, status: _StatusWrite) -> None:
         error: ClusterError | None = None
         try:
             await self._patched(status)
@@ -188,7 +184,7 @@ class Outbox:
         finally:
             status.end(error)
 
-    async def _patched(self, status: _Status) -> None:
+    async def _patched(self, status: _StatusWrite) -> None:
         """Patch a status, if need be several times, while it is wanted; raises the last ClusterError."""
         for pause in PAUSES:
             try:
@@ -201,7 +197,7 @@ class Outbox:
                 return None
         return await self._patch(status)
 
-    async def _patch(self, status: _Status) -> None:
+    async def _patch(self, status: _StatusWrite) -> None:
         self.check()
         pod, condition = status.pod, status.condition
         if condition is not None and isinstance(pod, PendingPod):
@@ -218,24 +214,24 @@ class Outbox:
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    async def _write_event(self, telling: _Telling) -> None:
-        telling.tries += 1
+    async def _write_event(self, write: _EventWrite) -> None:
+        write.tries += 1
         try:
             self.check()
-            await self._cluster.record_event(telling.event)
+            await self._cluster.record_event(write.event)
         except ClusterError as error:
             self._refused(error)
-            if error.status == 0 and telling.tries < EVENT_TRIES:
+            if error.status == 0 and write.tries < EVENT_TRIES:
                 self._resting += 1
                 assert self._tasks is not None
-                self._tasks.start_soon(self._tell_again, telling)
+                self._tasks.start_soon(self._write_again, write)
 
-    async def _tell_again(self, telling: _Telling) -> None:
+    async def _write_again(self, write: _EventWrite) -> None:
         """Let an event rest and try it again, unless more is to be told of it by now."""
         await asyncio.sleep(EVENT_PAUSE * (1 + EVENT_JITTER * self._random.random()))
         self._resting -= 1
-        if telling.key not in self._events:
-            self._events.put(telling.key, telling)
+        if write.key not in self._events:
+            self._events.put(write.key, write)
         self._look()
 
     def _refused(self, error: ClusterError) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from time import perf_counter
 from typing import Generic, Protocol
 
@@ -18,10 +19,9 @@ from kframework.cluster import Cluster
 from kframework.cluster.write_fence import WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.models import Extender as ExtenderSettings
+from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Decision, Observer
-from kframework.core.cycle.extender import Extender
-from kframework.core.cycle.extenders import Extenders
-from kframework.core.effects import EngineHost, Eviction, Reservation
+from kframework.core.effects import EngineHost, PodEvent
 from kframework.core.plugin_handle import HandledEngine, PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles, compile_profiles
@@ -35,6 +35,8 @@ from kframework.scheduler.binding import BindingCycle, contained
 from kframework.scheduler.cluster_api import ClusterApi
 from kframework.scheduler.event_recorder import EventRecorder
 from kframework.scheduler.eviction import EvictionTask
+from kframework.scheduler.extender import Extender
+from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.outbox import Outbox
 from kframework.state.inbox import Inbox, Message
@@ -87,7 +89,7 @@ class Engine(HandledEngine, Protocol):
         ...
 
     def step(self) -> bool:
-        """Do the next piece of work; tell whether there may be more at once."""
+        """Do the next piece of work; return whether there may be more at once."""
         ...
 
     def catch_up(self) -> None:
@@ -126,7 +128,7 @@ def over_http(settings: ExtenderSettings) -> Extender:
     return Extender(settings, HttpLine(settings))
 
 
-class Scheduler(Generic[E]):
+class Scheduler(EngineHost, Generic[E]):
     """Schedules the pods of a cluster by a configuration until it is told to stop, or cancelled.
 
     `slice` is how long it works before others run, in seconds; 0 lets them run after every cycle, as virtual time
@@ -155,7 +157,8 @@ class Scheduler(Generic[E]):
         self.extenders: Extenders = Extenders(map(extender, configuration.settings.extenders))
         self.engine: E = engine(configuration, clock, self, self.extenders)
         self.engine.timed_share = timed_share
-        self.profiles: Profiles = compile_profiles(configuration, registry or Registry.installed(), self._handle)
+        handle = partial(PluginHandle, self.engine, self)
+        self.profiles: Profiles = compile_profiles(configuration, registry or Registry.installed(), handle)
         self.engine.use(self.profiles)
         #: The kinds that are followed.
         self.kinds: list[type[ApiObject]] = list(
@@ -166,7 +169,7 @@ class Scheduler(Generic[E]):
         jitter = self.engine.seeds.generator("jitter")
         self.outbox: Outbox = Outbox(cluster, clock, jitter, self._woken.set, fence)
         self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record)
-        self.api: ClusterApi = ClusterApi(cluster, self.outbox)
+        self._api = ClusterApi(cluster, self.outbox)
         self.on_idle: Callable[[], None] = lambda: None
         self._observers = tuple(observers)
         self._slice = slice
@@ -210,7 +213,8 @@ class Scheduler(Generic[E]):
                     await contained(plugin.start())
                 tasks.start_soon(self.outbox.run)
                 tasks.start_soon(self.recorder.run)
-                tasks.start_soon(self._follow)
+                watch = partial(self.cluster.watch, ended_pods=self.engine.ended_pods)
+                tasks.start_soon(watch, self.kinds, self.engine.offer)
                 async with anyio.create_task_group() as self._cycles:
                     await self._loop()
                     await self._finish()
@@ -222,9 +226,6 @@ class Scheduler(Generic[E]):
                     await self._close()
                 if closing.cancelled_caught:
                     _log.warning("a plugin or an extender was not closed within %g s", CLOSING)
-
-    async def _follow(self) -> None:
-        await self.cluster.watch(self.kinds, self.engine.offer, ended_pods=self.engine.ended_pods)
 
     async def _close(self) -> None:
         """Close the plugins, then the extenders; all of them, even if one raises."""
@@ -287,13 +288,13 @@ class Scheduler(Generic[E]):
             if timer is not None:
                 timer.cancel()
 
-    def _handle(self, profile: str, plugin: str) -> PluginHandle:
-        return PluginHandle(self.engine, self, profile, plugin)
+    # -- the host of the engine ------------------------------------------------------------------------------------
 
-    # -- what the engine has done outside --------------------------------------------------------------------------
+    @property
+    def api(self) -> ClusterApi:
+        return self._api
 
     def bind(self, reservation: Reservation) -> None:
-        """Start the binding cycle of an assumed pod."""
         self._start(self._bind, reservation)
 
     def _start(self, work: Callable[[W], Awaitable[None]], subject: W) -> None:
@@ -329,25 +330,12 @@ class Scheduler(Generic[E]):
             self.outbox.patch_status(reservation.pod, None, reservation.node_name)
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
-        """Write the pod's condition, its nominated node or both; None leaves as it is."""
         self.outbox.patch_status(pod, condition, nominated_node_name)
 
-    def record(
-        self,
-        profile: str,
-        pod: PodInfo,
-        *,
-        reason: str,
-        action: str,
-        note: str,
-        warning: bool = False,
-        related: PodInfo | None = None,
-    ) -> None:
-        """Record an Event about the pod on behalf of a profile."""
-        self.recorder.record(profile, pod, reason=reason, action=action, note=note, warning=warning, related=related)
+    def record(self, event: PodEvent) -> None:
+        self.recorder.record(event)
 
     def evict(self, eviction: Eviction) -> None:
-        """Start sending the victims of a preemption away."""
         self._start(self._evict, eviction)
 
     async def _evict(self, eviction: Eviction) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Generic, Protocol
 
 import anyio
@@ -19,12 +20,13 @@ from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.decision import Binding, Decision, Observer
-from kframework.core.cycle.extender import Extender, ExtenderError
+from kframework.core.cycle.extending import ExtenderError
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
 from kframework.framework.status import Code
 from kframework.objects import ApiObject, Pod
+from kframework.scheduler.extender import Extender
 from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 from kframework.state.pods import PodInfo
@@ -107,12 +109,10 @@ class _Records:
         self._bound = 0
 
     def decided(self, decision: Decision) -> None:
-        """Keep an attempt."""
         self.decisions.append(decision)
         self.attempts[decision.uid] = decision.tries
 
     def bound(self, binding: Binding) -> None:
-        """Keep a binding cycle."""
         self.bindings.append(binding)
         self._bound += binding.code == Code.SUCCESS
         self._on_progress(Progress(self._bound, self.pods))
@@ -126,7 +126,6 @@ class SimulatedExtender(Extender):
         self._cluster = cluster
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        """Have the pod bound to the node; raises ExtenderError."""
         await super().bind(pod, node_name)
         try:
             await self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
@@ -153,13 +152,12 @@ def simulate(
     Plugins are timed in `timed_share` of the attempts. `controllers` work beside the kubelets and the one of volumes.
     Deterministic: the same objects, configuration and plugins give the same decisions in every process.
     """
-    configuration = configuration or default_configuration()
     run = _Run(
         list(objects),
-        configuration,
+        configuration or default_configuration(),
         duration,
         registry,
-        observers,
+        tuple(observers),
         on_progress,
         on_end,
         engine,
@@ -169,52 +167,40 @@ def simulate(
     return run_virtual(run.main)
 
 
+@dataclass
 class _Run(Generic[E]):
     """One simulation while it runs."""
 
-    def __init__(
-        self,
-        objects: list[ApiObject],
-        configuration: Configuration,
-        duration: float | None,
-        registry: Registry | None,
-        observers: Iterable[Observer],
-        on_progress: Callable[[Progress], None],
-        on_end: Callable[[Scheduler[E]], None],
-        engine: MakeEngine[E],
-        timed_share: float,
-        controllers: Sequence[MakeController],
-    ) -> None:
-        self._objects = objects
-        self._configuration = configuration
-        self._duration = duration
-        self._registry = registry
-        self._observers = tuple(observers)
-        self._records = _Records(on_progress, sum(map(_is_waiting, objects)))
-        self._on_end = on_end
-        self._timed_share = timed_share
-        self._engine = engine
-        self._make_controllers = controllers
-        self._moved_at = 0.0
-        self._retrying: tuple[str, ...] = ()
+    objects: list[ApiObject]
+    configuration: Configuration
+    duration: float | None
+    registry: Registry | None
+    observers: tuple[Observer, ...]
+    on_progress: Callable[[Progress], None]
+    on_end: Callable[[Scheduler[E]], None]
+    engine: MakeEngine[E]
+    timed_share: float
+    controllers: Sequence[MakeController]
 
     async def main(self) -> Simulation:
         """Run the cluster, its kubelets and controllers, and the scheduler until the end."""
+        self._records = _Records(self.on_progress, sum(map(_is_waiting, self.objects)))
+        self._retrying: tuple[str, ...] = ()
         self._clock = LoopClock(asyncio.get_running_loop())
-        self._cluster = MemoryCluster(self._clock, self._objects)
+        self._cluster = MemoryCluster(self._clock, self.objects)
         self._kubelet = Kubelet(self._cluster, self._clock)
         self._controllers: list[Controller] = [self._kubelet, VolumeController(self._cluster)]
-        self._controllers += [make(self._cluster, self._clock) for make in self._make_controllers]
+        self._controllers += [make(self._cluster, self._clock) for make in self.controllers]
         self._scheduler: Scheduler[E] = Scheduler(
-            self._configuration,
+            self.configuration,
             self._cluster,
             self._clock,
-            registry=self._registry,
-            observers=(self._records, *self._observers),
+            registry=self.registry,
+            observers=(self._records, *self.observers),
             slice=0.0,
             extender=lambda settings: SimulatedExtender(settings, self._cluster),
-            engine=self._engine,
-            timed_share=self._timed_share,
+            engine=self.engine,
+            timed_share=self.timed_share,
         )
         began = self._moved_at = self._clock.now()
         self._over = asyncio.Event()
@@ -230,11 +216,11 @@ class _Run(Generic[E]):
                 for controller in self._controllers:
                     tasks.start_soon(controller.run)
                 tasks.start_soon(self._scheduler.run)
-                if self._duration is None:
+                if self.duration is None:
                     tasks.start_soon(self._give_up)
-                with anyio.move_on_after(self._duration):
+                with anyio.move_on_after(self.duration):
                     await self._over.wait()
-                self._on_end(self._scheduler)
+                self.on_end(self._scheduler)
                 tasks.cancel_scope.cancel()
         finally:
             gc.unfreeze()
@@ -242,7 +228,7 @@ class _Run(Generic[E]):
 
     def _look(self) -> None:
         """Look, whenever the scheduler or a controller idles, whether anything can still happen."""
-        if self._duration is None and self._scheduler.settled and all(each.idle for each in self._controllers):
+        if self.duration is None and self._scheduler.settled and all(each.idle for each in self._controllers):
             self._over.set()
 
     async def _give_up(self) -> None:

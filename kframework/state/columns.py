@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -58,6 +58,14 @@ class CodeColumn(Column, Generic[T]):
     def known(self, value: T) -> int | None:
         """Return the code of a value, or None if no node ever had it."""
         return self._codes.get(value)
+
+    def answers(self, rows: slice | NDArray[np.int64], ask: Callable[[T], int]) -> NDArray[np.int64]:
+        """Ask once for each distinct value on these rows, and spread the answers over the rows."""
+        codes = self.values[rows]
+        answers = np.zeros(len(self.meanings), dtype=np.int64)
+        for code in np.flatnonzero(np.bincount(codes)).tolist():
+            answers[code] = ask(self.meanings[code])
+        return answers[codes]
 
     def _rename(self, meanings: list[T]) -> None:
         """Let these be the meanings of the codes from now on; the cells are the caller's to rewrite."""

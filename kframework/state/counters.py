@@ -2,32 +2,26 @@
 
 The truth is sparse: each label class knows its pods per row. A selection that is asked for gets a dense count per row
 and per domain of a topology, summed from its classes once and current from then on. The mirror image are the affinity
-terms of the pods on the nodes: who holds which term where, and which terms are about a given pod.
+terms of the pods on the nodes: which existing terms there are where, and which are about a given pod.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
-import numpy as np
-
 from kframework.objects.pod_affinity import AffinityTerm, PodTerms, pod_terms
-from kframework.objects.selectors import Selector
-from kframework.state.columns import Column
+from kframework.state.pod_counts import LabelClass, PodCount, Selection
+from kframework.state.pods import PodInfo
 from kframework.state.topology import Tally, Topology
-
-if TYPE_CHECKING:
-    from kframework.state.nodes import NodeTable
-    from kframework.state.pods import LabelClass, PodInfo
 
 T = TypeVar("T")
 Pair = tuple[str, str]
 
-#: What a held term does: requires company, forbids it, or prefers it (with a negative weight: prefers to be without).
+#: What an existing term is: required affinity or anti-affinity, or a preference (of anti-affinity: of negative weight).
 Role = Literal["affinity", "anti_affinity", "preferred"]
 
 #: The memory for dense counts, in bytes; what was not asked for longest is dropped, and made anew when asked for.
@@ -36,61 +30,6 @@ _BUDGET = 64 << 20
 _PER_ROW = 16
 #: Dense counts are never fewer than this: one cycle asks for several and holds on to them.
 _FEWEST = 64
-
-
-class Selection(NamedTuple):
-    """Pods by namespace (None: any) and labels; those being deleted count only if `terminating`."""
-
-    namespaces: frozenset[str] | None
-    selector: Selector
-    terminating: bool = True
-
-    def chooses(self, pods: LabelClass) -> bool:
-        """Return whether the pods of a class are meant."""
-        if pods.terminating and not self.terminating:
-            return False
-        return (self.namespaces is None or pods.namespace in self.namespaces) and self.selector.matches(pods.labels)
-
-
-class PodCount:
-    """The pods that all of some selections choose, counted per row (`column`) and, on demand, per domain."""
-
-    __slots__ = ("__weakref__", "_tallies", "column", "selections")
-
-    def __init__(self, selections: tuple[Selection, ...], capacity: int) -> None:
-        self.selections: tuple[Selection, ...] = selections
-        self.column: Column = Column(capacity)
-        self._tallies: dict[str, tuple[Topology, Tally]] = {}
-
-    def chooses(self, pods: LabelClass) -> bool:
-        """Return whether the pods of a class are counted."""
-        return all(selection.chooses(pods) for selection in self.selections)
-
-    def add(self, row: int, more: int) -> None:
-        """Count so many pods more on a row."""
-        self.column.cells[row] += more
-        for topology, tally in self._tallies.values():
-            tally.add(topology.cells[row], more)
-
-    def on_row(self, row: int) -> int:
-        """Return how many of the pods are on a row."""
-        return self.column.cells[row]
-
-    def domains(self, topology: Topology) -> Tally:
-        """Return how many of the pods are in each domain."""
-        known = self._tallies.get(topology.key)
-        if known is not None:
-            return known[1]
-        tally = Tally(topology.room)
-        np.add.at(tally.values, topology.values, self.column.values)
-        tally.values[0] = 0
-        tally.total = int(tally.values.sum())
-        self._tallies[topology.key] = (topology, tally)
-        topology.follow(self)
-        return tally
-
-    def __repr__(self) -> str:
-        return f"<PodCount of {int(self.column.values.sum())} pods>"
 
 
 class ExistingTerm:
@@ -131,17 +70,18 @@ class ExistingTerm:
         return self._tally
 
     def __repr__(self) -> str:
-        return f"<ExistingTerm {self.role} {self.term.selector} held on {len(self.rows)} nodes>"
+        return f"<ExistingTerm {self.role} {self.term.selector} on {len(self.rows)} nodes>"
 
 
 class Counters:
-    """The counts in use, and the terms that pods on the nodes hold.
+    """The counts in use, and the terms of the pods on the nodes.
 
     `version` counts the terms that came into use: what was worked out from `about` holds until it moves.
     """
 
-    def __init__(self, nodes: NodeTable) -> None:
-        self._nodes = nodes
+    def __init__(self, capacity: int, topology_of: Callable[[str], Topology]) -> None:
+        self._capacity = capacity
+        self._topology_of = topology_of
         self._counts: OrderedDict[tuple[Selection, ...], PodCount] = OrderedDict()
         self._counts_by_pair: dict[Pair | None, list[PodCount]] = {}
         #: The classes that have or lately had pods on nodes, by namespace.
@@ -150,8 +90,8 @@ class Counters:
         self._classes_by_label: dict[str, dict[tuple[str, str], list[LabelClass]]] = {}
         self._joined = 0
         self._sweep_at = 1024
-        self._held: WeakValueDictionary[tuple[Role, int, AffinityTerm], ExistingTerm] = WeakValueDictionary()
-        self._held_by_pair: dict[Pair | None, WeakSet[ExistingTerm]] = {}
+        self._existing: WeakValueDictionary[tuple[Role, int, AffinityTerm], ExistingTerm] = WeakValueDictionary()
+        self._existing_by_pair: dict[Pair | None, WeakSet[ExistingTerm]] = {}
         self.version: int = 0
 
     # -- pods that are selected ------------------------------------------------------------------------------------
@@ -162,7 +102,7 @@ class Counters:
         if count is not None:
             self._counts.move_to_end(selections)
             return count
-        count = self._counts[selections] = PodCount(selections, self._nodes.capacity)
+        count = self._counts[selections] = PodCount(selections, self._capacity)
         self._counts_by_pair.setdefault(_pair(*selections), []).append(count)
         for pods in self._candidates(count):
             if count.chooses(pods):
@@ -185,6 +125,7 @@ class Counters:
 
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
+        self._capacity = capacity
         for count in self._counts.values():
             count.column.grow(capacity)
 
@@ -206,7 +147,7 @@ class Counters:
 
     def _trim(self) -> None:
         """Drop the counts that were not asked for longest, until the rest is within the budget."""
-        while len(self._counts) > _FEWEST and len(self._counts) * _PER_ROW * self._nodes.capacity > _BUDGET:
+        while len(self._counts) > _FEWEST and len(self._counts) * _PER_ROW * self._capacity > _BUDGET:
             _, count = self._counts.popitem(last=False)
             pair = _pair(*count.selections)
             self._counts_by_pair[pair].remove(count)
@@ -229,44 +170,44 @@ class Counters:
         self._classes_by_label.clear()
         self._sweep_at = 2 * self._joined + 1024
 
-    # -- terms that are held ---------------------------------------------------------------------------------------
+    # -- existing terms --------------------------------------------------------------------------------------------
 
-    def held(self, pod: PodInfo) -> tuple[ExistingTerm, ...]:
-        """Return the terms that a pod holds, to be counted where it is."""
-        return pod.template.once((self, pod.namespace), lambda _: tuple(self._hold(terms_of(pod))))
+    def existing_terms(self, pod: PodInfo) -> tuple[ExistingTerm, ...]:
+        """Return the terms of a pod, to be counted where it is."""
+        return pod.template.once((self, pod.namespace), lambda _: tuple(self._existing_terms(terms_of(pod))))
 
     def about(
         self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
     ) -> list[ExistingTerm]:
-        """List the held terms that are about a pod with these labels in this namespace, oldest first."""
-        found = _found(self._held_by_pair, labels)
-        matching = [held for held in found if held.term.matches(namespace, namespace_labels, labels)]
-        return sorted(matching, key=lambda held: held.serial)
+        """List the existing terms that are about a pod with these labels in this namespace, oldest first."""
+        found = _found(self._existing_by_pair, labels)
+        matching = [each for each in found if each.term.matches(namespace, namespace_labels, labels)]
+        return sorted(matching, key=lambda each: each.serial)
 
-    def _hold(self, terms: PodTerms) -> Iterator[ExistingTerm]:
-        yield from (self._held_term("affinity", 1, term) for term in terms.affinity)
-        yield from (self._held_term("anti_affinity", 1, term) for term in terms.anti_affinity)
-        yield from (self._held_term("preferred", weight, term) for weight, term in terms.preferred)
+    def _existing_terms(self, terms: PodTerms) -> Iterator[ExistingTerm]:
+        yield from (self._existing_term("affinity", 1, term) for term in terms.affinity)
+        yield from (self._existing_term("anti_affinity", 1, term) for term in terms.anti_affinity)
+        yield from (self._existing_term("preferred", weight, term) for weight, term in terms.preferred)
 
-    def _held_term(self, role: Role, weight: int, term: AffinityTerm) -> ExistingTerm:
-        held = self._held.get((role, weight, term))
-        if held is None:
+    def _existing_term(self, role: Role, weight: int, term: AffinityTerm) -> ExistingTerm:
+        existing = self._existing.get((role, weight, term))
+        if existing is None:
             self.version += 1
-            held = ExistingTerm(role, weight, term, self._nodes.label(term.topology_key), self.version)
-            self._held[role, weight, term] = held
-            self._file(held)
-        return held
+            existing = ExistingTerm(role, weight, term, self._topology_of(term.topology_key), self.version)
+            self._existing[role, weight, term] = existing
+            self._file(existing)
+        return existing
 
-    def _file(self, held: ExistingTerm) -> None:
+    def _file(self, existing: ExistingTerm) -> None:
         """Let a term be found by a label that the pods it is about carry."""
-        by_pair = self._held_by_pair
-        if len(by_pair) > 2 * len(self._held) + 1024:
+        by_pair = self._existing_by_pair
+        if len(by_pair) > 2 * len(self._existing) + 1024:
             for pair in [pair for pair, terms in by_pair.items() if not terms]:
                 del by_pair[pair]
-        by_pair.setdefault(_pair(held.term), WeakSet()).add(held)
+        by_pair.setdefault(_pair(existing.term), WeakSet()).add(existing)
 
     def __repr__(self) -> str:
-        return f"<Counters {len(self._counts)} counts, {len(self._held)} held terms>"
+        return f"<Counters {len(self._counts)} counts, {len(self._existing)} existing terms>"
 
 
 def terms_of(pod: PodInfo) -> PodTerms:

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.state.counters import PodCount
-from kframework.state.log import NEVER
 from kframework.state.node_sets import NodeSet
 from kframework.state.nodes import NodeTable
+from kframework.state.pod_counts import PodCount
 from kframework.state.topology import Tally, Topology
 
 #: What is fewest where there is no domain.
@@ -32,21 +31,19 @@ class DomainCounts:
         min_domains: int,
     ) -> None:
         self.topology: Topology = topology
-        self._nodes = nodes
         self._count = count
         self._find_nodes = among
         self._among: NodeSet | None
         self._min_domains = min_domains
-        self._position = NEVER
+        self._pod_log = nodes.pod_log.reader()
         self._tally: Tally
         self._domains: NDArray[np.int64]
         self._fewest = 0
 
     def look(self) -> tuple[Tally, int]:
         """Return the pods per domain, and the fewest."""
-        log = self._nodes.pod_log
-        if log.since(self._position) != []:
-            self._position = log.end
+        changed = self._pod_log.changed()
+        if changed is None or changed:
             self._recount()
         return self._tally, 0 if len(self._domains) < self._min_domains else self._fewest
 
@@ -64,47 +61,37 @@ class DomainCounts:
 
     def frozen(self) -> FrozenCounts:
         """Return a copy that no change of the tables changes."""
-        tally, _ = self.look()
-        return FrozenCounts(self.topology, self._among, tally, self._domains, self._fewest, self._min_domains)
+        return FrozenCounts(self)
 
     def add(self, row: int, more: int) -> None:
-        """Do nothing: these counts see the change for themselves."""
+        """Count so many pods more on a row, if its node counts; these counts see the change for themselves."""
 
     def __repr__(self) -> str:
         tally, fewest = self.look()
         return f"<{type(self).__name__} {tally.total} pods by {self.topology.key}, at least {fewest} each>"
 
 
-class FrozenCounts:
+class FrozenCounts(DomainCounts):
     """The counts of a moment, changed by `add` and nothing else."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        among: NodeSet | None,
-        tally: Tally,
-        domains: NDArray[np.int64],
-        fewest: int,
-        min_domains: int,
-    ) -> None:
-        self.topology: Topology = topology
-        self._among = among
+    def __init__(self, counts: DomainCounts) -> None:
+        tally, _ = counts.look()
+        self.topology = counts.topology
+        self._among = counts._among
         self._tally = Tally(len(tally.values))
         self._tally.values[:] = tally.values
         self._tally.total = tally.total
-        self._domains = domains
-        self._fewest = fewest
-        self._min_domains = min_domains
+        self._domains = counts._domains
+        self._fewest = counts._fewest
+        self._min_domains = counts._min_domains
         #: The domain that changed last, and the fewest pods in any other.
         self._changed = 0
         self._elsewhere = 0
 
     def look(self) -> tuple[Tally, int]:
-        """Return the pods per domain, and the fewest."""
         return self._tally, 0 if len(self._domains) < self._min_domains else self._fewest
 
     def add(self, row: int, more: int) -> None:
-        """Count so many pods more on a row, if its node counts."""
         if self._among is not None and not self._among.has(row):
             return
         code = self.topology.cells[row]
@@ -118,11 +105,3 @@ class FrozenCounts:
             return self._fewest
         others = self._domains[self._domains != code]
         return int(self._tally.values[others].min(initial=_NO_DOMAIN))
-
-    def frozen(self) -> FrozenCounts:
-        """Return a copy."""
-        return FrozenCounts(self.topology, self._among, self._tally, self._domains, self._fewest, self._min_domains)
-
-    def __repr__(self) -> str:
-        tally, fewest = self.look()
-        return f"<{type(self).__name__} {tally.total} pods by {self.topology.key}, at least {fewest} each>"

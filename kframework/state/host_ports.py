@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from kframework.objects.ports import HostPort, conflicts
+from kframework.state.row_counts import count
 
 
 class HostPorts:
@@ -24,13 +25,10 @@ class HostPorts:
         """Note that so many pods more (or, negative, fewer) hold the port on this row."""
         alike = self._held.setdefault((port.protocol, port.port), {})
         rows = alike.setdefault(port, {})
-        left = rows.get(row, 0) + more
         if more > 0 and self.let_go:
             self.let_go -= {(port, row)}
-        if left:
-            rows[row] = left
+        if count(rows, row, more):
             return
-        del rows[row]
         if not rows:
             del alike[port]
         if not alike:

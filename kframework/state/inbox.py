@@ -10,6 +10,9 @@ import msgspec
 from kframework.framework.status import Status
 from kframework.objects import ApiObject
 
+#: What engines of one's own send and take; the other messages are the pod engine's.
+__all__ = ["BindingEnded", "BindingStarted", "Changed", "Gone", "Inbox", "Message", "Synced", "Touched"]
+
 
 class Changed(msgspec.Struct, frozen=True):
     """The cluster says that this object exists now, new or changed."""
@@ -81,18 +84,9 @@ class Touched(msgspec.Struct, frozen=True):
     node_names: tuple[str, ...]
 
 
-Message = (
-    Changed
-    | Gone
-    | Synced
-    | BindingStarted
-    | BindingEnded
-    | LastVictim
-    | PreemptionEnded
-    | Activated
-    | Nominated
-    | Touched
-)
+_OfTheCluster = Changed | Gone | Synced
+_OfBindings = BindingStarted | BindingEnded | LastVictim | PreemptionEnded
+Message = _OfTheCluster | _OfBindings | Activated | Nominated | Touched
 
 
 class Inbox:

@@ -7,10 +7,7 @@ NEVER = -1
 
 
 class Log:
-    """Row numbers in the order of their changes; every reader keeps its own position.
-
-    A reader starts at NEVER; it asks `since` its position and then stands at `end`. Without having asked it must not
-    take `end` for its position: `cut` spares only what was asked for.
+    """Row numbers in the order of their changes; every `reader` keeps its own position.
 
     The log keeps at least the last `limit` entries (the length of its table: a reader further behind than that is
     better off rebuilding) and at most twice as many.
@@ -38,6 +35,10 @@ class Log:
             del rows[:dropped]
             self._first += dropped
 
+    def reader(self) -> LogReader:
+        """Return a reader that has read nothing yet."""
+        return LogReader(self)
+
     def since(self, position: int) -> list[int] | None:
         """Return the rows changed since a position, oldest first; None when the log does not reach back so far."""
         self._read = self.end
@@ -56,3 +57,29 @@ class Log:
 
     def __repr__(self) -> str:
         return f"<Log {self._first}..{self.end}>"
+
+
+class LogReader:
+    """A place in a log: what comes after it is still to be read.
+
+    It never moves past what was not asked for, which `Log.cut` does not spare.
+    """
+
+    __slots__ = ("_log", "_position")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._position = NEVER
+
+    def changed(self) -> list[int] | None:
+        """Return the rows that changed since the last time, oldest first; None where any may have, as at first."""
+        log, position = self._log, self._position
+        end = log.end
+        if position == end:
+            return []
+        self._position = end
+        return log.since(position)
+
+    def restart(self) -> None:
+        """Have read nothing yet."""
+        self._position = NEVER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kframework.objects import Namespace
-from kframework.objects.selectors import Selector
+from kframework.objects.label_selectors import Selector
 from kframework.state.objects import ObjectStore
 
 

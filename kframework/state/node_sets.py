@@ -13,13 +13,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.objects import PodSpec
-from kframework.objects.affinity import node_affinity
+from kframework.objects import PodSpec, Taint
+from kframework.objects.node_selectors import names_nodes, required_node_selector
 from kframework.objects.taints import first_untolerated
 from kframework.state import selection
-from kframework.state.counters import PodCount
-from kframework.state.log import NEVER
 from kframework.state.nodes import NodeTable
+from kframework.state.pod_counts import PodCount
 from kframework.state.pods import PendingPod
 from kframework.state.topology import Tally, Topology
 
@@ -45,8 +44,8 @@ class NodeSet:
         self._keys = keys
         self._affinity = affinity
         self._taints = taints
-        self._generation = NEVER
-        self._position = NEVER
+        self._generation = -1
+        self._node_log = nodes.node_log.reader()
         self._mask: NDArray[np.bool_]
         self._rows: NDArray[np.int64]
         self._domains: dict[str, _Domains] = {}
@@ -95,10 +94,10 @@ class NodeSet:
     def _catch_up(self) -> None:
         """Find the set anew if a node came, left or changed since the last look."""
         nodes = self._nodes
-        unchanged = nodes.node_log.since(self._position) == []
-        if unchanged and self._generation == nodes.generation:
+        changed = self._node_log.changed()
+        if changed is not None and not changed and self._generation == nodes.generation:
             return
-        self._position, self._generation = nodes.node_log.end, nodes.generation
+        self._generation = nodes.generation
         rows = nodes.order
         chosen = np.ones(len(rows), dtype=np.bool_)
         for key in self._keys:
@@ -106,11 +105,15 @@ class NodeSet:
         if self._affinity:
             chosen &= selection.required(nodes, self._spec, rows)
         if self._taints:
-            chosen &= _tolerated(nodes, self._spec, rows)
+            chosen &= nodes.taint_sets.answers(rows, self._tolerates) != 0
         self._mask = np.zeros(nodes.capacity, dtype=np.bool_)
         self._mask[rows] = chosen
         self._rows = np.flatnonzero(self._mask)
         self._domains.clear()
+
+    def _tolerates(self, taints: tuple[Taint, ...]) -> bool:
+        """Return whether no hard taint among these keeps the pods away."""
+        return first_untolerated(taints, self._spec.tolerations, _HARD) is None
 
     def __repr__(self) -> str:
         return f"<NodeSet of {len(self.rows())} nodes>"
@@ -128,22 +131,22 @@ class NodeSets:
 
         None: that a node carries the labels is all that is asked, and it leaves out no node that carries one of them.
         """
-        wishes = pod.template.once(_wishes, _wishes)
-        affinity = affinity and wishes.affinity is not None
+        required = pod.template.once(_requirements, _requirements)
+        affinity = affinity and required.affinity is not None
         taints = taints and len(self._nodes.taint_sets.meanings) > 1
         if not affinity and not taints and self._all_carry(keys):
             return None
-        if affinity and wishes.pinned:  # the names of the nodes are the pod's own
+        if affinity and required.pinned:  # the names of the nodes are the pod's own
             return NodeSet(self._nodes, pod.spec, keys, affinity=affinity, taints=taints)
-        wished = (keys, affinity and wishes.affinity, taints and wishes.tolerations)
-        known = self._known.get(wished)
+        key = (keys, affinity and required.affinity, taints and required.tolerations)
+        known = self._known.get(key)
         if known is not None:
-            self._known.move_to_end(wished)
+            self._known.move_to_end(key)
             return known
         if len(self._known) == _MOST:
             self._known.popitem(last=False)
         found = NodeSet(self._nodes, pod.template.spec, keys, affinity=affinity, taints=taints)
-        self._known[wished] = found
+        self._known[key] = found
         return found
 
     def _all_carry(self, keys: tuple[str, ...]) -> bool:
@@ -151,30 +154,19 @@ class NodeSets:
         return len(keys) < 2 or all(nodes.label(key).sizes.total == len(nodes) for key in keys)
 
 
-class _Wishes(NamedTuple):
-    """What a spec says about nodes, as values to compare; `pinned`: its affinity names nodes."""
+class _Requirements(NamedTuple):
+    """What a spec requires of nodes, as values to compare; `pinned`: its affinity names nodes."""
 
     affinity: bytes | None
     pinned: bool
     tolerations: bytes
 
 
-def _wishes(spec: PodSpec) -> _Wishes:
-    affinity = node_affinity(spec)
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+def _requirements(spec: PodSpec) -> _Requirements:
+    required = required_node_selector(spec)
     asked = (sorted(spec.node_selector.items()), required)
-    return _Wishes(
+    return _Requirements(
         msgspec.json.encode(asked) if spec.node_selector or required is not None else None,
-        required is not None and any(term.match_fields for term in required.node_selector_terms),
+        names_nodes(required),
         msgspec.json.encode(spec.tolerations),
     )
-
-
-def _tolerated(nodes: NodeTable, spec: PodSpec, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell on which rows no hard taint keeps a pod away, asking once for each distinct set of taints."""
-    codes = nodes.taint_sets.values[rows]
-    tolerated = np.zeros(len(nodes.taint_sets.meanings), dtype=np.bool_)
-    for code in np.flatnonzero(np.bincount(codes)).tolist():
-        taints = nodes.taint_sets.meanings[code]
-        tolerated[code] = first_untolerated(taints, spec.tolerations, _HARD) is None
-    return tolerated[codes]

@@ -19,8 +19,8 @@ from kframework.state.images import ImageStates
 from kframework.state.log import Log
 from kframework.state.node_order import NodeOrder, zone_of
 from kframework.state.pods import PodInfo
+from kframework.state.row_counts import RowCounts
 from kframework.state.topology import Topology
-from kframework.state.volumes.claims import ClaimUsers
 
 
 class NodeInfo:
@@ -132,15 +132,16 @@ class NodeTable:
         self.feature_sets: CodeColumn[frozenset[str]] = CodeColumn(capacity, frozenset())
         self.images: ImageStates = ImageStates()
         self.host_ports: HostPorts = HostPorts()
-        self.claims: ClaimUsers = ClaimUsers()
-        self.counters: Counters = Counters(self)
+        #: How often pods use a claim, by its namespace and name; ephemeral ones are not counted (PVCRefCounts).
+        self.claims: RowCounts[tuple[str, str]] = RowCounts()
+        self.counters: Counters = Counters(capacity, self.label)
         self._labels: dict[str, Topology] = {}
         self._extra: dict[str, Column] = {}
         #: Rows whose Node object changed.
         self.node_log: Log = Log(capacity)
         #: Rows whose Node object or pods changed.
         self.pod_log: Log = Log(capacity)
-        #: Counts the changes of the set of nodes, and of the pods on them that hold inter-pod terms.
+        #: Counts the changes of the set of nodes, and of the pods on them that have inter-pod terms.
         self.generation: int = 0
         self.terms_moved: int = 0
 
@@ -314,7 +315,7 @@ class NodeTable:
         for port in pod.template.host_ports:
             self.host_ports.count(port, row, sign)
         for claim in pod.claims:
-            self.claims.count(pod.namespace, claim, row, sign)
+            self.claims.count((pod.namespace, claim), row, sign)
         alike = pod.label_class
         left = alike.pods.get(row, 0) + sign
         if left:
@@ -327,8 +328,8 @@ class NodeTable:
             count.add(row, sign)
         if pod.template.has_terms:
             self.terms_moved += 1
-            for held in self.counters.held(pod):
-                held.add(row, sign)
+            for term in self.counters.existing_terms(pod):
+                term.add(row, sign)
         self.pod_log.append(row)
 
     def touch(self, row: int) -> None:

@@ -107,6 +107,12 @@ class ObjectStore(Generic[T]):
         """Call back with (old, new), assumed versions where there are any, on every change."""
         self._callbacks.append(callback)
 
+    def follow(self, callback: Callable[[T | None, T | None], None]) -> None:
+        """Call back with (None, object) for each object that is there, and on every change."""
+        for obj in self:
+            callback(None, obj)
+        self.on_change(callback)
+
     def _now(self, key: tuple[str, str]) -> T | None:
         assumed = self._assumed.get(key)
         return assumed[1] if assumed is not None else self._objects.get(key)

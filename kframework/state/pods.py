@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -22,9 +22,7 @@ from kframework.objects import (
 )
 from kframework.objects.ports import HostPort, host_ports
 from kframework.objects.requests import fit_requests, non_zero_requests, on_node_requests, scoring_requests
-
-if TYPE_CHECKING:
-    from kframework.state.counters import PodCount
+from kframework.state.pod_counts import LabelClass
 
 T = TypeVar("T")
 
@@ -67,28 +65,6 @@ class PodTemplate:
 
     def __repr__(self) -> str:
         return f"<PodTemplate {', '.join(f'{name}={amount}' for name, amount in self.fit) or 'no requests'}>"
-
-
-class LabelClass:
-    """A namespace and a set of labels that some pods share, with the number of such pods on each row.
-
-    Pods that are being deleted are a class of their own.
-    """
-
-    __slots__ = ("__weakref__", "counts", "labels", "namespace", "pods", "terminating")
-
-    def __init__(self, namespace: str, labels: Mapping[str, str], terminating: bool) -> None:
-        self.namespace: str = namespace
-        self.labels: Mapping[str, str] = labels
-        self.terminating: bool = terminating
-        self.pods: dict[int, int] = {}
-        #: The dense counts that these pods are part of (`kframework.state.counters`); None before the first of them.
-        self.counts: list[PodCount] | None = None
-
-    def __repr__(self) -> str:
-        labels = ",".join(f"{key}={value}" for key, value in sorted(self.labels.items()))
-        state = ", terminating" if self.terminating else ""
-        return f"<LabelClass {self.namespace}/{labels} on {len(self.pods)} nodes{state}>"
 
 
 class PodInfo:

@@ -11,6 +11,16 @@ K = TypeVar("K", bound=Hashable)
 _NOWHERE: Mapping[int, int] = MappingProxyType({})
 
 
+def count(rows: dict[int, int], row: int, more: int) -> int:
+    """Add to the number of a row and return it; rows whose number is 0 are left out."""
+    left = rows.get(row, 0) + more
+    if left:
+        rows[row] = left
+    else:
+        del rows[row]
+    return left
+
+
 class RowCounts(Generic[K]):
     """How often things occur on which rows; only those that occur somewhere are known."""
 
@@ -20,13 +30,9 @@ class RowCounts(Generic[K]):
     def count(self, key: K, row: int, more: int) -> int:
         """Note that a thing occurs so many times more (or, negative, fewer) on a row; return how often it does now."""
         rows = self._rows.setdefault(key, {})
-        left = rows.get(row, 0) + more
-        if left:
-            rows[row] = left
-        else:
-            del rows[row]
-            if not rows:
-                del self._rows[key]
+        left = count(rows, row, more)
+        if not rows:
+            del self._rows[key]
         return left
 
     def rows(self, key: K) -> Mapping[int, int]:

@@ -1,4 +1,4 @@
-"""Which nodes a selector chooses, many rows at once: what `kframework.objects.affinity` says of one node.
+"""Which nodes a selector chooses, many rows at once: what `kframework.objects.node_selectors` says of one node.
 
 Labels are interned, so a condition is a comparison of small integers, or is asked once for each value of the label.
 """
@@ -11,21 +11,19 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.framework.answers import Rows
 from kframework.objects import NodeSelectorRequirement, NodeSelectorTerm, PodSpec, PreferredSchedulingTerm
-from kframework.objects.affinity import node_affinity
-from kframework.objects.selectors import NodeSelector
+from kframework.objects.node_selectors import NodeSelectorTerms, required_node_selector
 from kframework.state.nodes import NodeTable
 
-#: Rows of the NodeTable, and one truth value for each.
-Rows = slice | NDArray[np.int64]
+#: One truth value for each row.
 Mask = NDArray[np.bool_]
 
 
 def required(nodes: NodeTable, spec: PodSpec, rows: Rows) -> Mask:
     """Tell on which rows a pod's nodeSelector and required node affinity let it run."""
     chosen = labelled(nodes, spec.node_selector, rows)
-    affinity = node_affinity(spec)
-    selector = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    selector = required_node_selector(spec)
     return chosen if selector is None else chosen & matched(nodes, selector.node_selector_terms, rows)
 
 
@@ -41,7 +39,7 @@ def matched(nodes: NodeTable, terms: Iterable[NodeSelectorTerm], rows: Rows) -> 
     """Tell which rows one of the terms matches; empty terms and those that do not parse match none."""
     chosen = ~_all(nodes, rows)
     for term in terms:
-        if (term.match_expressions or term.match_fields) and not NodeSelector((term,)).errors:
+        if (term.match_expressions or term.match_fields) and not NodeSelectorTerms((term,)).errors:
             chosen |= _term(nodes, term, rows)
     return chosen
 
@@ -72,7 +70,7 @@ def _expression(nodes: NodeTable, expression: NodeSelectorRequirement, rows: Row
         case "DoesNotExist":
             return np.equal(column.values[rows], 0)
         case _:  # Gt and Lt need an integer, so they do not hold without the label, nor where it is empty
-            alone = NodeSelector((NodeSelectorTerm(match_expressions=(expression,)),))
+            alone = NodeSelectorTerms((NodeSelectorTerm(match_expressions=(expression,)),))
             holds = [alone.matches({expression.key: value or ""}, "") for value in column.meanings]
             return np.array(holds)[column.values[rows]]
 

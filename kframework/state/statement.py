@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kframework.errors import StatementError
 from kframework.objects import Node
 from kframework.state.columns import Column
+from kframework.state.nodes import NodeTable
 from kframework.state.pods import PodInfo
 
-if TYPE_CHECKING:
-    from kframework.state.cluster import ClusterState
+
+class Tables(Protocol):
+    """What statements work on: the cluster's state, as far as they see it."""
+
+    nodes: NodeTable
+    pods: dict[str, PodInfo]
+    statements: list[Statement]
+
+    def assume(self, pod: PodInfo, node_name: str) -> None:
+        """Put a pending pod on its chosen node before the API knows."""
+        ...
+
+    def forget(self, uid: str) -> PodInfo | None:
+        """Take an assumed pod back."""
+        ...
 
 
 class Statement:
@@ -45,7 +59,7 @@ class Statement:
 
     closed: bool
 
-    def __init__(self, state: ClusterState, outer: Statement | None = None) -> None:
+    def __init__(self, state: Tables, outer: Statement | None = None) -> None:
         self._state = state
         self._outer = outer
         #: What undoes all operations but those that only move pods, and where these pods were (-1: on no node).

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from kframework.framework.handle import WaitingPod
 from kframework.framework.status import Code, Status
 from kframework.state.pods import PendingPod
 
 _ALLOWED = Status(Code.SUCCESS)
 
 
-class ReservedPod:
+class ReservedPod(WaitingPod):
     """A pod that has its place on a node but is not bound yet.
 
     While Permit plugins wait, `pending` maps each to its deadline (seconds since 1970). The first verdict wins: None
@@ -35,7 +36,6 @@ class ReservedPod:
 
     @property
     def pending_plugins(self) -> Sequence[str]:
-        """The plugins that have not allowed the pod yet, in configured order."""
         return tuple(self.pending)
 
     @property
@@ -44,10 +44,6 @@ class ReservedPod:
         return min(self.pending.values()) if self.verdict is None else None
 
     def allow(self, plugin: str) -> bool:
-        """Withdraw this plugin's wait; the pod goes on when no plugin waits any more.
-
-        False: already decided.
-        """
         if self.verdict is not None:
             return False
         self.pending.pop(plugin, None)
@@ -57,10 +53,6 @@ class ReservedPod:
         return True
 
     def reject(self, plugin: str, message: str) -> bool:
-        """Send the pod back, on behalf of this plugin.
-
-        False: it was already decided.
-        """
         return self.decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
     def preempt(self, plugin: str) -> bool:

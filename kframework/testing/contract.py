@@ -20,13 +20,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.core.cycle.layers import Layers
 from kframework.core.cycle.oracle import VerificationError, verify
 from kframework.core.cycle.outcome import ScheduleError
+from kframework.core.cycle.plan import Layers
 from kframework.core.cycle.search import Rotation, Search
-from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, Step
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.steps import FilterStep, PreFilterStep, ScoreStep, StatusStep
+from kframework.framework.answers import MAX_SCORE, NodeNames, Rows
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import MAX_SCORE, NodeNames, Plugin, Rows
+from kframework.framework.plugin import Plugin
 from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.nodes import NodeTable
@@ -99,9 +101,9 @@ class _Check:
         self.latest = "at the start"
         self.random: Random = cluster.random
         self.layers: Layers = Layers(profile, self.nodes, _MEMORY)
-        self.pre_filter: Step | None = _only(profile.pre_filter)
+        self.pre_filter: PreFilterStep | None = _only(profile.pre_filter)
         self.filter: FilterStep | None = _only(profile.filters)
-        self.pre_score: Step | None = _only(profile.pre_score)
+        self.pre_score: StatusStep | None = _only(profile.pre_score)
         self.score: ScoreStep | None = _only(profile.scores)
 
     def run(self) -> None:
@@ -189,7 +191,7 @@ class _Check:
             if isinstance(outcome, ScheduleError):
                 self._violation("fault", pod, outcome.status.message)
             try:
-                verify(search, outcome, 0)
+                verify(search, outcome)
             except VerificationError as error:
                 self._violation("memory", pod, f"{error.what}: remembered {error.remembered}, now {error.afresh}")
 

@@ -16,8 +16,9 @@ from random import Random
 import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH, Clock
+from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.oracle import Oracle
-from kframework.core.effects import Eviction, NullEffects, Reservation
+from kframework.core.effects import NullEffects
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Profile

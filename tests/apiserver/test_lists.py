@@ -78,7 +78,7 @@ async def test_an_object_by_its_name() -> None:
     assert names(await served.ask("GET", "/api/v1/namespaces", fieldSelector="metadata.name=default")) == ["default"]
 
 
-async def test_api_errors() -> None:
+async def test_refusals() -> None:
     served = Served(*(lease(name) for name in "abc"))
     token = (await served.ask("GET", LEASES, limit=1))["metadata"]["continue"]
     version = served.cluster.version

@@ -6,7 +6,7 @@ import pytest
 
 from kframework.clock import VirtualTimeLoop
 from kframework.objects import LabelSelector, Node, ObjectMeta, Pod, PodDisruptionBudget
-from kframework.objects.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from kframework.objects.workloads import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from tests.apiserver.serving import PODS, Json, Served, pod, read
 
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import kframework
-import kframework.engine
 from tests.architecture.sources import ROOT, listed, modules
 
-#: The doors: for plugin authors, for second engines, for those who declare kinds, for tests, and for commands.
-DOORS = ("kframework", "kframework.engine", "kframework.objects")
+#: The doors: for plugin authors and for those who declare kinds; for second engines, with the small ones beside theirs
+#: (messages, configuration files, a process of one's own, time and chance); for tests, and for commands.
+DOORS = (
+    "kframework",
+    "kframework.objects",
+    "kframework.engine",
+    "kframework.state.inbox",
+    "kframework.config.reading",
+    "kframework.process.running",
+    "kframework.clock",
+)
 HALLS = ("kframework.testing", "kframework.cli")
 FOLDERS = ("contrib_plugins", "examples")
 
@@ -28,6 +37,8 @@ def test_distributions_come_in_by_the_doors() -> None:
     [
         ("from kframework import Status", 0),
         ("from kframework.engine import Scheduler", 0),
+        ("from kframework.clock import rfc3339", 0),
+        ("from kframework.clock import VirtualTimeLoop", 1),
         ("from kframework.testing.scenario import Action", 0),
         ("import numpy", 0),
         ("from kframework.scheduler.scheduler import Scheduler", 1),
@@ -39,12 +50,17 @@ def test_a_break_in_is_noticed(source: str, found: int) -> None:
     assert len(list(break_ins("module.py", source))) == found
 
 
-def test_the_door_of_engines_hands_on_what_it_lists() -> None:
-    tree = ast.parse(Path(kframework.engine.__file__).read_text())
+@pytest.mark.parametrize("door", ["kframework.engine", "kframework.config.reading", "kframework.process.running"])
+def test_a_door_hands_on_what_it_lists(door: str) -> None:
+    tree = ast.parse(modules()[door].read_text())
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module != "__future__"]
     handed_on = [alias.asname or alias.name for node in imports for alias in node.names]
-    assert sorted(handed_on) == sorted(kframework.engine.__all__)
+    assert sorted(handed_on) == sorted(listed_by(door))
     assert not set(handed_on) & set(kframework.__all__), "what plugin authors have is at their own door"
+
+
+def test_the_door_of_engines_stays_small() -> None:
+    assert len(listed_by("kframework.engine")) <= 35
 
 
 def test_only_doors_list_what_they_hand_on() -> None:
@@ -56,6 +72,12 @@ def test_only_doors_list_what_they_hand_on() -> None:
 @pytest.mark.parametrize(("source", "found"), [('__all__ = ["Status"]', True), ("names = []", False)])
 def test_a_list_of_names_is_found(source: str, found: bool) -> None:
     assert lists_names(source) == found
+
+
+def listed_by(door: str) -> list[str]:
+    """Return the names that a door promises."""
+    names: list[str] = import_module(door).__all__
+    return names
 
 
 def lists_names(source: str) -> bool:
@@ -77,6 +99,9 @@ def break_ins(name: str, source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom):
             targets = [node.module or ""]
+            if node.module in DOORS:
+                hidden = [alias.name for alias in node.names if alias.name not in listed_by(node.module)]
+                yield from (f"{name}, line {node.lineno}: {node.module} does not list {each}" for each in hidden)
         elif isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         else:

@@ -19,6 +19,8 @@ ROOMS = (
     *("core",),
     *("cluster", "apiserver", "plugins", "scheduler", "observe", "process", "testing", "cli", "engine"),
 )
+#: Rooms within a room, likewise: they import nothing of it but those before them, and themselves.
+WITHIN = {"kframework.apiserver": ("patch", "wire", "printers")}
 #: What kframework/__init__.py defines itself, as opposed to what it hands on.
 OF_THE_DOOR = {"API_VERSION", "__version__"}
 #: What is above the contract and yet may be named by it: the types that its hooks receive.
@@ -29,6 +31,20 @@ CLIENT = "kframework.cluster.kube"
 
 def test_imports_point_up_the_list() -> None:
     problems = [problem for name, path in modules().items() for problem in misplaced_imports(name, path.read_text())]
+    assert not problems, listed(problems)
+
+
+@pytest.mark.parametrize("room", WITHIN)
+def test_imports_within_a_room_point_up_its_list(room: str) -> None:
+    homes = [f"{room}.{name}" for name in WITHIN[room]]
+    problems = [
+        f"{name}, line {line}: imports {target}"
+        for name, path in modules().items()
+        for place, home in enumerate(homes)
+        if is_within(name, home)
+        for line, target in imports(name, ast.parse(path.read_text()))
+        if is_within(target, room) and not any(is_within(target, other) for other in homes[: place + 1])
+    ]
     assert not problems, listed(problems)
 
 

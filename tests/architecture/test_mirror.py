@@ -12,10 +12,8 @@ from tests.architecture.sources import ROOT, listed, modules
 #: Modules without tests of their own, each with the reason.
 TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.config.configuration": "what `load` returns: config/test_load.py",
-    "kframework.config.decode": "every error of a file goes through it: config/test_load.py",
-    "kframework.config.fields": "the types of the fields that config/test_load.py and config/test_args.py fill in",
+    "kframework.config.decode": "fields and errors of what config/test_load.py and config/test_args.py read",
     "kframework.config.in_tree": "a table, compared with the expansion in config/test_expand.py",
-    "kframework.config.merge": "the first half of the expansion: config/test_expand.py",
     "kframework.config.models": "the fields that config/test_load.py fills in",
     "kframework.config.problems": "the errors that config/test_load.py reads",
     "kframework.config.validation": "the rules that config/test_load.py breaks",

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from inspect import Parameter, signature
 
 import pytest
 import typer
 
-from kframework.cli.process import election, event_printer, listener, refuse_without_embedded
-from kframework.cli.run import command
-from kframework.config.load import default_configuration
-from kframework.config.overrides import overridden
+from kframework.cli.process import EmbeddedOptions, ProcessOptions, event_printer, unfolded
+from kframework.config.load import default_configuration, overridden
 from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
 
 
 def test_what_is_said_about_the_election_goes_into_the_configuration() -> None:
-    names = command.__annotations__
-    params: dict[str, object] = dict.fromkeys(names) | {"lease_duration": 60.0, "resource_name": "mine"}
-    context: Any = SimpleNamespace(params=params)
-    changed = overridden(default_configuration(), leader_election=election(context), client_connection={}, options={})
+    election = ProcessOptions(lease_duration=60.0, resource_name="mine").election()
+    changed = overridden(default_configuration(), leader_election=election, client_connection={}, options={})
     lease = changed.settings.leader_election
     assert (lease.lease_duration, lease.resource_name) == (60.0, "mine")
 
@@ -28,16 +23,31 @@ def test_what_is_said_about_the_election_goes_into_the_configuration() -> None:
 def test_what_belongs_to_the_embedded_server_goes_with_it_only(
     filenames: list[str], port: int, kubeconfig: str | None
 ) -> None:
-    refuse_without_embedded([], 0, None)
+    EmbeddedOptions().refuse_alone([])
+    EmbeddedOptions(embedded=True, port=port, write_kubeconfig=kubeconfig).refuse_alone(filenames)
     with pytest.raises(typer.BadParameter, match="go with --embedded only"):
-        refuse_without_embedded(filenames, port, kubeconfig)
+        EmbeddedOptions(port=port, write_kubeconfig=kubeconfig).refuse_alone(filenames)
 
 
 def test_there_may_be_no_endpoints() -> None:
-    assert listener("127.0.0.1", 0, "", "") is None
-    where = listener("0.0.0.0", 8080, "cert", "key")  # the address is only read
+    assert ProcessOptions(secure_port=0).listener() is None
+    where = ProcessOptions(bind_address="0.0.0.0", secure_port=8080, tls_cert_file="cert").listener()
     assert where is not None
-    assert (where.port, where.tls_cert_file, where.tls_private_key_file) == (8080, "cert", "key")
+    assert (where.bind_address, where.port, where.tls_cert_file) == ("0.0.0.0", 8080, "cert")
+
+
+def test_a_command_has_the_options_of_its_records_where_they_stand() -> None:
+    called: list[tuple[int, EmbeddedOptions, str]] = []
+
+    @unfolded
+    def command(first: int, *, embedded: EmbeddedOptions, last: str = "") -> None:
+        called.append((first, embedded, last))
+
+    options = signature(command).parameters
+    assert list(options) == ["first", "embedded", "port", "write_kubeconfig", "last"]
+    assert (options["first"].default, options["port"].default) == (Parameter.empty, 0)
+    command(first=1, embedded=True, port=2, write_kubeconfig=None, last="z")
+    assert called == [(1, EmbeddedOptions(embedded=True, port=2), "z")]
 
 
 def test_an_event_is_printed_when_it_happens_for_the_first_time(capsys: pytest.CaptureFixture[str]) -> None:

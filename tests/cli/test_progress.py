@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kframework.cli.progress import progress
+from kframework.cli.outcomes import progress
 from kframework.scheduler.simulate import Progress
 
 

@@ -111,7 +111,7 @@ def test_without_faults_all_goes_through() -> None:
         (Rates(expired=1.0), NEXT_PAGE, 410, "Expired"),
     ],
 )
-def test_api_errors_are_a_status_and_nothing_is_done(rates: Rates, request_: Request, status: int, reason: str) -> None:
+def test_refusals_are_a_status_and_nothing_is_done(rates: Rates, request_: Request, status: int, reason: str) -> None:
     refusing = Try(rates)
     response = refusing.send(request_)
     said = msgspec.json.decode(response.body)

@@ -184,7 +184,7 @@ async def test_generated_names_pass_over_those_that_are_taken() -> None:
         (lambda memory: memory.patch_pod_status("default", "b", ""), 404, 'pods "b" not found'),
     ],
 )
-async def test_api_errors(
+async def test_refusals(
     call: Callable[[MemoryCluster], Coroutine[object, object, object]], status: int, message: str
 ) -> None:
     memory = cluster(pod("a"))

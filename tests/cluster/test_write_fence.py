@@ -22,9 +22,9 @@ from kframework.cluster.volume_controller import VolumeController
 from kframework.cluster.write_fence import STOPPED, FencedTransport, WriteFence
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
-from kframework.core.cycle.extender import Extender
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod
+from kframework.scheduler.extender import Extender
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.cluster.scripted import Scripted, listed, ok, refused, some
@@ -80,13 +80,13 @@ def test_what_waited_for_its_turn_does_not_get_through() -> None:
         clock, fence, inner = LoopClock(asyncio.get_running_loop()), WriteFence(), Scripted(*[ok({})] * 3)
         transport = FlowControl(FencedTransport(inner, fence), ClientConnection(qps=1, burst=1), clock)
         cluster = KubeCluster(transport, clock, random=None)  # type: ignore[arg-type]  # only watches take chances
-        api_errors = list[ClusterError]()
+        refusals = list[ClusterError]()
 
         async def bind(name: str) -> None:
             try:
                 await cluster.bind("default", name, "", "n")
             except ClusterError as error:
-                api_errors.append(error)
+                refusals.append(error)
 
         async with anyio.create_task_group() as tasks:
             for name in "abc":
@@ -94,7 +94,7 @@ def test_what_waited_for_its_turn_does_not_get_through() -> None:
             await asyncio.sleep(1.5)
             fence.close()
         assert [request.path.rpartition("pods/")[2] for request in inner.requests] == ["a/binding", "b/binding"]
-        assert [error.reason for error in api_errors] == [STOPPED]
+        assert [error.reason for error in refusals] == [STOPPED]
 
     run_virtual(main)
 

@@ -8,8 +8,7 @@ import pytest
 
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
-from kframework.config.load import parse
-from kframework.config.overrides import overridden
+from kframework.config.load import overridden, parse
 from kframework.config.problems import ConfigErrors
 from kframework.errors import ConfigError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.core.effects import Reservation
+from kframework.core.cycle.consequences import Reservation
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.framework.cycle_state import CycleState
 from kframework.state.pods import Interned, PendingPod

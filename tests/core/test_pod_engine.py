@@ -21,12 +21,13 @@ from kframework import (
     unschedulable,
 )
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Decision, Result
-from kframework.core.effects import Eviction, Reservation
+from kframework.core.effects import PodEvent
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, PodCondition
 from kframework.state.cluster import ClusterState
@@ -78,18 +79,8 @@ class Stage:
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
         self.patches.append((pod.name, condition.message if condition else None, nominated_node_name))
 
-    def record(
-        self,
-        profile: str,
-        pod: PodInfo,
-        *,
-        reason: str,
-        action: str,
-        note: str,
-        warning: bool = False,
-        related: PodInfo | None = None,
-    ) -> None:
-        self.events.append(f"{reason} {pod.name}: {note}")
+    def record(self, event: PodEvent) -> None:
+        self.events.append(f"{event.reason} {event.pod.name}: {event.note}")
 
     def evict(self, eviction: Eviction) -> None:
         self.evictions.append(eviction)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kframework import Skip, Wait, unschedulable
 from kframework.core.cycle.decision import Binding
 from kframework.observe.tracing.spans import Tracing
-from tests.core.cycle.test_extended_attempt import FULL, ExtendedStage, keeping, preempter, preempting, stage
+from tests.core.cycle.test_extending.test_attempts import FULL, ExtendedStage, keeping, preempter, preempting, stage
 from tests.examples.clean_environment import ROOT
 from tests.extension_points.scripted import plugin
 from tests.scheduler.test_binding import Cycle

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, PodInfo, Skip, Status, error, unschedulable
+from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import StateKey
-from kframework.framework.plugin import Diagnosis
 from kframework.testing import make_pod
 from tests.extension_points.scripted import held, plugin, run
 

@@ -95,8 +95,8 @@ def test_when_all_skip_the_pod_is_tried_again_and_nothing_is_said() -> None:
 
 
 def refused_once(cluster: MemoryCluster) -> None:
-    api_errors = iter([Fault(error=CONFLICT)])
-    cluster.faults.append(lambda method, *_: next(api_errors, None) if method == "bind" else None)
+    refusals = iter([Fault(error=CONFLICT)])
+    cluster.faults.append(lambda method, *_: next(refusals, None) if method == "bind" else None)
 
 
 def test_a_refusal_of_the_api_is_tried_again_after_a_rest() -> None:

@@ -21,7 +21,7 @@ from kframework import (
     unresolvable,
     unschedulable,
 )
-from kframework.framework.plugin import Rows, Scores
+from kframework.framework.answers import Rows, Scores
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import create
 from tests.extension_points.scripted import plugin, run, scenario

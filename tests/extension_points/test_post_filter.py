@@ -21,7 +21,7 @@ from kframework import (
     unresolvable,
     unschedulable,
 )
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.testing import make_pod
 from kframework.testing.scenario import Result
 from tests.extension_points.scripted import held, plugin, run, scenario

@@ -1,19 +1,11 @@
-"""What plugins are made of: their Args, their name, and the two ways to bring scores to 0..100."""
+"""What plugins are made of: their Args and their name."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from kframework import Code, Diagnosis, Plugin, PluginArgs, unresolvable, unschedulable
-from kframework.framework.plugin import default_normalize, min_max
-from kframework.state.cluster import ClusterState
-from kframework.testing import make_node
-
-columns = st.lists(st.integers(0, 10**6), min_size=1, max_size=30).map(lambda scores: np.array(scores, dtype=np.int64))
+from kframework import Plugin, PluginArgs
 
 
 class RackArgs(PluginArgs):
@@ -43,35 +35,3 @@ def test_a_plugin_shows_its_name() -> None:
 
     assert repr(Named.__new__(Named)) == "<Rack>"
     assert repr(Nameless.__new__(Nameless)) == "<Nameless>"
-
-
-@given(columns)
-def test_min_max_stretches_to_the_whole_range(scores: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-    normalized = np.broadcast_to(min_max(scores), scores.shape)
-    low, high = min(scores.tolist()), max(scores.tolist())
-    slow = [0 if low == high else (score - low) * 100 // (high - low) for score in scores.tolist()]
-    assert normalized.tolist() == slow
-
-
-@given(columns, st.booleans())
-def test_the_default_normaliser_scales_by_the_maximum(
-    scores: np.ndarray[tuple[int], np.dtype[np.int64]], reverse: bool
-) -> None:
-    normalized = np.broadcast_to(default_normalize(scores, reverse=reverse), scores.shape)
-    high = max(scores.tolist())
-    scaled = [score * 100 // high if high else 0 for score in scores.tolist()]
-    assert normalized.tolist() == [100 - score if reverse else score for score in scaled]
-
-
-def test_a_diagnosis_lists_rows_by_code_in_the_order_of_the_nodes() -> None:
-    cluster = ClusterState()
-    for name in ("a", "b", "c"):
-        cluster.put_node(make_node(name))
-    cluster.remove_node("a")
-    cluster.put_node(make_node("d"))
-    said = {7: unschedulable("x"), 8: unresolvable("y"), 9: unschedulable("z")}
-    diagnosis = Diagnosis(cluster.nodes, np.array([9, 8, 7]), said.__getitem__, ("P",))
-    assert [diagnosis.nodes[row].name for row in diagnosis.rows(Code.UNSCHEDULABLE)] == ["c", "d"]
-    assert [diagnosis.nodes[row].name for row in diagnosis.rows(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)] == ["b"]
-    assert diagnosis.rows(Code.PENDING).tolist() == []
-    assert [diagnosis[row].reasons for row in range(3)] == [("z",), ("y",), ("x",)]

@@ -57,14 +57,14 @@ def test_nulls_are_dropped_at_every_depth() -> None:
         ({1: {}}, "", "a key is not a string: put it in quotes"),
     ],
 )
-def test_a_undecodable_names_the_field(data: Any, path: str, message: str) -> None:
+def test_what_does_not_fit_names_the_field(data: Any, path: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         convert(data, POD)
     assert (caught.value.subject, caught.value.path) == ("Pod", path)
     assert message in caught.value.message
 
 
-def test_broken_json_and_undecodable_of_the_api_are_input_errors() -> None:
+def test_broken_json_and_what_does_not_fit_are_input_errors() -> None:
     with pytest.raises(InputError, match=r"Pod: .*malformed"):
         decode(b'{"metadata": }', POD)
     with pytest.raises(InputError, match=r"Pod: spec\.nodeName: expected a string"):

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from kframework.objects.label_selectors import EVERYTHING, NOTHING, exact
 from kframework.objects.pod import PodSpec
 from kframework.objects.pod_affinity import PodTerms, pod_terms
-from kframework.objects.selectors import EVERYTHING, NOTHING, exact
 
 REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
 

@@ -1,4 +1,4 @@
-"""Namespaces, services and the owners of pods keep their selectors."""
+"""What pods belong to keeps every field that a scheduler reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ import msgspec
 import pytest
 
 from kframework.objects.meta import ApiObject
-from kframework.objects.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
+from kframework.objects.workloads import (
+    Namespace,
+    PodDisruptionBudget,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
 from tests.objects.conftest import RoundTrip
 
 METADATA = {"name": "web", "namespace": "ns", "labels": {"a": "b"}}
@@ -30,3 +38,37 @@ def test_fields(round_trip: RoundTrip, struct: type[ApiObject], fields: dict[str
 def test_a_service_without_a_selector_is_told_from_one_that_is_empty() -> None:
     assert Service().spec.selector is None
     assert msgspec.convert({"spec": {"selector": {}}}, Service).spec.selector == {}
+
+
+@pytest.mark.parametrize("amount", [1, "50%"])
+def test_budget(round_trip: RoundTrip, amount: int | str) -> None:
+    budget = round_trip(
+        PodDisruptionBudget,
+        {
+            "metadata": {"name": "b", "namespace": "ns"},
+            "spec": {"minAvailable": amount, "maxUnavailable": amount, "selector": {}},
+            "status": {
+                "disruptionsAllowed": 1,
+                "currentHealthy": 2,
+                "desiredHealthy": 3,
+                "expectedPods": 4,
+                "observedGeneration": 5,
+                "disruptedPods": {"web-0": "2026-01-02T03:04:05Z"},
+            },
+        },
+    )
+    assert budget.spec.min_available == amount
+
+
+def test_priority_class(round_trip: RoundTrip) -> None:
+    priority = round_trip(
+        PriorityClass,
+        {
+            "metadata": {"name": "high"},
+            "value": -5,
+            "globalDefault": True,
+            "preemptionPolicy": "Never",
+            "description": "d",
+        },
+    )
+    assert priority.value == -5

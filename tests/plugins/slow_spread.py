@@ -17,8 +17,8 @@ from kframework.objects import (
     StatefulSet,
     TopologySpreadConstraint,
 )
-from kframework.objects.affinity import required_node_affinity
-from kframework.objects.selectors import Requirement, Selector, SelectorError, exact, label_selector
+from kframework.objects.label_selectors import Requirement, Selector, SelectorError, exact, label_selector
+from kframework.objects.node_selectors import required_node_affinity
 from kframework.objects.taints import tolerates
 from kframework.state.cluster import ClusterState
 

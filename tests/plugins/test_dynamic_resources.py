@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from kframework import CycleState, Skip, Status, error, unresolvable, unschedulable
-from kframework.framework.plugin import Diagnosis
+from kframework.framework.answers import Diagnosis
 from kframework.objects import Pod, PodResourceClaim
 from kframework.plugins.dynamic_resources import DynamicResources
 from kframework.state.nodes import NodeTable

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kframework import ActionType, ClusterEvent, CycleState, Skip, Status
 from kframework.framework.events import QueueingHint
@@ -18,13 +22,15 @@ from kframework.objects import (
 from kframework.plugins.volume_restrictions import (
     CLAIM_IN_USE,
     DISK_TAKEN,
+    ChosenPods,
     VolumeRestrictions,
     after_claim_added,
     after_pod_is_gone,
 )
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import PendingPod
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod
+from kframework.testing.clusters import RandomCluster
 from tests.plugins.asking import made, on_node, pending
 from tests.support.volumes_in_use import claim, ephemeral, put, using
 
@@ -274,3 +280,40 @@ def test_no_wake_up_is_lost() -> None:
     pods = [using("one", name="one"), using("one", "more", name="both"), *disks]
     objects = [claim(name, modes=ONE_POD) for name in ("one", "more")]
     assert check_wake_ups(VolumeRestrictions, pods=pods, objects=objects, examples=10).woken
+
+
+# -- pods that have such disks -------------------------------------------------------------------------------------
+
+
+def important(pod: PodInfo) -> bool:
+    return pod.priority > 0
+
+
+@given(st.integers(0, 999), st.integers(1, 4))
+def test_the_chosen_pods_are_those_of_the_nodes_whatever_happens(seed: int, at_once: int) -> None:
+    cluster = RandomCluster(Random(seed))
+    nodes, chosen = cluster.state.nodes, ChosenPods(cluster.state.nodes, important)
+    found = chosen.by_row
+
+    def compare() -> None:
+        chosen.catch_up()
+        truth = {node.row: {pod for pod in node.pods if important(pod)} for node in nodes}
+        assert {row: pods for row, pods in truth.items() if pods} == {row: set(of) for row, of in found.items()}
+
+    for _ in range(8):
+        for _ in range(at_once):
+            cluster.change(compare)
+        compare()
+
+
+def test_a_reader_far_behind_the_log_sees_all() -> None:
+    cluster = RandomCluster(Random(1))
+    nodes, chosen = cluster.state.nodes, ChosenPods(cluster.state.nodes, lambda pod: True)
+    for _ in range(3):
+        chosen.catch_up()
+        assert {row: len(pods) for row, pods in chosen.by_row.items()} == {
+            node.row: len(node.pods) for node in nodes if node.pods
+        }
+        for _ in range(2 * nodes.capacity):
+            cluster.state.nodes.touch(0)
+        cluster.change(lambda: None)

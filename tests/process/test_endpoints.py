@@ -1,4 +1,4 @@
-"""Over HTTP a scheduler tells whether it is well and by which configuration it works, in kube-scheduler's words."""
+"""Over HTTP a scheduler says whether it is well, and by which configuration it works, in kube-scheduler's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who looks on while a scheduler works."""
+"""What the observers of a scheduler are told and show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.observe.metrics.attempts import TIMED_SHARE
-from kframework.process.observers import Onlookers
+from kframework.process.observers import PodObservers
 from kframework.scheduler.scheduler import Scheduler
 
 
@@ -25,22 +25,22 @@ class Another:
         pass
 
 
-def test_others_look_on_before_the_history_and_the_metrics_do() -> None:
-    onlookers = Onlookers(Another())
-    assert repr(onlookers) == "<Onlookers Another, History, Attempts>"
-    assert onlookers.observers[1:] == (onlookers.history, onlookers.metrics.attempts)
+def test_others_are_told_before_the_history_and_the_metrics_are() -> None:
+    observers = PodObservers(Another())
+    assert repr(observers) == "<PodObservers Another, History, Attempts>"
+    assert observers.all[1:] == (observers.history, observers.metrics.attempts)
 
 
 @pytest.mark.parametrize(("wanted", "timed"), [(0.0, TIMED_SHARE), (1.0, 1.0)])
 def test_plugins_are_timed_as_often_as_the_most_curious_wants(wanted: float, timed: float) -> None:
-    assert Onlookers(timed_share=wanted).timed_share == timed
+    assert PodObservers(timed_share=wanted).timed_share == timed
 
 
 def test_the_routes_show_what_they_see() -> None:
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         scheduler = Scheduler(default_configuration(), MemoryCluster(clock), clock)
-        paths = {route.path for route in Onlookers().routes(scheduler)}
+        paths = {route.path for route in PodObservers().routes(scheduler)}
         assert {"/", "/explain", "/metrics", "/metrics/resources", "/metrics/slis"} <= paths
 
     run_virtual(main)

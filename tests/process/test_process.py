@@ -29,6 +29,7 @@ from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Lease, Pod
 from kframework.process.endpoints import Listener
 from kframework.process.process import COLLECTING, COLLECTING_ALL, Collector, LeadershipLost, Process, signals
+from kframework.process.servers import Connect
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.inbox import Message
 from kframework.testing import make_node, make_pod
@@ -39,14 +40,19 @@ EXITING = "Requested to terminate, exiting"
 
 
 class Stage:
-    """A process over a cluster in memory, and what it told; its lease is kept in a cluster of its own."""
+    """A process on a cluster in memory, as whose server it stands, and what it told; its lease is kept in another."""
 
-    def __init__(self, configuration: Configuration | None = None, **parts: Any) -> None:
+    elect: Connect | None = None
+
+    def __init__(
+        self, configuration: Configuration | None = None, *, fence: WriteFence | None = None, **parts: Any
+    ) -> None:
         loop = asyncio.get_running_loop()
         clock = LoopClock(loop) if isinstance(loop, VirtualTimeLoop) else SystemClock()
         self.cluster = MemoryCluster(clock, [make_node("a"), make_pod()])
         self.leases = MemoryCluster(clock)
         self.lines: list[str] = []
+        self.fence = fence or WriteFence()
         self.open = 0
         self.watching = False
         self.allowed = asyncio.Event()
@@ -54,7 +60,7 @@ class Stage:
         self._moved = asyncio.Event()
         self.cluster.subscribe([Pod], lambda change: self._moved.set())
         self.process = Process(
-            configuration or default_configuration(), clock, self.connect, identity="me", tell=self.tell, **parts
+            configuration or default_configuration(), self, clock, identity="me", tell=self.tell, **parts
         )
 
     def tell(self, line: str) -> None:
@@ -63,14 +69,14 @@ class Stage:
         self._moved.set()
 
     @asynccontextmanager
-    async def connect(self) -> AsyncIterator[Cluster]:
+    async def schedule(self) -> AsyncIterator[Cluster]:
         """Open a client for the scheduler."""
         self.open += 1
         yield Slow(self)  # type: ignore[misc]  # a Cluster, but for its watch
         self.open -= 1
 
     @asynccontextmanager
-    async def elect(self) -> AsyncIterator[Cluster]:
+    async def contend(self) -> AsyncIterator[Cluster]:
         """Open a client for the election."""
         yield self.leases
 
@@ -236,7 +242,7 @@ def answer(url: str) -> tuple[int, str]:
             return refusal.code, refusal.read().decode()
 
 
-def test_it_shows_what_its_onlookers_see() -> None:
+def test_it_shows_what_its_observers_see() -> None:
     async def main() -> None:
         stage = Stage(listener=Listener(port=0))
         async with anyio.create_task_group() as tasks:
@@ -290,7 +296,7 @@ def elected(work: Callable[[Stage], Awaitable[None]], *, held: bool, delay: bool
 
     async def main() -> Stage:
         stage = Stage(parse(SWIFT % str(delay).lower()), **parts)
-        stage.process._elect = stage.elect
+        stage.elect = stage.contend
         if held:
             hold(stage)
         async with anyio.create_task_group() as tasks:

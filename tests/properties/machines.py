@@ -20,12 +20,12 @@ from hypothesis.stateful import (
 
 from kframework.errors import StaleNodeError
 from kframework.objects import Affinity, LabelSelector, Node, Pod, PodAffinityTerm, PodAntiAffinity
-from kframework.objects.selectors import EVERYTHING, exact
+from kframework.objects.label_selectors import EVERYTHING, exact
 from kframework.state.cluster import AssumeError, ClusterState
-from kframework.state.counters import PodCount, Selection
-from kframework.state.log import NEVER, Log
+from kframework.state.log import Log, LogReader
 from kframework.state.node_order import zone_of
 from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pod_counts import PodCount, Selection
 from kframework.state.pods import PendingPod
 from tests.properties.rebuilt import Facts, NodeTree, Truth, left_over, node_facts, pod_facts, rebuilt, shown
 from tests.support.objects_made import ZONE, node, pod, selection, taint
@@ -129,13 +129,15 @@ class Reader:
     reads_pods: bool
     #: So many steps lie between two readings.
     every: int
-    position: int = NEVER
+    reader: LogReader = field(init=False)
     copies: dict[int, Facts] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.reader = self.log.reader()
 
     def catch_up(self, nodes: NodeTable) -> None:
         """Read again what the log says has changed; then the copies are the truth."""
-        rows = self.log.since(self.position)
-        self.position = self.log.end
+        rows = self.reader.changed()
         truth = {info.row: self._facts(info) for info in nodes}
         for row in truth if rows is None else rows:
             if row in truth:

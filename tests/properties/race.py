@@ -10,9 +10,10 @@ import msgspec
 
 from kframework import Plugin
 from kframework.core.cycle.decision import fit_error
-from kframework.core.cycle.layers import FEW, Layers
+from kframework.core.cycle.layers import FEW
 from kframework.core.cycle.oracle import verify
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
+from kframework.core.cycle.plan import Layers
 from kframework.core.cycle.search import Rotation, Search
 from kframework.core.runtime.profile import Profile
 from kframework.plugins.node_name import NodeName
@@ -95,7 +96,7 @@ class Race:
                 outcome = search.run()
                 agree(search, outcome, expected)
                 assert rotation.next_start_index == slow.start
-                verify(search, outcome, self.start)
+                verify(search, outcome)
             self._note(slow, search, expected)
             self.start = slow.start
 
@@ -115,15 +116,15 @@ class Race:
         self.seen["many rows"] += nodes > FEW
         self.seen["narrowed"] += slow.names is not None
         self.seen["two passes"] += any(True for _ in self.state.nominator.nominated_pods(slow.pod))
-        self.seen["asked along the way"] += bool(search.fresh_scalar)
-        self.seen["asked in every cycle, in columns"] += bool(search.fresh_columnar)
-        self.seen["two layers"] += search.top is not None and search.top.below is not None
-        self.seen["no layer"] += search.top is None
+        self.seen["asked along the way"] += bool(search.plan.fresh_scalar)
+        self.seen["asked in every cycle, in columns"] += bool(search.plan.fresh_columnar)
+        self.seen["two layers"] += search.plan.cache is not None and search.plan.cache.below is not None
+        self.seen["no layer"] += search.plan.cache is None
         if isinstance(expected, Chosen):
             self.seen["several candidates"] += len(expected.totals) > 1
             self.seen["equals"] += 1 < len(expected.best) < len(expected.totals)
             self.seen["sampled"] += expected.evaluated < len(slow.listed())
-            self.seen["nominated node taken"] += not len(search.node_order)
+            self.seen["nominated node taken"] += not len(search.looked.node_order)
             self.seen["normalised"] += bool(search.plan.normalizing) and len(expected.totals) > 1
         elif isinstance(expected, NoneFits):
             self.seen["rejected as a whole"] += not slow.statuses and bool(slow.rejectors)
@@ -149,5 +150,5 @@ def agree(search: Search, outcome: Outcome, expected: Chosen | NoneFits | Error)
         assert outcome.feasible == len(expected.totals)
         if len(expected.totals) > 1:
             assert outcome.score == expected.totals[outcome.node]
-            assert [total for _, total in outcome.top] == sorted(expected.totals.values(), reverse=True)[:3]
-            assert all(expected.totals[name] == total for name, total in outcome.top)
+            assert [total for _, total in outcome.best] == sorted(expected.totals.values(), reverse=True)[:3]
+            assert all(expected.totals[name] == total for name, total in outcome.best)

@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 
 from kframework.objects import Node, Pod
+from kframework.objects.label_selectors import label_selector
 from kframework.objects.requests import allocatable, non_zero_requests, on_node_requests
-from kframework.objects.selectors import label_selector
 from kframework.state.cluster import ClusterState
-from kframework.state.counters import PodCount, Selection
 from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pod_counts import PodCount, Selection
 from kframework.state.topology import Tally, Topology
 
 __all__ = ["Facts", "NodeTree", "Truth", "left_over", "node_facts", "pod_facts", "rebuilt", "shown"]
@@ -181,7 +181,7 @@ def shown(state: ClusterState, label_keys: Iterable[str], counts: Mapping[str, P
                 name_of[row]: n for row, n in held.rows.items()
             }
             | {f"in {value}": n for value, n in _tallied(held.topology, held.domains(held.topology)).items()}
-            for held in nodes.counters._held.values()
+            for held in nodes.counters._existing.values()
             if held.rows
         },
         "domains": {

@@ -33,7 +33,7 @@ class Surveys(Tries):
 
     def _survey(self, pod: PendingPod) -> AllNodesSearch:
         engine = self.engine
-        search = engine.search(engine.profiles["default-scheduler"], QueuedPod(pod, 0.0))
+        search = engine.search(engine.begin(QueuedPod(pod, 0.0)))
         return AllNodesSearch(engine.cluster, search.plan, pod, engine.rotation, Random(0))
 
     def _same_words(self, evaluation: FullEvaluation, survey: AllNodesSearch) -> None:
@@ -46,7 +46,7 @@ class Surveys(Tries):
             said = int(survey.by_row[row])
             words = None if said == PASS else survey.words(said)
             if within is not None and evaluation.nodes[row].name not in within:
-                assert words == evaluation.absent == survey.absent
+                assert words == evaluation.absent == survey.excluded
             else:
                 first = int(evaluation.first[row])
                 assert words == (None if first == PASS else evaluation.status(first))
@@ -59,10 +59,10 @@ class Surveys(Tries):
             assert totals.tolist() == evaluation.totals.tolist()
 
     def _same_in_memory(self, evaluation: FullEvaluation, survey: AllNodesSearch) -> None:
-        top = survey.plan.top
+        top = survey.plan.cache
         if top is not None and survey.remembered() and not evaluation.nominated:
             self.seen["remembered"] += 1
-            top.catch_up(survey.plan.state, survey.pod)
+            top.catch_up(survey.profile, survey.plan.state, survey.pod)
             rows = evaluation.rows
             assert (top.rejections.values[rows] == PASS).tolist() == (evaluation.first[rows] == PASS).tolist()
 

@@ -22,10 +22,10 @@ from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.core.runtime.points import run_post_filter
+from kframework.core.runtime.points import PostFilterRound
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.framework.plugin import Preempt
+from kframework.framework.answers import Preempt
 from kframework.state.log import Log
 from kframework.state.pods import PendingPod
 from kframework.testing.clusters import RandomCluster
@@ -77,10 +77,10 @@ class Tries:
     def look(self, pod: PendingPod) -> None:
         """Search a node for a pod, or whom to send away; VerificationError where what is remembered is not true."""
         profile = self.engine.profiles["default-scheduler"]
-        search = self.engine.search(profile, QueuedPod(pod, 0.0))
-        outcome = self.engine.find(search)
+        search = self.engine.search(self.engine.begin(QueuedPod(pod, 0.0)))
+        outcome = self.engine.found(search, search.run())
         if isinstance(outcome, FitError):
-            answer = run_post_filter(profile, search.state, pod, outcome.diagnosis)
+            answer = PostFilterRound(profile).run(search.state, pod, outcome.diagnosis)
             # In a hook an error is the plugin's fault, and its words stand in the answer.
             assert "VerificationError" not in answer.status.message, answer.status.message
             self.seen["preempting" if isinstance(answer.result, Preempt) else "in vain"] += 1

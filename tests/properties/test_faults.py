@@ -10,7 +10,7 @@ import pytest
 
 from kframework.cluster.faults import Rates
 from kframework.cluster.reflector import Reflector
-from kframework.core.effects import Reservation
+from kframework.core.cycle.consequences import Reservation
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.observe.recording.replay import replay

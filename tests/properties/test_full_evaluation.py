@@ -13,7 +13,6 @@ from kframework.core.cycle.oracle import Oracle
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.rejections import PASS
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.core.runtime.points import run_filter
 from kframework.observe.explain.full_evaluation import FullEvaluation, evaluate
 from kframework.state.pods import PendingPod
 from tests.properties.test_default_profile import CLUSTERS, Tries
@@ -26,8 +25,8 @@ class Inquiries(Tries):
         before = self._tables()
         evaluation = self._evaluate(pod)
         assert self._tables() == before
-        search = self.engine.search(self.engine.profiles["default-scheduler"], QueuedPod(pod, 0.0))
-        outcome = self.engine.find(search)
+        search = self.engine.search(self.engine.begin(QueuedPod(pod, 0.0)))
+        outcome = self.engine.found(search, search.run())
         self.engine.current = None
         self._row_by_row(evaluation)
         if isinstance(outcome, FitError):
@@ -70,7 +69,7 @@ class Inquiries(Tries):
         for row in set(afresh.rows(0)) - evaluation.nominated.keys():
             for step in evaluation.filters:
                 said = int(evaluation.said[step.name][row])
-                status = run_filter(evaluation.profile, step, afresh.state, evaluation.pod, evaluation.nodes[row])
+                status = step.ask(afresh.state, evaluation.pod, evaluation.nodes[row])
                 assert (None if said == PASS else evaluation.status(said)) == status
 
 

@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 from kframework import PendingPod, Plugin, unresolvable
-from kframework.core.cycle.layers import Layer, Layers
+from kframework.core.cycle.layers import Layer
+from kframework.core.cycle.plan import Layers
 from kframework.core.cycle.rejections import PASS, StatusTable
 from kframework.core.cycle.scoring import Scoring
 from kframework.core.cycle.search import Search
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.steps import ScoreStep
 from kframework.framework.cycle_state import CycleState
 from kframework.plugins.node_name import NodeName
 from kframework.plugins.node_resources_fit import NodeResourcesFit
@@ -94,9 +97,9 @@ def stale_lower_layer(patch: pytest.MonkeyPatch) -> None:
     """The lower layer is brought up to date only the first time."""
     catch_up = Layer.catch_up
 
-    def once(layer: Layer, state: CycleState, pod: PendingPod) -> None:
-        if layer._position < 0 or layer.below is not None:
-            catch_up(layer, state, pod)
+    def once(layer: Layer, profile: Profile, state: CycleState, pod: PendingPod) -> None:
+        if layer._log._position < 0 or layer.below is not None:
+            catch_up(layer, profile, state, pod)
 
     patch.setattr(Layer, "catch_up", once)
 
@@ -123,16 +126,21 @@ def last_rejection(patch: pytest.MonkeyPatch) -> None:
 
 def normalised_with_all(patch: pytest.MonkeyPatch) -> None:
     """Scores are normalised together with those of nodes that are not candidates."""
-    normalized = Scoring._normalized
+    totals, normalized = Scoring.totals, ScoreStep.normalized
 
-    def with_all(scoring: Scoring, step: Any, raw: Any) -> Any:
-        if scoring.top is None or step.name not in {each.name for each in scoring.plan.normalizing}:
-            return normalized(scoring, step, raw)
-        rest = scoring.top.raw_of(step.name).values[scoring.nodes.order]
-        answer = normalized(scoring, step, np.concatenate((raw, rest)))
-        return answer[: len(raw)] if isinstance(answer, np.ndarray) else answer
+    def with_all(scoring: Scoring, candidates: Any, skipped: Any) -> Any:
+        def mixed(step: ScoreStep, state: Any, pod: Any, raw: Any) -> Any:
+            if scoring.plan.cache is None or step not in scoring.plan.normalizing:
+                return normalized(step, state, pod, raw)
+            rest = scoring.plan.cache.raw_of(step.name).values[scoring.nodes.order]
+            answer = normalized(step, state, pod, np.concatenate((raw, rest)))
+            return answer[: len(raw)] if isinstance(answer, np.ndarray) else answer
 
-    patch.setattr(Scoring, "_normalized", with_all)
+        with patch.context() as within:
+            within.setattr(ScoreStep, "normalized", mixed)
+            return totals(scoring, candidates, skipped)
+
+    patch.setattr(Scoring, "totals", with_all)
 
 
 def one_candidate_too_many(patch: pytest.MonkeyPatch) -> None:

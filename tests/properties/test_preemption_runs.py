@@ -15,7 +15,7 @@ from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
 from kframework.core.preemption.dry_runs import DryRun
 from kframework.core.runtime.points import PostFilterAnswer
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.objects import Node, Pod, PodDisruptionBudget
 from kframework.objects.requests import on_node_requests
 from kframework.state.nodes import NodeInfo

@@ -15,8 +15,9 @@ import pytest
 
 from kframework import ActionType, ClusterEvent, EventResource, Plugin, hookimpl
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Decision
-from kframework.core.effects import NullEffects, Reservation
+from kframework.core.effects import NullEffects
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import Node, NodeCondition
 from kframework.plugins.node_resources_fit import NodeResourcesFit

@@ -14,7 +14,8 @@ from kframework.state.counters import Counters
 from kframework.state.log import Log
 from kframework.state.node_order import NodeOrder
 from kframework.state.nodes import NodeTable
-from kframework.state.pods import LabelClass, PodInfo
+from kframework.state.pod_counts import LabelClass
+from kframework.state.pods import PodInfo
 from kframework.state.topology import Topology
 from tests.properties.machines import StateMachine, fails
 

@@ -10,8 +10,8 @@ import pytest
 
 from kframework import Code, CycleState, PendingPod, Plugin, Skip, Status, error, unschedulable
 from kframework.clock import LoopClock, run_virtual
+from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding
-from kframework.core.effects import Reservation
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.scheduler.binding import BindFirst, BindingCycle
 from kframework.state.inbox import BindingEnded, BindingStarted, Message

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from kframework import CycleState, NodeInfo, PendingPod, Status, error, unschedulable
 from kframework.clock import LoopClock, run_virtual
+from kframework.core.effects import PodEvent
 from kframework.objects import Event
-from kframework.scheduler.event_recorder import EventRecorder
-from kframework.scheduler.event_series import REFRESH, SILENCE
+from kframework.scheduler.event_recorder import REFRESH, SILENCE, EventRecorder
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, run, scenario
@@ -36,9 +36,7 @@ class Recording:
         return [(at, event.series.count if event.series else 0) for at, event in self.written]
 
     def fail(self, pod: PodInfo, note: str = "no room") -> None:
-        self.recorder.record(
-            "default-scheduler", pod, reason="FailedScheduling", action="Scheduling", note=note, warning=True
-        )
+        self.recorder.record(PodEvent("default-scheduler", pod, "FailedScheduling", "Scheduling", note, warning=True))
 
 
 def recording(work: Callable[[Recording], Coroutine[object, object, None]]) -> None:
@@ -105,7 +103,7 @@ def test_a_name_that_would_be_too_long_is_the_uid(length: int, named_after: str)
 def test_who_is_related_is_named() -> None:
     async def work(rig: Recording) -> None:
         victim, preemptor = PodInfo(make_pod("victim"), Interned()), pending("urgent")
-        rig.recorder.record("s", victim, reason="Preempted", action="Preempting", note="", related=preemptor)
+        rig.recorder.record(PodEvent("s", victim, "Preempted", "Preempting", "", related=preemptor))
         ((_, event),) = rig.written
         assert (event.type, event.regarding.name, event.regarding.resource_version) == ("Normal", "victim", "")
         assert event.related is not None

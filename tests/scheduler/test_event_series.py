@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kframework.clock import VIRTUAL_EPOCH, rfc3339_micro
 from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
-from kframework.scheduler.event_series import SILENCE, EventAggregator
+from kframework.scheduler.event_recorder import SILENCE, EventAggregator
 
 POD = ObjectReference(kind="Pod", name="p", uid="1", resource_version="7")
 EVENT = Event(

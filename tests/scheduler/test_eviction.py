@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
-from kframework.core.effects import Eviction
+from kframework.core.cycle.consequences import Eviction
+from kframework.core.effects import PodEvent
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.eviction import REST, EvictionTask
@@ -75,12 +76,10 @@ class _Eviction:
         self.calls.append((self._loop.time(), f"{method} {name}"))
         return self._fate.get((method, name))
 
-    def _record(
-        self, profile: str, pod: PodInfo, *, reason: str, action: str, note: str, related: PodInfo | None
-    ) -> None:
-        assert (profile, reason, action) == ("default-scheduler", "Preempted", "Preempting")
-        assert related is self.eviction.preemptor
-        self.events.append((pod.name, note))
+    def _record(self, event: PodEvent) -> None:
+        assert (event.profile, event.reason, event.action) == ("default-scheduler", "Preempted", "Preempting")
+        assert event.related is self.eviction.preemptor
+        self.events.append((event.pod.name, event.note))
 
     async def run(self) -> Ended:
         async with anyio.create_task_group() as tasks:

@@ -1,4 +1,4 @@
-"""Writes of a lane land in order, side by side, and one per key at a time."""
+"""Writes of a queue land in order, side by side, and one per key at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Write = tuple[str, int]
 
 
 class Writing:
-    """A lane whose writes are noted: key and number at their start, and when they ended."""
+    """A queue whose writes are noted: key and number at their start, and when they ended."""
 
     def __init__(self, limit: int) -> None:
         self.begun: list[Write] = []
@@ -26,7 +26,7 @@ class Writing:
         self.under_way: set[str] = set()
         self.most = 0
         self.idled = 0
-        self.lane: KeyedWriteQueue[Write] = KeyedWriteQueue(self._write, limit, self._idle)
+        self.queue: KeyedWriteQueue[Write] = KeyedWriteQueue(self._write, limit, self._idle)
 
     async def _write(self, write: Write) -> None:
         key, seconds = write
@@ -39,21 +39,21 @@ class Writing:
         self.ended.append((asyncio.get_running_loop().time(), write))
 
     def _idle(self) -> None:
-        assert self.lane.idle
+        assert self.queue.idle
         self.idled += 1
 
     def put(self, *writes: Write) -> None:
         for write in writes:
-            self.lane.put(write[0], write)
+            self.queue.put(write[0], write)
 
 
 def writing(work: Callable[[Writing], Coroutine[object, object, None]], limit: int = 2) -> Writing:
-    """Run a lane while `work` goes on, and an hour longer."""
+    """Run a queue while `work` goes on, and an hour longer."""
 
     async def main() -> Writing:
         rig = Writing(limit)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(rig.lane.run)
+            tasks.start_soon(rig.queue.run)
             await work(rig)
             await asyncio.sleep(3600)
             tasks.cancel_scope.cancel()
@@ -65,7 +65,7 @@ def writing(work: Callable[[Writing], Coroutine[object, object, None]], limit: i
 def test_so_many_at_a_time_first_come_first_served() -> None:
     async def work(rig: Writing) -> None:
         rig.put(("a", 3), ("b", 1), ("c", 1), ("d", 1))
-        assert len(rig.lane) == 4 and not rig.lane.idle
+        assert len(rig.queue) == 4 and not rig.queue.idle
 
     rig = writing(work)
     assert rig.ended == [(1.0, ("b", 1)), (2.0, ("c", 1)), (3.0, ("a", 3)), (3.0, ("d", 1))]
@@ -75,8 +75,8 @@ def test_so_many_at_a_time_first_come_first_served() -> None:
 def test_a_later_write_takes_the_place_of_one_that_waits() -> None:
     async def work(rig: Writing) -> None:
         rig.put(("a", 1), ("b", 1), ("c", 1), ("d", 1), ("c", 2))
-        assert rig.lane.waiting("c") == ("c", 2)
-        assert rig.lane.waiting("e") is None
+        assert rig.queue.waiting("c") == ("c", 2)
+        assert rig.queue.waiting("e") is None
 
     assert writing(work).begun == [("a", 1), ("b", 1), ("c", 2), ("d", 1)]
 
@@ -85,9 +85,9 @@ def test_one_whose_key_is_in_flight_waits_for_its_end_and_goes_to_the_tail() -> 
     async def work(rig: Writing) -> None:
         rig.put(("a", 2), ("b", 1))
         await asyncio.sleep(0.5)
-        assert rig.lane.in_flight("a") == ("a", 2)
+        assert rig.queue.in_flight("a") == ("a", 2)
         rig.put(("a", 7), ("a", 3), ("b", 3), ("c", 3), ("d", 3), ("e", 3))
-        assert "a" in rig.lane and "x" not in rig.lane
+        assert "a" in rig.queue and "x" not in rig.queue
 
     assert writing(work).begun == [("a", 2), ("b", 1), ("c", 3), ("d", 3), ("e", 3), ("b", 3), ("a", 3)]
 
@@ -95,10 +95,10 @@ def test_one_whose_key_is_in_flight_waits_for_its_end_and_goes_to_the_tail() -> 
 def test_what_is_dropped_is_not_written_and_may_come_again() -> None:
     async def work(rig: Writing) -> None:
         rig.put(("a", 1), ("b", 1), ("c", 1))
-        assert rig.lane.drop("c") == ("c", 1)
-        assert rig.lane.drop("c") is None
+        assert rig.queue.drop("c") == ("c", 1)
+        assert rig.queue.drop("c") is None
         rig.put(("c", 2), ("d", 1))
-        rig.lane.drop("d")
+        rig.queue.drop("d")
 
     assert writing(work).begun == [("a", 1), ("b", 1), ("c", 2)]
 
@@ -106,13 +106,13 @@ def test_what_is_dropped_is_not_written_and_may_come_again() -> None:
 def test_one_can_wait_for_the_end_of_what_is_in_flight() -> None:
     async def work(rig: Writing) -> None:
         loop = asyncio.get_running_loop()
-        await rig.lane.landed("a")
+        await rig.queue.landed("a")
         rig.put(("a", 2))
-        await rig.lane.landed("a")
+        await rig.queue.landed("a")
         assert loop.time() == 0.0, "it was not in flight yet"
         await asyncio.sleep(1)
         rig.put(("a", 5))
-        await asyncio.gather(rig.lane.landed("a"), rig.lane.landed("a"))
+        await asyncio.gather(rig.queue.landed("a"), rig.queue.landed("a"))
         assert loop.time() == 2.0, "the next of the key does not count"
 
     writing(work)
@@ -121,14 +121,14 @@ def test_one_can_wait_for_the_end_of_what_is_in_flight() -> None:
 def test_a_write_that_is_cancelled_leaves_nothing_behind() -> None:
     async def main() -> None:
         rig = Writing(2)
-        running = asyncio.ensure_future(rig.lane.run())
+        running = asyncio.ensure_future(rig.queue.run())
         rig.put(("a", 9))
         await asyncio.sleep(1)
-        landed = asyncio.ensure_future(rig.lane.landed("a"))
+        landed = asyncio.ensure_future(rig.queue.landed("a"))
         await asyncio.sleep(1)
         running.cancel()
         await landed
-        assert rig.lane.idle and rig.ended == []
+        assert rig.queue.idle and rig.ended == []
 
     run_virtual(main)
 
@@ -148,7 +148,7 @@ def test_the_last_write_of_each_key_is_made_unless_it_is_dropped(steps: list[Wri
                 last[step[0]] = step
             elif isinstance(step, int):
                 await asyncio.sleep(step + 0.5)
-            elif rig.lane.drop(step) is not None:
+            elif rig.queue.drop(step) is not None:
                 last.pop(step, None)
                 if any(key == step for key, _ in rig.begun):
                     last[step] = [write for write in rig.begun if write[0] == step][-1]
@@ -156,7 +156,7 @@ def test_the_last_write_of_each_key_is_made_unless_it_is_dropped(steps: list[Wri
     rig = writing(work, limit)
     made = {write[0]: write for write in rig.begun}
     assert made == last
-    assert rig.lane.idle and rig.most <= limit
+    assert rig.queue.idle and rig.most <= limit
     assert len(rig.begun) == len(rig.ended)
 
 
@@ -174,10 +174,10 @@ def test_what_is_put_while_the_writers_are_being_cancelled_waits() -> None:
     async def main() -> None:
         rig = Writing(2)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(rig.lane.run)
+            tasks.start_soon(rig.queue.run)
             await asyncio.sleep(1)
             tasks.cancel_scope.cancel()
             rig.put(("a", 1), ("b", 1))
-        assert (rig.begun, len(rig.lane)) == ([], 2)
+        assert (rig.begun, len(rig.queue)) == ([], 2)
 
     run_virtual(main)

@@ -400,7 +400,7 @@ def test_nothing_is_written_once_it_is_stopped(caplog: pytest.LogCaptureFixture)
         waiting = desk.patch("q")
         desk.outbox.record(event("waiting"))
         calls = list(desk.calls)
-        stopping = threading.Thread(target=desk.outbox.stop)
+        stopping = threading.Thread(target=desk.outbox.fence.close)
         stopping.start()
         stopping.join()
         for written in (resting, waiting, desk.patch("1")):

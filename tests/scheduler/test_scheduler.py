@@ -14,15 +14,15 @@ from kframework import ClusterError, CycleState, PendingPod, Plugin, Wait, unsch
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config.load import default_configuration, parse
+from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding, Decision
-from kframework.core.cycle.extender import Extender
-from kframework.core.cycle.extenders import Extenders
-from kframework.core.effects import Reservation
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Watch
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
 from kframework.observe.history import History
+from kframework.scheduler.extender import Extender
+from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import CLOSING, FINISHING, WRITING, Scheduler
 from kframework.scheduler.simulate import simulate
 from kframework.state.pods import Interned

@@ -175,7 +175,7 @@ def test_any_engine_says_what_it_retries() -> None:
     assert [outcome.node for outcome in simulation.outcomes] == ["a"]
 
 
-# -- who looks on ------------------------------------------------------------------------------------------------------
+# -- observers ---------------------------------------------------------------------------------------------------------
 
 
 def test_observers_and_progress_see_it_happen() -> None:

@@ -14,9 +14,9 @@ from kframework.objects import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from kframework.objects.label_selectors import label_selector
+from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.objects.quantity import nano, value
-from kframework.objects.selectors import NodeSelector as Compiled
-from kframework.objects.selectors import label_selector
 from kframework.state.cluster import ClusterState
 from kframework.state.volumes.pod_volumes import BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING
 
@@ -118,7 +118,7 @@ def provisioning(cluster: ClusterState, claim: PersistentVolumeClaim, node: Node
 def reaches(volume: PersistentVolume, node: Node) -> bool:
     affinity = volume.spec.node_affinity
     required: NodeSelector | None = affinity.required if affinity is not None else None
-    return required is None or Compiled(required.node_selector_terms).matches(node.metadata.labels, "")
+    return required is None or NodeSelectorTerms(required.node_selector_terms).matches(node.metadata.labels, "")
 
 
 def kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:

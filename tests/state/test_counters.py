@@ -7,11 +7,11 @@ import gc
 import pytest
 
 from kframework.objects import Affinity, LabelSelector, PodAffinityTerm, PodAntiAffinity
-from kframework.objects.selectors import EVERYTHING, exact
+from kframework.objects.label_selectors import EVERYTHING, exact
 from kframework.state import counters as counters_module
 from kframework.state.cluster import ClusterState
-from kframework.state.counters import Counters, PodCount, Selection
-from kframework.state.pods import LabelClass
+from kframework.state.counters import Counters
+from kframework.state.pod_counts import LabelClass, PodCount, Selection
 from tests.support.objects_made import node, pod, selection
 
 WEB = selection("default", app="web")
@@ -166,7 +166,7 @@ def about_web(counters: Counters) -> list[tuple[str, int]]:
     return [(held.term.topology_key, sum(held.rows.values())) for held in found]
 
 
-def test_held_terms_are_found_by_what_they_are_about() -> None:
+def test_existing_terms_are_found_by_what_they_are_about() -> None:
     state = cluster("a", "b")
     counters = state.nodes.counters
     put(state, "p", "a", away="zone")
@@ -183,7 +183,7 @@ def test_held_terms_are_found_by_what_they_are_about() -> None:
     assert counters.version == version + 1
 
 
-def test_a_term_that_nobody_holds_is_forgotten() -> None:
+def test_a_term_that_no_pod_has_any_more_is_forgotten() -> None:
     state = cluster("a")
     put(state, "p", "a", away="zone")
     state.remove_pod("p")
@@ -197,4 +197,4 @@ def test_labels_that_no_term_names_any_more_take_no_room() -> None:
         term = PodAffinityTerm(topology_key="zone", label_selector=LabelSelector(match_labels={"app": str(n)}))
         keeps_away = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
         state.put_pod(pod("p", node_name="a", affinity=Affinity(pod_anti_affinity=keeps_away)))
-    assert len(state.nodes.counters._held_by_pair) < 1200
+    assert len(state.nodes.counters._existing_by_pair) < 1200

@@ -5,11 +5,11 @@ from functools import partial
 import pytest
 
 from kframework.objects import Pod
-from kframework.objects.selectors import exact
+from kframework.objects.label_selectors import exact
 from kframework.state.cluster import ClusterState
-from kframework.state.counters import Selection
 from kframework.state.domain_counts import DomainCounts, FrozenCounts
 from kframework.state.node_sets import NodeSets
+from kframework.state.pod_counts import Selection
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing import make_node, make_pod
 

@@ -105,7 +105,7 @@ def test_readers_miss_nothing(limit: int, steps: list[int | str]) -> None:
     changes = dict.fromkeys(range(6), 0)
     marks: list[tuple[int, dict[int, int]]] = []
     copies: list[dict[int, int]] = [{}, {}]
-    positions = [NEVER, NEVER]
+    readers = [log.reader(), log.reader()]
     for step in steps:
         match step:
             case int():
@@ -120,11 +120,22 @@ def test_readers_miss_nothing(limit: int, steps: list[int | str]) -> None:
                     log.append(row)
                 log.cut(mark)
             case "read 0" | "read 1":
-                reader = int(step[-1])
-                rows = log.since(positions[reader])
-                positions[reader] = log.end
-                copies[reader].update({row: changes[row] for row in (changes if rows is None else rows)})
-                assert copies[reader] == changes
+                number = int(step[-1])
+                rows = readers[number].changed()
+                copies[number].update({row: changes[row] for row in (changes if rows is None else rows)})
+                assert copies[number] == changes
+
+
+def test_a_reader_is_told_each_change_once() -> None:
+    log = filled(10, 2)
+    reader = log.reader()
+    assert reader.changed() is None
+    assert reader.changed() == []
+    log.append(7)
+    assert reader.changed() == [7]
+    assert reader.changed() == []
+    reader.restart()
+    assert reader.changed() is None
 
 
 def test_a_log_shows_its_bounds() -> None:

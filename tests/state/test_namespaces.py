@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from kframework.objects import Namespace, ObjectMeta
-from kframework.objects.selectors import EVERYTHING, NOTHING, exact
+from kframework.objects.label_selectors import EVERYTHING, NOTHING, exact
 from kframework.state.namespaces import Namespaces
 from kframework.state.objects import ObjectStore
 

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kframework.objects import Pod
-from kframework.objects.affinity import required_node_affinity
-from kframework.objects.selectors import exact
+from kframework.objects.label_selectors import exact
+from kframework.objects.node_selectors import required_node_affinity
 from kframework.objects.taints import first_untolerated
 from kframework.state import node_sets
 from kframework.state.cluster import ClusterState
-from kframework.state.counters import Selection
 from kframework.state.node_sets import NodeSet, NodeSets
+from kframework.state.pod_counts import Selection
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
 from tests.plugins.spread_worlds import RACK, ZONE, World, affinity

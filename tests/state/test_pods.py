@@ -141,32 +141,6 @@ def test_an_assigned_pod_lets_its_object_go() -> None:
     assert not any(referred is made or referred is made.spec for referred in gc.get_referents(infos))
 
 
-@pytest.mark.parametrize(
-    ("namespace", "labels", "same"),
-    [
-        ("default", {"app": "web", "tier": "x"}, True),
-        ("default", {"tier": "x", "app": "web"}, True),
-        ("other", {"app": "web", "tier": "x"}, False),
-        ("default", {"app": "web"}, False),
-        ("default", {"app": "web", "tier": "y"}, False),
-    ],
-)
-def test_a_label_class_is_a_namespace_and_labels(namespace: str, labels: dict[str, str], same: bool) -> None:
-    interned = Interned()
-    first = PodInfo(pod("a", labels={"app": "web", "tier": "x"}), interned)
-    second = PodInfo(pod("b", namespace=namespace, labels=labels), interned)
-    assert (first.label_class is second.label_class) == same
-    assert (second.namespace, second.labels, second.key) == (namespace, labels, f"{namespace}/b")
-
-
-def test_pods_that_are_being_deleted_are_a_class_of_their_own() -> None:
-    interned, made = Interned(), pod("a", labels={"app": "web"})
-    leaving = msgspec.structs.replace(made.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
-    stays, leaves = PodInfo(made, interned), PodInfo(msgspec.structs.replace(made, metadata=leaving), interned)
-    assert stays.label_class is not leaves.label_class
-    assert leaves.label_class.terminating
-
-
 # -- requests ------------------------------------------------------------------------------------------------------
 
 
@@ -245,7 +219,6 @@ def test_pods_show_themselves() -> None:
     info = PodInfo(pod("a", {"cpu": "1"}, labels={"app": "web"}, node_name="n"), Interned())
     assert repr(info) == "<PodInfo default/a on n>"
     assert repr(info.template) == "<PodTemplate cpu=1000>"
-    assert repr(info.label_class) == "<LabelClass default/app=web on 0 nodes>"
 
 
 @pytest.mark.parametrize(

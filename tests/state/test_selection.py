@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kframework.objects import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
 from kframework.objects import NodeAffinity as AffinityToNodes
-from kframework.objects.affinity import preferred_node_affinity, required_node_affinity
+from kframework.objects.node_selectors import preferred_node_affinity, required_node_affinity
 from kframework.state import selection
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node

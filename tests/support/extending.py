@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from kframework.config.models import Extender as ExtenderSettings
-from kframework.core.cycle.extender import Extender, ExtenderError
+from kframework.core.cycle.extending import ExtenderError
+from kframework.scheduler.extender import Extender
 
 __all__ = [
     "GPU",

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from kframework.objects import Container, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, Resources, Taint
-from kframework.objects.selectors import exact
-from kframework.state.counters import Selection
+from kframework.objects.label_selectors import exact
+from kframework.state.pod_counts import Selection
 
 __all__ = ["node", "pod", "selection", "taint"]
 

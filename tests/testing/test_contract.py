@@ -25,8 +25,8 @@ from kframework import (
     min_max,
     unschedulable,
 )
+from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import StateKey
-from kframework.framework.plugin import Rows, Scores
 from kframework.objects import Namespace, ObjectMeta
 from kframework.testing import ContractViolation, check_plugin, make_node, make_pod
 

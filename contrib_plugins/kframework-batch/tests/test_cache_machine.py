@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from kframework_batch.cache import JobCache
+from kframework_batch.job import TaskStatus
 from kframework_batch.objects import (
     KubeGang,
     KubePodGroup,
@@ -23,7 +24,6 @@ from kframework_batch.objects import (
     SigsPodGroup,
     SigsPodGroupSpec,
 )
-from kframework_batch.task import TaskStatus
 from msgspec.structs import replace
 
 from kframework.objects import ApiObject, Node, ObjectMeta, Pod, PodSchedulingGroup, PriorityClass

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.job import JobInfo, Place
+from kframework_batch.job import ALLOCATED, COMPLETED, SCHEDULED, JobInfo, Place, TaskInfo, TaskStatus
 from kframework_batch.objects import (
     KubePodGroup,
     KubePodGroupStatus,
@@ -29,7 +29,6 @@ from kframework_batch.phases import (
     verdict,
     why_pending,
 )
-from kframework_batch.task import ALLOCATED, COMPLETED, SCHEDULED, TaskInfo, TaskStatus
 from msgspec.structs import replace
 
 from kframework.objects import ObjectMeta

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from kframework_batch.action import Action
+from kframework_batch.job import INDEX, PREEMPTABLE, TaskInfo, TaskStatus
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.session import Session
-from kframework_batch.task import INDEX, PREEMPTABLE, TaskInfo, TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_task
 
 from kframework.framework.status import Code, Status
@@ -57,10 +57,8 @@ class Slowly:
         open_to = [row for row in session.nodes.order.tolist() if questions.rejection(task, session.nodes[row]) is None]
         victims = (task for job in session.jobs.values() for task in job.with_status(TaskStatus.RELEASING).values())
         left = {task.node_name for task in victims}
-        idle = [
-            row for row in open_to if self.fits(row, session.room.idle(row)) and session.nodes[row].name not in left
-        ]
-        future = [row for row in open_to if self.fits(row, session.room.future_idle(row))]
+        idle = [row for row in open_to if self.fits(row, session.idle.now(row)) and session.nodes[row].name not in left]
+        future = [row for row in open_to if self.fits(row, session.idle.future(row))]
         both = [row for row in idle if row in future]
         self.idle = bool(both)
         self.candidates = both or future
@@ -70,7 +68,7 @@ class Slowly:
 
     def best(self) -> set[str]:
         rows = np.array(self.candidates, dtype=np.int64)
-        totals = self.session.core.survey(self.task).score(rows)
+        totals = self.session.core.search(self.task).score(rows)
         assert not isinstance(totals, Status)
         highest = totals.max()
         return {

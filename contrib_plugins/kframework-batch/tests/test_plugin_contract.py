@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 from kframework_batch.action import Action
+from kframework_batch.job import PREEMPTABLE, TaskInfo, TaskStatus
 from kframework_batch.plugin import BatchPlugin
 from kframework_batch.registry import BatchRegistry
 from kframework_batch.session import Session
-from kframework_batch.task import PREEMPTABLE, TaskInfo, TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_node, make_queue, make_task
 
 PLUGINS = sorted(BatchRegistry.installed().plugins)

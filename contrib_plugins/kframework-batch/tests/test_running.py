@@ -13,7 +13,7 @@ import pytest
 from kframework_batch.config import parse
 from kframework_batch.program import compile_program
 from kframework_batch.reload import ConfigurationFile
-from kframework_batch.running import BatchOnlookers, batch_process, beside, following
+from kframework_batch.running import beside, following
 from kframework_batch.settings import Settings
 from kframework_batch.testing import make_gang, make_queue
 
@@ -25,10 +25,11 @@ from kframework.cluster.write_fence import WriteFence
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.objects import Event, Pod
 from kframework.objects.manifest import Manifest, read
-from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.process.endpoints import Listener
-from kframework.process.process import Connect
-from kframework.process.run import EmbeddedServer
+from kframework.process.fake_api import EmbeddedServer
+from kframework.process.observers import Observers
+from kframework.process.process import Process
+from kframework.process.servers import Connect
 from kframework.testing import make_node
 
 CONFIG = "actions: %s\ntiers: [{plugins: [{name: gang}, {name: predicates}, {name: nodeorder}]}]\n"
@@ -84,12 +85,12 @@ def test_jobs_of_an_embedded_server_are_made_into_pods_and_scheduled() -> None:
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         server = EmbeddedServer(Manifest(read([str(example)]).objects), clock, Publication(), lambda path: None)
-        process = batch_process(
-            of,
+        process = Process(
             of.configuration,
             server,
             clock,
-            BatchOnlookers(of.engine(), until),
+            registry=of.registry,
+            observers=Observers(until, engine=of.engine()),
             companions=map(beside, of.controllers),
         )
         until.reached = process.stop
@@ -108,8 +109,13 @@ def test_a_dry_run_writes_nothing_and_reports() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         group, pods = make_gang("gang", 1)
         cluster = MemoryCluster(clock, [make_node("a"), make_queue("default"), group, *pods])
-        process = batch_process(
-            of, of.configuration, InMemory(cluster), clock, BatchOnlookers(of.engine()), report=events.append
+        process = Process(
+            of.configuration,
+            InMemory(cluster),
+            clock,
+            registry=of.registry,
+            observers=Observers(engine=of.engine()),
+            report=events.append,
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(process.run)
@@ -134,12 +140,12 @@ def test_a_changed_configuration_is_in_force_from_the_next_session_on(
         cluster = MemoryCluster(clock, [make_node("a"), make_queue("default"), group, *pods])
         followed = ConfigurationFile(file)
         of, until = Settings(followed.load()), Until(2)
-        process = batch_process(
-            of,
+        process = Process(
             of.configuration,
             InMemory(cluster),
             clock,
-            BatchOnlookers(of.engine(), until),
+            registry=of.registry,
+            observers=Observers(until, engine=of.engine()),
             companions=[following(followed, told.append)],
         )
         until.reached = process.stop
@@ -156,7 +162,7 @@ def test_a_changed_configuration_is_in_force_from_the_next_session_on(
     ]
 
 
-# -- who looks on --------------------------------------------------------------------------------------------------
+# -- observers -----------------------------------------------------------------------------------------------------
 
 
 def test_metrics_are_shown() -> None:
@@ -168,12 +174,12 @@ def test_metrics_are_shown() -> None:
         cluster = MemoryCluster(clock, [make_node("a"), make_queue("default"), group, *pods])
         bound, until = asyncio.Event(), Until(2)
         until.reached = bound.set
-        process = batch_process(
-            of,
+        process = Process(
             of.configuration,
             InMemory(cluster),
             clock,
-            BatchOnlookers(of.engine(), until),
+            registry=of.registry,
+            observers=Observers(until, engine=of.engine()),
             listener=Listener(port=0),
             tell=told.append,
         )
@@ -188,10 +194,3 @@ def test_metrics_are_shown() -> None:
         assert 'pod="gang-1"' in resources
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize(("wanted", "timed"), [(0.0, TIMED_SHARE), (1.0, 1.0)])
-def test_plugins_are_timed_as_often_as_the_most_curious_wants(wanted: float, timed: float) -> None:
-    onlookers = BatchOnlookers(settings(IDLE).engine(), timed_share=wanted)
-    assert onlookers.timed_share == timed
-    assert repr(onlookers) == "<BatchOnlookers Attempts>"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kframework_batch.action import Action
+from kframework_batch.job import PREEMPTABLE, TaskInfo, TaskStatus
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.session import Session
 from kframework_batch.statement import JobStatement
-from kframework_batch.task import PREEMPTABLE, TaskInfo, TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_node
 
 from kframework.framework.status import Code, Status
@@ -85,7 +85,7 @@ def picture(session: Session, books: dict[str, int]) -> object:
             for job in session.jobs.values()
         },
         {name: column.values.tolist() for name, column in nodes.requesteds.items()},
-        {row: (session.room.idle(row), session.room.future_idle(row)) for row in nodes.order.tolist()},
+        {row: (session.idle.now(row), session.idle.future(row)) for row in nodes.order.tolist()},
         positive(books),
         sorted(session.cluster.assumed),
     )
@@ -120,7 +120,7 @@ def test_what_is_kept_holds_room_for_the_session_and_is_not_bound() -> None:
             statement.keep()
         row = session.nodes.row("n1")
         assert row is not None
-        seen.append(session.room.fits_future(tasks(session)["b-0"], row))
+        seen.append(session.idle.fits_future(tasks(session)["b-0"], row))
 
     stage, _ = staged(script, make_gang("a", 2, cpu=4), make_gang("b", 1, cpu=1), sessions=2)
     assert seen == [False, False], "each session begins with the nodes as they are"

@@ -7,11 +7,10 @@ from typing import ClassVar
 
 import pytest
 from kframework_batch.hookspecs import SPECIFICATIONS, Rows
-from kframework_batch.job import JobInfo
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
 from kframework_batch.queue import QueueInfo
 from kframework_batch.session import Session
-from kframework_batch.task import TaskInfo
 from kframework_batch.tiers import FLAGS, HIERARCHY, NOT_BUILT, Call, EnabledPlugin, Tiers
 
 from kframework.errors import PluginError

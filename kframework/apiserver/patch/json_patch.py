@@ -26,7 +26,7 @@ def json_patch(document: dict[str, object], operations: object) -> object:
     if isinstance(operations, list) and len(operations) > MOST_OPERATIONS:
         raise _too_large(f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}")
     try:
-        todo = msgspec.convert(operations, list[Add | Remove | Replace | Move | Copy | Test])
+        todo = msgspec.convert(operations, list[_Add | _Remove | _Replace | _Move | _Copy | _Test])
     except msgspec.ValidationError as error:
         raise api_errors.bad_request(f"error decoding patch: {error}") from error
     patched = _Patched(deepcopy(document))
@@ -35,41 +35,31 @@ def json_patch(document: dict[str, object], operations: object) -> object:
     return patched.whole[0]
 
 
-class _Operation(msgspec.Struct, frozen=True, tag_field="op", tag=str.lower):
+class _Operation(msgspec.Struct, frozen=True, tag_field="op", tag=lambda name: name.removeprefix("_").lower()):
     path: str
 
 
-class Add(_Operation, frozen=True):
-    """Put a value into a mapping, or before an element of a list."""
-
+class _Add(_Operation, frozen=True):
     value: object
 
 
-class Remove(_Operation, frozen=True):
-    """Take away what is there."""
+class _Remove(_Operation, frozen=True):
+    pass
 
 
-class Replace(_Operation, frozen=True):
-    """Put a value in place of one that is there."""
-
+class _Replace(_Operation, frozen=True):
     value: object
 
 
-class Move(_Operation, frozen=True, rename={"origin": "from"}):
-    """Remove, then add what was removed."""
-
+class _Move(_Operation, frozen=True, rename={"origin": "from"}):
     origin: str
 
 
-class Copy(_Operation, frozen=True, rename={"origin": "from"}):
-    """Add what stands elsewhere."""
-
+class _Copy(_Operation, frozen=True, rename={"origin": "from"}):
     origin: str
 
 
-class Test(_Operation, frozen=True):
-    """Fail the patch if anything else than the value is there."""
-
+class _Test(_Operation, frozen=True):
     value: object
 
 
@@ -81,53 +71,46 @@ class _Patched:
         self.whole = [document]
         self._copied = 0
 
-    def do(self, operation: Add | Remove | Replace | Move | Copy | Test) -> None:
-        """Do one operation."""
+    def do(self, operation: _Add | _Remove | _Replace | _Move | _Copy | _Test) -> None:
         match operation:
-            case Add(path, value):
+            case _Add(path, value):
                 self._add(path, deepcopy(value))
-            case Remove(path):
+            case _Remove(path):
                 self._remove(path)
-            case Replace(path, value):
-                self._replace(path, deepcopy(value))
-            case Move(path, origin):
-                self._move(origin, path)
-            case Copy(path, origin):
+            case _Replace(path, value):
+                self._get(path)
+                self._set(path, deepcopy(value))
+            case _Move(path, origin) if path.startswith(f"{origin}/"):
+                raise _not_fitting(f"{origin} cannot be moved into itself")
+            case _Move(path, origin) if path == origin:
+                self._get(path)
+            case _Move(path, origin):
+                self._add(path, self._remove(origin))
+            case _Copy(path, origin):
                 self._add(path, self._copy(self._get(origin)))
-            case Test(path, value) if not _same(self._get(path), value):
-                raise _undecodable(f"testing value {path} failed")
+            case _Test(path, value) if not _same(self._get(path), value):
+                raise _not_fitting(f"testing value {path} failed")
 
     def _add(self, path: str, value: object) -> None:
         parent, last = self._parent(path)
-        if isinstance(parent, dict):
-            parent[last] = value
-        elif path == "":
-            self.whole[0] = value
+        if isinstance(parent, dict) or path == "":
+            self._set(path, value)
         else:
             parent.insert(len(parent) if last == "-" else _index(path, last, len(parent) + 1), value)
 
-    def _remove(self, path: str) -> object:
-        if path == "":
-            raise _undecodable("the document as a whole cannot be removed")
-        parent, last = self._parent(path)
-        self._get(path)
-        return parent.pop(last) if isinstance(parent, dict) else parent.pop(int(last))
-
-    def _replace(self, path: str, value: object) -> None:
-        self._get(path)
+    def _set(self, path: str, value: object) -> None:
         parent, last = self._parent(path)
         if isinstance(parent, dict):
             parent[last] = value
         else:
             parent[int(last)] = value
 
-    def _move(self, origin: str, path: str) -> None:
-        if path.startswith(f"{origin}/"):
-            raise _undecodable(f"{origin} cannot be moved into itself")
-        if path == origin:
-            self._get(path)
-        else:
-            self._add(path, self._remove(origin))
+    def _remove(self, path: str) -> object:
+        if path == "":
+            raise _not_fitting("the document as a whole cannot be removed")
+        parent, last = self._parent(path)
+        self._get(path)
+        return parent.pop(last) if isinstance(parent, dict) else parent.pop(int(last))
 
     def _copy(self, value: object) -> object:
         encoded = msgspec.json.encode(value)
@@ -148,7 +131,7 @@ class _Patched:
             place = _below(place, step, path)
         if isinstance(place, dict | list):
             return place, last
-        raise _undecodable(f"{path} does not exist")
+        raise _not_fitting(f"{path} does not exist")
 
 
 def _steps(path: str) -> list[str]:
@@ -162,12 +145,12 @@ def _below(place: object, step: str, path: str) -> object:
         return place[step]
     if isinstance(place, list):
         return place[_index(path, step, len(place))]
-    raise _undecodable(f"{path} does not exist")
+    raise _not_fitting(f"{path} does not exist")
 
 
 def _index(path: str, step: str, end: int) -> int:
     if _INDEX.fullmatch(step) is None or int(step) >= end:
-        raise _undecodable(f"{path} is no place in a list of {end}" if end else f"{path}: the list is empty")
+        raise _not_fitting(f"{path} is no place in a list of {end}" if end else f"{path}: the list is empty")
     return int(step)
 
 
@@ -182,7 +165,7 @@ def _same(one: object, other: object) -> bool:
     return one == other
 
 
-def _undecodable(why: str) -> ClusterError:
+def _not_fitting(why: str) -> ClusterError:
     return ClusterError(f"the patch does not fit: {why}", status=422, reason="Invalid")
 
 

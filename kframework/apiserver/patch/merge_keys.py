@@ -18,7 +18,6 @@ _CONDITIONS = {"status.conditions": "type"}
 
 
 def _under(path: str, keys: Mapping[str, str]) -> dict[str, str]:
-    """Place what is known of a part of an object at a path of the whole."""
     return {f"{path}.{field}": key for field, key in keys.items()}
 
 

@@ -13,6 +13,7 @@ import msgspec
 from kframework.apiserver.patch.json_patch import json_patch
 from kframework.apiserver.patch.strategic_merge import strategic_merge
 from kframework.cluster import api_errors
+from kframework.cluster.admission import merge_patch
 from kframework.errors import ClusterError
 
 JSON_PATCH = "application/json-patch+json"
@@ -42,21 +43,7 @@ def apply_patch(document: dict[str, object], patch: bytes, content_type: str) ->
         raise api_errors.bad_request("error decoding patch: it is nested too deeply") from error
 
 
-def merge_patch(target: object, patch: object) -> object:
-    """Merge a patch into a target as RFC 7386 has it: null deletes, mappings merge, all else replaces."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
-    for field, value in patch.items():
-        if value is None:
-            merged.pop(field, None)
-        else:
-            merged[field] = merge_patch(merged.get(field), value)
-    return merged
-
-
 def _forms(document: Mapping[str, object]) -> list[str]:
-    """Name the forms of patches that an object takes."""
     group, slash, _ = str(document.get("apiVersion", "")).partition("/")
     is_built_in = not slash or _BUILT_IN_GROUP.fullmatch(group) is not None
     return [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_MERGE_PATCH] if is_built_in else [])]

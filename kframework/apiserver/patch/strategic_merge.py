@@ -157,7 +157,7 @@ def _names(elements: Sequence[object], key: str) -> list[_Name]:
 
 
 def _name(element: object, key: str) -> _Name:
-    """Tell what identifies an element of a list."""
+    """Return what identifies an element of a list."""
     name = element if key is SET else element.get(key) if isinstance(element, dict) else None
     if isinstance(name, str | int | float):
         return name

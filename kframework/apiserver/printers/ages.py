@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from kframework.apiserver.wire.plain_data import text
 from kframework.clock import seconds_of
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+
+
+def age(document: object, now: float) -> str:
+    """Say how old an object is."""
+    return since(text(document, "metadata.creationTimestamp"), now)
 
 
 def since(timestamp: str, now: float) -> str:

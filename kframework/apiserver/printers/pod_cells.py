@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kframework.apiserver.printers.ages import since
-from kframework.apiserver.wire.plain_data import age, entries, flag, mapping, name, number, text, value
+from kframework.apiserver.printers.ages import age, since
+from kframework.apiserver.wire.plain_data import entries, flag, mapping, name, number, text, value
 
 _Document = dict[str, object]
 
@@ -93,7 +93,6 @@ def _word_of_deletion(pod: _Document) -> str:
 
 
 def _end(terminated: object) -> str:
-    """Say how a container ended."""
     signal = number(terminated, "signal")
     code = f"Signal:{signal}" if signal else f"ExitCode:{number(terminated, 'exitCode')}"
     return text(terminated, "reason", code)

@@ -145,6 +145,6 @@ def _plain(value: object) -> object:
 
 
 def _identity(element: object) -> object:
-    """Tell what makes an element of a list the same one after a change."""
+    """Return what makes an element of a list the same one after a change."""
     named = getattr(element, "type", None) or getattr(element, "name", None)
     return named if named is not None else repr(element)

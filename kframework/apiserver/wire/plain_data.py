@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from kframework.apiserver.printers.ages import since
-
 
 def value(document: object, path: str) -> object:
     """Find what stands at a path such as `spec.nodeName`; None if nothing does."""
@@ -44,8 +42,3 @@ def entries(document: object, path: str) -> list[dict[str, object]]:
 def name(document: object) -> str:
     """Name an object."""
     return text(document, "metadata.name")
-
-
-def age(document: object, now: float) -> str:
-    """Say how old an object is, in kubectl's few letters."""
-    return since(text(document, "metadata.creationTimestamp"), now)

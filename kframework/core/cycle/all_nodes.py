@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.core.cycle.rejections import PASS, UNREACHED
+from kframework.core.cycle.rejections import UNREACHED
 from kframework.core.cycle.scoring import Scoring
 from kframework.core.cycle.search import Search
-from kframework.core.runtime.points import excluded_status
-from kframework.framework.plugin import Scores
+from kframework.core.runtime.points import first_rejection
+from kframework.framework.answers import Scores
 from kframework.framework.status import Code, Status
 
 _NOWHERE = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
@@ -24,53 +24,46 @@ class AllNodesSearch(Search):
     #: What stands against the pod as a whole, whatever the nodes are like; None if nothing does.
     rejected: Status | None = None
     #: What stands against nodes that PreFilter leaves out.
-    absent: Status | None = None
+    excluded: Status | None = None
 
     def remembered(self) -> bool:
-        """Return whether the plan's layers say all there is to say: nobody has to be asked afresh, no node is left out.
+        """Return whether the plan's cache says all there is to say: nobody is to be asked afresh, no node is left out.
 
         So it is for most pods: plugins that do not sign a pod mostly skip it.
         """
-        pre_filter_result = self._pre_filter()
-        if (
-            pre_filter_result.status is not None
-            or pre_filter_result.nodes is not None
-            or self.fresh_columnar
-            or self.fresh_scalar
-        ):
+        result = self.pre_filter()
+        if result.status is not None or result.nodes is not None or self.plan.fresh_columnar or self.plan.fresh_scalar:
             return False
-        scoring = Scoring(self.plan, self.top, self.fresh_scores, self.state, self.pod, self.nodes)
-        skipped = scoring.pre_score(self.nodes.order)
-        return not isinstance(skipped, Status) and all(step.name in skipped for step in self.fresh_scores)
+        skipped = Scoring(self.plan, self.state, self.pod, self.nodes).pre_score(self.nodes.order)
+        return not isinstance(skipped, Status) and all(step.name in skipped for step in self.plan.fresh_scores)
 
     def look(self) -> None:
         """Ask about all nodes: `by_row` then holds what stands against the node of each row, PASS if nothing does."""
-        pre_filter_result = self._pre_filter()
-        self.rejected = pre_filter_result.status
-        self.absent = None if pre_filter_result.nodes is None else excluded_status(pre_filter_result)
+        result = self.pre_filter()
+        self.rejected, self.excluded = result.status, result.excluded
         self.by_row: Scores = np.full(self.nodes.capacity, UNREACHED)
-        if pre_filter_result.status is not None or not len(self.nodes):
+        if result.status is not None or not len(self.nodes):
             return
-        if self.top is not None:
-            self.top.catch_up(self.plan.state, self.pod)
-        self._look(self._node_order(pre_filter_result), len(self.nodes))
-        self.by_row[self.node_order] = self.rejections
+        if self.plan.cache is not None:
+            self.plan.cache.catch_up(self.profile, self.plan.state, self.pod)
+        looked = self.looked_at(self.node_order(result), len(self.nodes))
+        self.by_row[looked.node_order] = looked.rejections
 
     def words(self, rejection: int) -> Status:
         """Put a rejection of `by_row` into words."""
         if rejection == UNREACHED:
-            return self.rejected or self.absent or _NOWHERE
+            return self.rejected or self.excluded or _NOWHERE
         return self.status(rejection)
 
     def ask(self, row: int) -> Status | None:
         """Ask about the node of one row alone, as it stands now; needs no `look`."""
-        pre_filter_result = self._pre_filter()
-        if pre_filter_result.status is not None:
-            return pre_filter_result.status
-        if pre_filter_result.nodes is not None and self.nodes[row].name not in pre_filter_result.nodes:
-            return excluded_status(pre_filter_result)
-        rejection = self.ask_row(row, self.state)
-        return None if rejection == PASS else self.status(rejection)
+        result = self.pre_filter()
+        if result.status is not None:
+            return result.status
+        node = self.nodes[row]
+        if result.nodes is not None and node.name not in result.nodes:
+            return result.excluded
+        return first_rejection(self.filters, self.state, self.pod, node)
 
     def score(self, rows: NDArray[np.int64]) -> Scores | Status:
         """Return the totals of these rows among themselves, or what went wrong."""

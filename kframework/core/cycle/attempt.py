@@ -1,264 +1,263 @@
-"""One scheduling cycle of one pod, from pop to its Decision: search, assume, reserve, permit, or fail."""
+"""One scheduling cycle of one pod, from what the search found to its Decision: assume, reserve, permit, or fail."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import logging
 
+from msgspec.structs import replace
+
+from kframework.clock import Clock
+from kframework.core.cycle.consequences import Eviction, Failure, Reservation
 from kframework.core.cycle.decision import Decision, Result, fit_error
-from kframework.core.cycle.outcome import FitError, ScheduleResult
+from kframework.core.cycle.extending import Asking, ExtenderError, candidates_left
+from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
-from kframework.core.effects import Eviction, Reservation
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import (
     PostFilterAnswer,
-    fault,
+    PostFilterRound,
     run_permit,
-    run_post_filter,
     run_reserve,
     run_unreserve,
 )
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import PhaseTimer, PluginTimer
 from kframework.errors import PluginError
-from kframework.framework.plugin import Candidate, ClearNomination, Nominate, Preempt
+from kframework.framework.answers import ClearNomination, Nominate, Preempt
 from kframework.framework.status import Code, Status
-from kframework.state.cluster import AssumeError
+from kframework.state.cluster import AssumeError, ClusterState
 from kframework.state.pods import PendingPod
 from kframework.state.waiting import ReservedPod
 
-if TYPE_CHECKING:
-    from kframework.core.pod_engine import PodEngine
+_log = logging.getLogger(__name__)
 
-# Looked up once: an enumeration takes longer to find a member than a lap to be taken.
-_SCHEDULED = Result.SCHEDULED
-_SUCCESS = Status(Code.SUCCESS)
-_WAIT = Status(Code.WAIT)
-_NOWHERE = ScheduleResult("", 0, 0, 0, 0)
-_NO_REASONS: Mapping[str, int] = {}
+# Looked up once: an enumeration takes longer to find a member than a phase's time to be taken.
+_SCHEDULED, _SUCCESS, _WAIT = Result.SCHEDULED, Status(Code.SUCCESS), Status(Code.WAIT)
+_NO_CANDIDATE = "preemption: no candidate node for preemption"
+
+#: What an attempt comes to.
+Concluded = tuple[Decision, Reservation | Failure]
 
 
 class Attempt:
-    """One scheduling cycle of one pod: search, assume, reserve, permit, or fail; and its Decision."""
+    """One scheduling cycle of one pod: `conclude` takes it from what the search found to its Decision.
 
-    def __init__(self, engine: PodEngine, profile: Profile, queued: QueuedPod) -> None:
-        self.engine = engine
+    `number` counts all attempts of the scheduler; `draw`, of [0, 1), is its lot. `plugin_timer` times the plugins; None
+    where they are not timed.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterState,
+        profile: Profile,
+        queued: QueuedPod,
+        *,
+        number: int,
+        clock: Clock,
+        draw: float,
+        plugin_timer: PluginTimer | None,
+    ) -> None:
+        self.cluster = cluster
         self.profile = profile
+        #: The profile, or its twin whose plugins are timed.
+        self.asked: Profile = profile if plugin_timer is None else plugin_timer.restarted()
         self.queued = queued
         self.pod: PendingPod = queued.pod
-        self.popped_at: float = engine.clock.now()
+        self.number = number
+        self.clock = clock
+        self.popped_at: float = clock.now()
+        self.draw = draw
+        self.plugin_timer = plugin_timer
         self.timer: PhaseTimer = PhaseTimer()
-        self.draw: float = engine.draw()
-        #: Times the plugins; None where they are not timed.
-        self.plugin_timer: PluginTimer | None = (
-            engine.plugin_timers[profile.name] if engine.times(self.draw, self.popped_at) else None
-        )
+        queued.unschedulable_plugins = queued.pending_plugins = frozenset()
 
-    def run(self) -> None:
-        """Take the pod from pop to its Decision."""
-        if self.plugin_timer is None:
-            self._try()
-        else:
-            with self.plugin_timer.running():
-                self._try()
-
-    def _try(self) -> None:
-        engine = self.engine
-        self.queued.unschedulable_plugins = self.queued.pending_plugins = frozenset()
-        try:
-            search = engine.search(self.profile, self.queued, self.timer)
-            self.timer.take("sign")
-            outcome = engine.find(search)
-        except PluginError as error:
-            self._blame(error)
-            return
-        engine.undo_leaks(self.profile)
+    def conclude(self, search: Search, outcome: Outcome) -> Asking[Concluded]:
+        """Place the pod where the search found room for it, or fail."""
+        undo_leaks(self.cluster, self.profile)
         if isinstance(outcome, ScheduleResult):
-            self._place(search, outcome)
-        elif isinstance(outcome, FitError):
-            self._unfit(search, outcome)
-        else:
-            self._fail(outcome.status, "")
+            return self.place(search, outcome)
+        if isinstance(outcome, FitError):
+            return (yield from self._not_fitting(search, outcome))
+        return self._failed(Failure(outcome.status), outcome)
 
-    def _blame(self, error: PluginError) -> None:
+    def broken_off(self, error: PluginError) -> Concluded:
         """Fail by a plugin that broke the search off."""
-        self.engine.undo_leaks(self.profile)
+        undo_leaks(self.cluster, self.profile)
         hook = error.hook or "search"
-        status = fault(self.profile, error.plugin, hook, error.__cause__ or error.message)
+        status = self.asked.faulty(error.plugin, hook, error.__cause__ or error.message)
         self.timer.take(hook, status)
-        self._fail(status, "")
+        return self._failed(Failure(status), ScheduleError(status))
 
-    def _place(self, search: Search, found: ScheduleResult) -> None:
-        engine, pod = self.engine, self.pod
+    # -- a node was found ------------------------------------------------------------------------------------------
+
+    def place(self, search: Search, result: ScheduleResult) -> Concluded:
+        """Assume, reserve, permit."""
+        pod, node = self.pod, result.node
         try:
-            engine.cluster.assume(pod, found.node)
+            self.cluster.assume(pod, node)
         except AssumeError as error:
-            self._fail(Status(Code.ERROR, (str(error),)), "", found=found)
-            return
-        engine.cluster.nominator.remove(pod.uid)
+            return self._failed(Failure(Status(Code.ERROR, (str(error),))), result)
+        self.cluster.nominator.remove(pod.uid)
         self.timer.take("assume")
-        status = run_reserve(self.profile, search.state, pod, found.node)
+        status = run_reserve(self.asked, search.state, pod, node)
         self.timer.take("reserve", status)
         waits: tuple[tuple[str, float], ...] = ()
         if status is None:
-            permit = run_permit(self.profile, search.state, pod, found.node)
+            permit = run_permit(self.asked, search.state, pod, node)
             status, waits = permit.status, permit.waits
             self.timer.take("permit", _WAIT if waits else status)
-        engine.undo_leaks(self.profile)
+        undo_leaks(self.cluster, self.profile)
         if status is not None:
-            self._undo(search, found, status)
-            return
-        now = engine.clock.now()
-        reserved = ReservedPod(pod, found.node, {plugin: now + seconds for plugin, seconds in waits}, now)
-        engine.cluster.waiting.put(reserved)
-        self._decide(_SCHEDULED, _SUCCESS, found, node=found.node)
-        engine.launch(
-            Reservation(
-                engine.attempts,
-                self.profile,
-                self.queued,
-                search.state,
-                reserved,
-                draw=self.draw,
-                timed=self.plugin_timer is not None,
-            )
+            return self._undone(search, result, status)
+        now = self.clock.now()
+        reserved = ReservedPod(pod, node, {plugin: now + seconds for plugin, seconds in waits}, now)
+        self.cluster.waiting.put(reserved)
+        timed = self.plugin_timer is not None
+        reservation = Reservation(
+            self.number, self.profile, self.queued, search.state, reserved, draw=self.draw, timed=timed
         )
+        return self.decision(_SCHEDULED, _SUCCESS, result, node=node), reservation
 
-    def _undo(self, search: Search, found: ScheduleResult, status: Status) -> None:
+    def _undone(self, search: Search, result: ScheduleResult, status: Status) -> Concluded:
         """Take back what Reserve or Permit refused."""
-        run_unreserve(self.profile, search.state, self.pod, found.node)
+        run_unreserve(self.asked, search.state, self.pod, result.node)
         self.timer.take("unreserve")
-        self.engine.cluster.forget(self.pod.uid)
+        self.cluster.forget(self.pod.uid)
         if status.rejected:
             self.queued.unschedulable_plugins = frozenset((status.plugin,))
             if status.code == Code.PENDING:
                 self.queued.pending_plugins = frozenset((status.plugin,))
             text = fit_error(1, dict.fromkeys(status.reasons, 1))
             status = Status(status.code, (text,), status.plugin)
-        self._fail(status, "", found=found)
+        return self._failed(Failure(status), result)
 
-    def _unfit(self, search: Search, unfit: FitError) -> None:
-        """No node fits: look for a way out, then fail."""
-        answer = None
-        if self.profile.post_filter:
-            answer = run_post_filter(self.profile, search.state, self.pod, unfit.diagnosis)
-            self.engine.undo_leaks(self.profile)
-            self.timer.take("post_filter", answer.status)
-        self._give_up(unfit, answer)
+    # -- no node was found -----------------------------------------------------------------------------------------
 
-    def _give_up(self, unfit: FitError, answer: PostFilterAnswer | None) -> None:
-        """Fail for now, and do what PostFilter found so that the pod fits later."""
+    def _not_fitting(self, search: Search, unfit: FitError) -> Asking[Concluded]:
+        """Look for a way out, then fail for now."""
         self.queued.unschedulable_plugins = unfit.rejectors
         self.queued.pending_plugins = unfit.pending
-        nominated: str | None = ""
+        failure, message = Failure(_SUCCESS), ""
         victims: tuple[str, ...] = ()
-        message = ""
-        if answer is not None:
-            status, nominated, victims = self._way_out(answer)
-            message = "" if status.code == Code.SUCCESS else status.message
+        if self.profile.post_filter:
+            answer = yield from self._post_filter(search, unfit)
+            failure, victims = self.way_out(answer)
+            message = "" if failure.status.code == Code.SUCCESS else failure.status.message
         text = fit_error(
-            len(self.engine.cluster.nodes),
+            len(self.cluster.nodes),
             unfit.reasons,
             pre_filter_message=unfit.diagnosis.pre_filter_message,
             post_filter_message=message,
         )
-        self._fail(Status(Code.UNSCHEDULABLE, (text,)), nominated, unfit=unfit, victims=victims)
+        failure = replace(failure, status=Status(Code.UNSCHEDULABLE, (text,)))
+        return self._failed(failure, unfit, victims=victims)
 
-    def _way_out(self, answer: PostFilterAnswer) -> tuple[Status, str | None, tuple[str, ...]]:
-        """Do what PostFilter found; return its Status, the nominated node (None: as it was), the victims' keys."""
+    def _post_filter(self, search: Search, unfit: FitError) -> Asking[PostFilterAnswer]:
+        """Look for a way out that the extenders agree to; where they do not, the plugins behind are asked."""
+        plugins = PostFilterRound(self.asked)
+        while True:
+            answer = plugins.run(search.state, self.pod, unfit.diagnosis)
+            undo_leaks(self.cluster, self.profile)
+            self.timer.take("post_filter", answer.status)
+            if search.extenders is None or not isinstance(answer.result, Preempt) or not answer.result.candidates:
+                return answer
+            narrowed = yield from self._ask_extenders(answer.status, answer.result)
+            self.timer.take("extender_preempt", narrowed.status)
+            # Only a success has kept the plugins behind from being asked.
+            if answer.status.code != Code.SUCCESS or narrowed.status.code != Code.UNSCHEDULABLE:
+                return narrowed
+            plugins.came_to_nothing(narrowed.status)
+
+    def _ask_extenders(self, status: Status, found: Preempt) -> Asking[PostFilterAnswer]:
+        """Let the extenders take away candidates."""
+        try:
+            candidates = yield from candidates_left(self.pod, found.candidates, self.cluster.nodes)
+        except ExtenderError as error:
+            return PostFilterAnswer(Status(Code.ERROR, (f"preemption: {error}",), status.plugin))
+        if not candidates:
+            return PostFilterAnswer(Status(Code.UNSCHEDULABLE, (*status.reasons, _NO_CANDIDATE), status.plugin))
+        return PostFilterAnswer(status, replace(found, candidates=tuple(candidates)))
+
+    def way_out(self, answer: PostFilterAnswer) -> tuple[Failure, tuple[str, ...]]:
+        """Return what PostFilter found as a failure with its Status, and the keys of the victims."""
         status, result = answer.status, answer.result
         if isinstance(result, Nominate):
-            return status, result.node, ()
+            return Failure(status, result.node), ()
         if isinstance(result, ClearNomination):
-            return status, "", ()
+            return Failure(status, ""), ()
         if not isinstance(result, Preempt) or not result.candidates:
-            return status, None, ()
+            return Failure(status, None), ()
         try:
             chosen = min(result.candidates, key=result.key)  # type: ignore[arg-type]  # keys compare with each other
         except Exception as error:
-            return fault(self.profile, status.plugin, "post_filter", error), None, ()
-        self._preempt(chosen, status.plugin)
-        return status, chosen.node, tuple(victim.key for victim in chosen.victims)
-
-    def _preempt(self, chosen: Candidate, plugin: str) -> None:
-        """Have the victims sent away; who is less important than the pod loses its nomination to the node.
-
-        Where all victims are going already, there is nothing to do but to wait.
-        """
+            return Failure(self.asked.faulty(status.plugin, "post_filter", error), None), ()
         victims = tuple(victim for victim in chosen.victims if not victim.terminating)
-        if not victims:
-            return
-        engine = self.engine
-        outranked = tuple(engine.cluster.nominator.outranked(self.pod, chosen.node))
-        for other in outranked:
-            engine.cluster.nominator.remove(other.uid)
-        engine.evict(Eviction(engine.attempts, self.profile.name, plugin, self.pod, chosen.node, victims, outranked))
+        eviction: Eviction | None = None
+        if victims:  # where all are going already, there is nothing to do but to wait
+            outranked = tuple(self.cluster.nominator.outranked(self.pod, chosen.node))
+            eviction = Eviction(
+                self.number, self.profile.name, status.plugin, self.pod, chosen.node, victims, outranked
+            )
+        return Failure(status, chosen.node, eviction), tuple(victim.key for victim in chosen.victims)
 
-    def _fail(
-        self,
-        status: Status,
-        nominated: str | None,
-        *,
-        found: ScheduleResult = _NOWHERE,
-        unfit: FitError | None = None,
-        victims: tuple[str, ...] = (),
-    ) -> None:
-        self._decide(
-            Result.UNSCHEDULABLE if status.rejected else Result.ERROR,
-            status,
-            found if unfit is None else ScheduleResult("", 0, 0, unfit.evaluated, 0),
-            reasons=_NO_REASONS if unfit is None else unfit.reasons,
-            rejectors=tuple(sorted(self.queued.rejectors)),
-            pending=tuple(sorted(self.queued.pending_plugins)),
-            nominated=nominated,
-            victims=victims,
-        )
-        self.engine.failed(self.queued, status, nominated)
+    # -- the Decision ----------------------------------------------------------------------------------------------
 
-    def _decide(
+    def _failed(self, failure: Failure, outcome: Outcome, *, victims: tuple[str, ...] = ()) -> Concluded:
+        result = Result.UNSCHEDULABLE if failure.status.rejected else Result.ERROR
+        return self.decision(result, failure.status, outcome, nominated=failure.nominated, victims=victims), failure
+
+    def decision(
         self,
         result: Result,
         status: Status,
-        found: ScheduleResult,
+        outcome: Outcome,
         *,
         node: str = "",
-        reasons: Mapping[str, int] = _NO_REASONS,
-        rejectors: tuple[str, ...] = (),
-        pending: tuple[str, ...] = (),
         nominated: str | None = None,
         victims: tuple[str, ...] = (),
-    ) -> None:
-        """Hand on the Decision: what was found, and where the pod goes or why it goes nowhere."""
+    ) -> Decision:
+        """Return the Decision: what was found, and where the pod goes or why it goes nowhere."""
         queued, pod = self.queued, self.pod
-        self.engine.effects.decided(
-            Decision(
-                attempt=self.engine.attempts,
-                tries=queued.attempts,
-                pod=pod.key,
-                uid=pod.uid,
-                profile=self.profile.name,
-                initial_attempt_at=self.popped_at if queued.initial_attempt is None else queued.initial_attempt,
-                queued_at=queued.timestamp,
-                popped_at=self.popped_at,
-                woken_by=queued.woken_by,
-                result=result,
-                code=status.code,
-                node=node,
-                score=found.score,
-                ties=found.ties,
-                nodes=len(self.engine.cluster.nodes),
-                evaluated=found.evaluated,
-                feasible=found.feasible,
-                top=found.top,
-                reasons=reasons,
-                rejectors=rejectors,
-                pending=pending,
-                message=status.message,
-                nominated=nominated,
-                victims=victims,
-                draw=self.draw,
-                started=self.timer.started,
-                timings=tuple(self.timer.taken),
-                plugins=() if self.plugin_timer is None else self.plugin_timer.timings(),
-            )
+        found = outcome if isinstance(outcome, ScheduleResult) else _NOTHING
+        unfit = outcome if isinstance(outcome, FitError) else None
+        return Decision(
+            attempt=self.number,
+            tries=queued.attempts,
+            pod=pod.key,
+            uid=pod.uid,
+            profile=self.profile.name,
+            initial_attempt_at=self.popped_at if queued.initial_attempt is None else queued.initial_attempt,
+            queued_at=queued.timestamp,
+            popped_at=self.popped_at,
+            woken_by=queued.woken_by,
+            result=result,
+            code=status.code,
+            node=node,
+            score=found.score,
+            ties=found.ties,
+            nodes=len(self.cluster.nodes),
+            evaluated=found.evaluated if unfit is None else unfit.evaluated,
+            feasible=found.feasible,
+            top=found.best,
+            reasons=_NO_REASONS if unfit is None else unfit.reasons,
+            rejectors=() if result is _SCHEDULED else tuple(sorted(queued.rejectors)),
+            pending=() if result is _SCHEDULED else tuple(sorted(queued.pending_plugins)),
+            message=status.message,
+            nominated=nominated,
+            victims=victims,
+            draw=self.draw,
+            started=self.timer.started,
+            timings=tuple(self.timer.taken),
+            plugins=() if self.plugin_timer is None else self.plugin_timer.timings(),
         )
+
+
+_NOTHING = ScheduleResult("", 0, 0, 0, 0)
+_NO_REASONS: dict[str, int] = {}
+
+
+def undo_leaks(cluster: ClusterState, profile: Profile) -> None:
+    """Undo what-ifs that a plugin left open, because it raised for instance: nobody else may see them."""
+    for statement in reversed(cluster.statements[:]):
+        _log.error("a plugin of profile %r left a statement open; it is undone", profile.name)
+        statement.rollback()

@@ -13,14 +13,8 @@ from typing import Protocol
 
 import msgspec
 
+from kframework.core.runtime.timing import PluginTiming, PointTiming
 from kframework.framework.status import Code
-
-#: An extension point, how many nanoseconds it took, and how it ended.
-PointTiming = tuple[str, int, Code]
-
-#: A hook, the plugin, how many nanoseconds its calls took together, and what was wrong if something was: Success also
-#: where a plugin rejected some of the nodes.
-PluginTiming = tuple[str, str, int, Code]
 
 
 class Result(StrEnum):

@@ -8,22 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
+from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Search, nodes_to_find
-from kframework.core.runtime.points import (
-    PreFilterResult,
-    ask_pre_filter,
-    run_add_pod,
-    run_filter,
-    run_pre_filter,
-    run_pre_score,
-    run_score,
-)
-from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep
+from kframework.core.runtime.points import PreFilterResult, run_add_pod, run_pre_filter, run_pre_score
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.steps import FilterStep, ScoreStep
 from kframework.errors import KFrameworkError
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.status import Code, Status
+from kframework.framework.status import Status
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
@@ -49,14 +42,8 @@ class Oracle:
         self.profile = profile
         self.pod = pod
         self.state: CycleState = CycleState()
-        self.pre_filter_result: PreFilterResult = self._pre_filter()
-
-    def _pre_filter(self) -> PreFilterResult:
-        profile = self.profile
-        return run_pre_filter(
-            profile,
-            profile.pre_filter,
-            lambda step: ask_pre_filter(profile, step, self.state, self.pod, self.nodes),
+        self.pre_filter_result: PreFilterResult = run_pre_filter(
+            profile.pre_filter, lambda step: step.call(self.state, pod, self.nodes)
         )
 
     def rows(self, start: int) -> list[int]:
@@ -70,13 +57,13 @@ class Oracle:
     def rejection(self, row: int) -> Status | None:
         """Return the first rejection to a node, in two passes where pods are nominated to it."""
         node = self.nodes[row]
-        rivals = dict(self.cluster.nominator.nominated_pods(self.pod)).get(node.name, [])
-        if rivals:
+        nominated = dict(self.cluster.nominator.nominated_pods(self.pod)).get(node.name, [])
+        if nominated:
             state = self.state.clone()
             with self.cluster.statement() as statement:
-                for rival in rivals:
-                    statement.add(rival, node.name)
-                    failed = run_add_pod(self.profile, self._filters(), state, self.pod, rival, node)
+                for other in nominated:
+                    statement.add(other, node.name)
+                    failed = run_add_pod(self._filters(), state, self.pod, other, node)
                     if failed is not None:
                         return failed
                 rejection = self._first_rejection(row, state)
@@ -89,7 +76,7 @@ class Oracle:
 
     def _first_rejection(self, row: int, state: CycleState) -> Status | None:
         for step in self._filters():
-            status = run_filter(self.profile, step, state, self.pod, self.nodes[row])
+            status = step.ask(state, self.pod, self.nodes[row])
             if status is not None:
                 return status
         return None
@@ -108,13 +95,9 @@ class Oracle:
     def weighted(self, candidates: list[int]) -> dict[str, list[int]] | Status:
         """Return what each Score plugin adds to the totals of the candidates, or what went wrong."""
         profile, rows = self.profile, np.array(candidates, dtype=np.int64)
-        skipped = set()
-        for step in profile.pre_score:
-            status = run_pre_score(profile, step, self.state, self.pod, self.nodes, rows)
-            if status is not None and status.code == Code.ERROR:
-                return status
-            if status is not None:
-                skipped.add(step.name)
+        skipped = run_pre_score(profile.pre_score, lambda step: step.call(self.state, self.pod, self.nodes, rows))
+        if isinstance(skipped, Status):
+            return skipped
         weighted: dict[str, list[int]] = {}
         for score_step in profile.scores:
             if score_step.name in skipped:
@@ -128,7 +111,7 @@ class Oracle:
     def _scores(self, step: ScoreStep, candidates: list[int]) -> list[int] | Status:
         scores: list[int] = []
         for row in candidates:
-            score = run_score(self.profile, step, self.state, self.pod, self.nodes[row])
+            score = step.ask(self.state, self.pod, self.nodes[row])
             if isinstance(score, Status):
                 return score
             scores.append(score)
@@ -138,31 +121,31 @@ class Oracle:
         return [normalized] * len(candidates) if isinstance(normalized, int) else [int(s) for s in normalized]
 
 
-def verify(search: Search, outcome: ScheduleResult | FitError | ScheduleError, start: int) -> None:
+def verify(search: Search, outcome: Outcome) -> None:
     """Compare a search with the cycle that asks afresh; VerificationError where they differ.
 
-    `start` is where the rotation stood before the search. Compared are rejections, candidates and the set of the best
-    nodes, never the drawn one.
+    Compared are rejections, candidates and the set of the best nodes, never the drawn one.
     """
-    if isinstance(outcome, ScheduleError) or not len(search.node_order):
+    looked = search.looked
+    if isinstance(outcome, ScheduleError) or not len(looked.node_order):
         return
-    afresh = Oracle(search.cluster, search.profile, search.pod)
-    rows = afresh.rows(start)
-    _same(search, "rows looked at", search.node_order.tolist(), rows[: len(search.node_order)])
-    statuses = {row: afresh.rejection(row) for row in rows[: search.evaluated]}
+    oracle = Oracle(search.cluster, search.profile.original, search.pod)
+    rows = oracle.rows(search.start_index)
+    _same(search, "rows looked at", looked.node_order.tolist(), rows[: len(looked.node_order)])
+    statuses = {row: oracle.rejection(row) for row in rows[: looked.evaluated]}
     # Where some node passes, plugins asked along the rotation are not asked what others reject: nobody needs the words.
-    in_words = isinstance(outcome, FitError) or not search.fresh_scalar
-    for row, rejection in zip(rows[: search.evaluated], search.rejections.tolist(), strict=False):
+    in_words = isinstance(outcome, FitError) or not search.plan.fresh_scalar
+    for row, rejection in zip(rows[: looked.evaluated], looked.rejections.tolist(), strict=False):
         remembered = None if rejection == PASS else search.status(rejection)
         if in_words or remembered is None or statuses[row] is None:
             _same(search, f"node {search.nodes[row].name}", remembered, statuses[row])
-    passing = [row for row in rows[: search.evaluated] if statuses[row] is None]
+    passing = [row for row in rows[: looked.evaluated] if statuses[row] is None]
     enough = nodes_to_find(len(rows), search.profile.percentage_of_nodes_to_score) if search.needs_scoring else 1
-    _same(search, "candidates", search.candidates.tolist(), passing[:enough])
+    _same(search, "candidates", looked.candidates.tolist(), passing[:enough])
     feasible = search.feasible.tolist()
     if len(feasible) > 1 and search.profile.scores:
         totals = dict(zip(feasible, search.totals.tolist(), strict=True))
-        _same(search, "totals", totals, afresh.totals(feasible))
+        _same(search, "totals", totals, oracle.totals(feasible))
 
 
 def _same(search: Search, what: str, remembered: object, afresh: object) -> None:

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
-from kframework.framework.plugin import Diagnosis
+from kframework.framework.answers import Diagnosis
 from kframework.framework.status import Status
 
 
 class ScheduleResult(msgspec.Struct, frozen=True):
-    """The chosen node.
-
-    `score` is 0 and `top` empty when there was nothing to choose from.
-    """
+    """The chosen node; `score` is 0 and `best`, the names of the best nodes, empty when there was nothing to choose."""
 
     node: str
     score: int
     ties: int
     evaluated: int
     feasible: int
-    top: tuple[tuple[str, int], ...] = ()
+    best: tuple[tuple[str, int], ...] = ()
 
 
 class FitError(msgspec.Struct, frozen=True):
     """No node is feasible: why, how many nodes say so, and who must change their mind (`pending`: without backoff)."""
 
     diagnosis: Diagnosis
-    reasons: dict[str, int]
+    reasons: Mapping[str, int]
     rejectors: frozenset[str]
     pending: frozenset[str]
     evaluated: int
@@ -36,3 +35,6 @@ class ScheduleError(msgspec.Struct, frozen=True):
     """Something went wrong, or there are no nodes at all."""
 
     status: Status
+
+
+Outcome = ScheduleResult | FitError | ScheduleError

@@ -11,30 +11,20 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from kframework.core.runtime.points import first_rejection, run_add_pod
-from kframework.core.runtime.profile import FilterStep, Profile
+from kframework.core.runtime.steps import FilterStep
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Status
 from kframework.state.cluster import ClusterState
-from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
 
 
 class Question(Protocol):
-    """A pod that is to be placed, and who is asked about it: a search, or somebody who only looks on."""
+    """A pod that is to be placed, and the Filter plugins that have something to say about it, in order."""
 
     @property
     def cluster(self) -> ClusterState:
         """The live tables."""
-        ...
-
-    @property
-    def nodes(self) -> NodeTable:
-        """Their nodes."""
-        ...
-
-    @property
-    def profile(self) -> Profile:
-        """The profile of the pod."""
         ...
 
     @property
@@ -44,7 +34,7 @@ class Question(Protocol):
 
     @property
     def filters(self) -> Sequence[FilterStep]:
-        """The Filter plugins that have something to say about it, in order."""
+        """The plugins."""
         ...
 
 
@@ -66,7 +56,7 @@ def with_nominated_pods(
     with question.cluster.statement() as what_if:
         for other in nominated:
             what_if.add(other, node.name)
-            failed = run_add_pod(question.profile, question.filters, state, question.pod, other, node)
+            failed = run_add_pod(question.filters, state, question.pod, other, node)
             if failed is not None:
                 yield failed
                 return
@@ -74,29 +64,16 @@ def with_nominated_pods(
 
 
 def filter_beside_nominated_pods(
-    question: Question,
-    filters: Sequence[FilterStep],
-    state: CycleState,
-    node: NodeInfo,
-    nominated: Sequence[PodInfo],
+    question: Question, filters: Sequence[FilterStep], state: CycleState, node: NodeInfo, nominated: Sequence[PodInfo]
 ) -> Status | None:
     """Return the first rejection of the node by these of the plugins, with the nominated pods on it."""
     with with_nominated_pods(question, state, node, nominated) as taken_in:
-        if isinstance(taken_in, Status):
-            return taken_in
-        return first_rejection(question.profile, filters, taken_in, question.pod, node)
+        return taken_in if isinstance(taken_in, Status) else first_rejection(filters, taken_in, question.pod, node)
 
 
 def filter_with_nominated_pods(
-    question: Question,
-    filters: Sequence[FilterStep],
-    state: CycleState,
-    node: NodeInfo,
-    nominated: Sequence[PodInfo],
+    question: Question, filters: Sequence[FilterStep], state: CycleState, node: NodeInfo, nominated: Sequence[PodInfo]
 ) -> Status | None:
     """Return the first rejection of the node by these of the plugins: with the nominated pods on it, then without."""
-    if nominated:
-        rejection = filter_beside_nominated_pods(question, filters, state, node, nominated)
-        if rejection is not None:
-            return rejection
-    return first_rejection(question.profile, filters, state, question.pod, node)
+    beside = filter_beside_nominated_pods(question, filters, state, node, nominated) if nominated else None
+    return beside or first_rejection(filters, state, question.pod, node)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from kframework.core.cycle.oracle import Oracle
 from kframework.core.cycle.search import Search
 from kframework.framework.status import Status
 from kframework.verbosity import V10
 
-if TYPE_CHECKING:
-    from kframework.core.pod_engine import PodEngine
-
 _log = logging.getLogger(__name__)
 
 
-def log_scores(engine: PodEngine, search: Search) -> None:
+def log_scores(search: Search) -> None:
     """Log the weighted scores of the nodes among which a search has just chosen, if it had a choice.
 
     Most of a total is remembered in one piece, so the plugins are asked again; what they draw meanwhile is taken back.
@@ -24,7 +20,7 @@ def log_scores(engine: PodEngine, search: Search) -> None:
     if not len(search.totals):
         return
     nodes = [search.nodes[row].name for row in search.feasible.tolist()]
-    for plugin, scores in _weighted(engine, search).items():
+    for plugin, scores in _weighted(search).items():
         for node, score in zip(nodes, scores, strict=True):
             fields = {"pod": search.pod.key, "plugin": plugin, "node": node, "score": score}
             _log.log(V10, "Plugin scored node for pod", extra=fields)
@@ -33,12 +29,11 @@ def log_scores(engine: PodEngine, search: Search) -> None:
         _log.log(V10, "Calculated node's final score for pod", extra=fields)
 
 
-def _weighted(engine: PodEngine, search: Search) -> dict[str, list[int]]:
+def _weighted(search: Search) -> dict[str, list[int]]:
     """Ask again; a plugin that fails only now has its failure logged, and the attempt goes on as it would have."""
     drawn = [(plugin.handle.random, plugin.handle.random.getstate()) for plugin in search.profile.placement]
     try:
-        with engine.aside():
-            weighted = Oracle(search.cluster, search.profile, search.pod).weighted(search.feasible.tolist())
+        weighted = Oracle(search.cluster, search.profile.original, search.pod).weighted(search.feasible.tolist())
     except Exception:
         _log.exception("the scores of pod %s cannot be asked for again", search.pod.key)
         return {}

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from weakref import WeakKeyDictionary
 
 from kframework.objects import PodDisruptionBudget
-from kframework.objects.selectors import Matcher, SelectorError, label_selector
+from kframework.objects.label_selectors import Matcher, SelectorError, label_selector
 from kframework.state.objects import ObjectStore
-from kframework.state.pods import LabelClass, PodInfo
+from kframework.state.pod_counts import LabelClass
+from kframework.state.pods import PodInfo
 
 
 class _Budget:

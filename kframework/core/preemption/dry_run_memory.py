@@ -1,6 +1,6 @@
 """Remembered dry runs: what was found on each row for one kind of preemptor, kept as long as it holds.
 
-Preemptors of one plan (that is, of one signature) and one priority find the same on a row as long as its node and pods
+Preemptors of one signature and one priority find the same on a row as long as its node and pods
 stay as they are, the same pods are nominated to it, and no PodDisruptionBudget changes.
 """
 
@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.core.cycle.layers import Plan
 from kframework.core.preemption.dry_runs import Ranked
+from kframework.core.runtime.profile import Signature
 from kframework.framework.status import Status
 from kframework.state.columns import Column
-from kframework.state.log import NEVER
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PodInfo
 
@@ -35,7 +34,7 @@ class Answers:
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
-        self._position = NEVER
+        self._pod_log = nodes.pod_log.reader()
         self._nominated: Mapping[int, Sequence[PodInfo]] = {}
         self._numbers: dict[Status, int] = {}
         self._statuses: list[Status] = []
@@ -46,9 +45,7 @@ class Answers:
 
     def catch_up(self, nominated: Mapping[int, Sequence[PodInfo]]) -> None:
         """Forget the rows that have changed, and those to which other pods are nominated now: `nominated`, by row."""
-        log = self._nodes.pod_log
-        changed = log.since(self._position) if self._position != log.end else ()
-        self._position = log.end
+        changed = self._pod_log.changed()
         if changed is None or len(self._statuses) > 2 * len(self._nodes):
             self.clear()
         else:
@@ -111,17 +108,17 @@ class DryRunMemory:
     def __init__(self, nodes: NodeTable, budget: int = 32 << 20) -> None:
         self._nodes = nodes
         self._budget = budget
-        self._answers: OrderedDict[tuple[Plan, int], Answers] = OrderedDict()
+        self._answers: OrderedDict[tuple[Signature, int], Answers] = OrderedDict()
         self._as_of = (-1, -1)
 
-    def answers(self, plan: Plan, priority: int, budget_changes: int) -> Answers:
-        """Return the answers for preemptors of this plan and priority; none yet if nothing is remembered."""
+    def answers(self, signature: Signature, priority: int, budget_changes: int) -> Answers:
+        """Return the answers for preemptors of this signature and priority; none yet if nothing is remembered."""
         as_of = (self._nodes.generation, budget_changes)
         if as_of != self._as_of:
             self._as_of = as_of
             self._answers.clear()
         self._trim()
-        key = (plan, priority)
+        key = (signature, priority)
         if key not in self._answers:
             self._answers[key] = Answers(self._nodes)
         self._answers.move_to_end(key)

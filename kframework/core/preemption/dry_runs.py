@@ -14,9 +14,9 @@ from kframework.clock import seconds_of
 from kframework.core.cycle.question import Question, filter_with_nominated_pods
 from kframework.core.preemption.budgets import Budgets
 from kframework.core.runtime.points import run_add_pod, run_remove_pod
-from kframework.core.runtime.profile import FilterStep
+from kframework.core.runtime.steps import FilterStep
+from kframework.framework.answers import Candidate
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Candidate
 from kframework.framework.status import Code, Status
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PodInfo
@@ -164,14 +164,14 @@ class _WhatIf:
         search = self._search
         self._statement.add(pod, self.node.name)
         if self._extended:
-            _check(run_add_pod(search.profile, self._extended, self._state, search.pod, pod, self.node))
+            _check(run_add_pod(self._extended, self._state, search.pod, pod, self.node))
 
     def remove(self, pod: PodInfo) -> None:
         """Take a pod off the node."""
         search = self._search
         self._statement.remove(pod)
         if self._extended:
-            _check(run_remove_pod(search.profile, self._extended, self._state, search.pod, pod, self.node))
+            _check(run_remove_pod(self._extended, self._state, search.pod, pod, self.node))
 
     def rejection(self, filters: Sequence[FilterStep]) -> Status | None:
         """Return the first rejection of the node, with the pods nominated to it and without them."""

@@ -16,9 +16,9 @@ from kframework.core.preemption.budgets import Budgets
 from kframework.core.preemption.dry_run_memory import UNKNOWN, Answers, DryRunMemory
 from kframework.core.preemption.dry_runs import DryRun, Ranked, may_preempt, rank
 from kframework.core.preemption.preempting import Preempting
+from kframework.framework.answers import Candidate, Diagnosis
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import DryRuns
-from kframework.framework.plugin import Candidate, Diagnosis
 from kframework.framework.status import Code, Status
 from kframework.objects import PodDisruptionBudget
 from kframework.state.cluster import ClusterState
@@ -122,9 +122,9 @@ class Evaluator:
 
     def _answers(self, search: Search, state: CycleState, dry_run: DryRun) -> Answers:
         """Return what is known already: nothing where some plugin's answer is this pod's alone."""
-        if state is not search.state or any(step in search.filters for step in search.plan.fresh_filters):
+        if state is not search.state or search.plan.fresh_columnar or search.plan.fresh_scalar:
             return Answers(search.nodes)
-        answers = self._memory.answers(search.plan, search.pod.priority, self._budgets.changes)
+        answers = self._memory.answers(search.plan.signature, search.pod.priority, self._budgets.changes)
         answers.catch_up(dry_run.nominated)
         return answers
 

@@ -2,139 +2,48 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import inspect
-import math
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Container, Generator, Hashable, Mapping, Sequence
 from typing import TypeVar, cast
 from weakref import WeakSet, WeakValueDictionary
 
-import numpy as np
 import pluggy
 
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import hooks_of
+from kframework.core.runtime.steps import (
+    FilterStep,
+    Hook,
+    PreFilterStep,
+    ScoreStep,
+    StatusStep,
+    Step,
+    Through,
+    method_of,
+    pre_filter_step,
+    status_step,
+)
 from kframework.errors import PluginError
-from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource
 from kframework.framework.hookspecs import SPECIFICATIONS
-from kframework.framework.plugin import (
-    MAX_SCORE,
-    ClearNomination,
-    Diagnosis,
-    NodeNames,
-    Nominate,
-    Plugin,
-    Preempt,
-    Rows,
-    Scores,
-)
-from kframework.framework.status import Status
-from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.pods import PendingPod, PodInfo
+from kframework.framework.plugin import Plugin
+from kframework.framework.status import REJECTIONS, Code, Status
+from kframework.state.pods import PendingPod
 
 R = TypeVar("R")
+_C = TypeVar("_C", bound=Callable[..., object])
+AnyStep = Step | FilterStep | ScoreStep
+_S = TypeVar("_S", bound=AnyStep)
 
-Filter = Callable[[CycleState, PendingPod, NodeInfo], Status | None]
-FilterNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores]
-Explain = Callable[[PendingPod, int], Status]
-Score = Callable[[CycleState, PendingPod, NodeInfo], int]
-ScoreNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores | int]
-Normalize = Callable[[CycleState, PendingPod, Scores], Scores | int]
-PreFilter = Callable[[CycleState, PendingPod, NodeTable], Status | NodeNames | None]
-PostFilter = Callable[[CycleState, PendingPod, Diagnosis], Preempt | Nominate | ClearNomination | Status | None]
-PreScore = Callable[[CycleState, PendingPod, NodeTable, Rows], Status | None]
-AddRemove = Callable[[CycleState, PendingPod, PodInfo, NodeInfo], Status | None]
-OnNode = Callable[[CycleState, PendingPod, str], object]
+_log = logging.getLogger(__name__)
 
 #: Points that run once per cycle, synchronously, and so may be wrapped.
 _WRAPPABLE = frozenset({"pre_enqueue", "pre_filter", "post_filter", "pre_score", "reserve", "unreserve", "permit"})
 _HOLDING = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
 _PLACEMENT = ("pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes")
-
-
-class Step:
-    """One plugin's part in one extension point."""
-
-    __slots__ = ("call", "name", "plugin")
-
-    def __init__(self, plugin: Plugin, call: Callable[..., object]) -> None:
-        self.name: str = plugin.name
-        self.plugin: Plugin = plugin
-        self.call: Callable[..., object] = call
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}>"
-
-
-def as_column(answer: object, length: int) -> Scores:
-    """Return a columnar form's answer, or its one integer for all, as int64; raise TypeError for anything else."""
-    if type(answer) is int:
-        return np.full(length, answer, dtype=np.int64)
-    column = np.asarray(answer).astype(np.int64, casting="safe", copy=False)
-    if column.shape != (length,):
-        raise TypeError(f"answered an array of shape {column.shape} about {length} rows")
-    return column
-
-
-class FilterStep:
-    """A Filter plugin: its place in the configured order and both forms of its question.
-
-    `ask` always works: in the scalar form if the plugin has one (`scalar`), else through the columnar one. `ask_rows`
-    is None for a plugin without the latter, `explain` turns its bits into a Status. `add_pod` and `remove_pod` are None
-    where `pre_filter` stores nothing that a what-if changes.
-    """
-
-    __slots__ = ("add_pod", "ask", "ask_rows", "explain", "name", "order", "plugin", "remove_pod", "scalar")
-
-    def __init__(self, plugin: Plugin, order: int) -> None:
-        hooks = hooks_of(type(plugin))
-        self.name: str = plugin.name
-        self.plugin: Plugin = plugin
-        self.order: int = order
-        self.ask_rows: FilterNodes | None = cast("FilterNodes | None", _method(plugin, hooks, "filter_nodes"))
-        self.explain: Explain | None = cast("Explain | None", _method(plugin, hooks, "filter_status"))
-        scalar = cast("Filter | None", _method(plugin, hooks, "filter"))
-        self.scalar: bool = scalar is not None
-        self.ask: Filter = scalar or self._ask_one_row
-        self.add_pod: AddRemove | None = cast("AddRemove | None", _method(plugin, hooks, "add_pod"))
-        self.remove_pod: AddRemove | None = cast("AddRemove | None", _method(plugin, hooks, "remove_pod"))
-
-    def _ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-        assert self.ask_rows is not None and self.explain is not None
-        bits = int(as_column(self.ask_rows(state, pod, node.table, np.array([node.row])), 1)[0])
-        return self.explain(pod, bits) if bits else None
-
-    def __repr__(self) -> str:
-        return f"<FilterStep {self.order} {self.name}>"
-
-
-class ScoreStep:
-    """A Score plugin with its weight.
-
-    `normalize` is None where raw scores are final and so must lie within `lowest` and `highest`.
-    """
-
-    __slots__ = ("ask", "ask_rows", "highest", "lowest", "name", "normalize", "plugin", "scalar", "weight")
-
-    def __init__(self, plugin: Plugin, weight: int) -> None:
-        hooks = hooks_of(type(plugin))
-        self.name: str = plugin.name
-        self.plugin: Plugin = plugin
-        self.weight: int = weight
-        self.ask_rows: ScoreNodes | None = cast("ScoreNodes | None", _method(plugin, hooks, "score_nodes"))
-        scalar = cast("Score | None", _method(plugin, hooks, "score"))
-        self.scalar: bool = scalar is not None
-        self.ask: Score = scalar or self._ask_one_row
-        self.normalize: Normalize | None = cast("Normalize | None", _method(plugin, hooks, "normalize_score"))
-        self.lowest: float = 0 if self.normalize is None else -math.inf
-        self.highest: float = MAX_SCORE if self.normalize is None else math.inf
-
-    def _ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        assert self.ask_rows is not None
-        return int(as_column(self.ask_rows(state, pod, node.table, np.array([node.row])), 1)[0])
-
-    def __repr__(self) -> str:
-        return f"<ScoreStep {self.name} x{self.weight}>"
 
 
 class Signature:
@@ -170,6 +79,10 @@ class Profile:
     ) -> None:
         self.name = name
         self.plugins = plugins
+        #: The steps in place of those of the profile that this one is the same as; none where it is none's twin.
+        self._twins: Mapping[AnyStep, AnyStep] = {}
+        #: The profile that this one is the same as: itself, but of a twin.
+        self.original: Profile = self
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self.distributions: Mapping[str, str | None] = distributions or {}
         self.points: dict[str, tuple[str, ...]] = {point: tuple(names) for point, names in points.items()}
@@ -180,17 +93,20 @@ class Profile:
         self.queue_sort: Callable[[QueuedPod], Hashable] = cast(
             "Callable[[QueuedPod], Hashable]", self._steps("queue_sort")[0].call
         )
-        self.pre_enqueue: tuple[Step, ...] = self._steps("pre_enqueue")
-        self.pre_filter: tuple[Step, ...] = self._steps("pre_filter")
+        # All that is no consent keeps a pod out of the queue.
+        self.pre_enqueue: tuple[StatusStep, ...] = self._status_steps("pre_enqueue", "PreEnqueue", frozenset(Code))
+        self.pre_filter: tuple[PreFilterStep, ...] = tuple(
+            pre_filter_step(step, Hook(step.name, "pre_filter", self.faulty)) for step in self._steps("pre_filter")
+        )
         self.filters: tuple[FilterStep, ...] = tuple(
-            FilterStep(self.plugins[n], order) for order, n in enumerate(self.points["filter"])
+            FilterStep(self.plugins[n], order, self.faulty) for order, n in enumerate(self.points["filter"])
         )
         self.post_filter: tuple[Step, ...] = self._steps("post_filter")
-        self.pre_score: tuple[Step, ...] = self._steps("pre_score")
+        self.pre_score: tuple[StatusStep, ...] = self._status_steps("pre_score", "PreScore", (Code.SKIP,))
         self.scores: tuple[ScoreStep, ...] = tuple(
-            ScoreStep(self.plugins[n], weights.get(n) or 1) for n in self.points["score"]
+            ScoreStep(self.plugins[n], weights.get(n) or 1, self.faulty) for n in self.points["score"]
         )
-        self.reserve: tuple[Step, ...] = self._steps("reserve", "reserve")
+        self.reserve: tuple[StatusStep, ...] = self._status_steps("reserve", "Reserve")
         self.unreserve: tuple[Step, ...] = tuple(reversed(self._steps("reserve", "unreserve")))
         self.permit: tuple[Step, ...] = self._steps("permit")
         self.pre_bind: tuple[Step, ...] = self._steps("pre_bind")
@@ -228,12 +144,45 @@ class Profile:
             signature = self._signatures[key] = Signature(key)
         return signature
 
+    # -- timing ----------------------------------------------------------------------------------------------------
+
+    def through(self, wrap: Through) -> Profile:
+        """Return the same profile, whose hooks of the scheduling cycle are called through something else: a timer."""
+        points: Mapping[str, Sequence[AnyStep]] = {
+            "pre_filter": self.pre_filter,
+            "filter": self.filters,
+            "post_filter": self.post_filter,
+            "pre_score": self.pre_score,
+            "score": self.scores,
+            "reserve": self.reserve,
+            "permit": self.permit,
+            "unreserve": self.unreserve,
+        }
+        twin = copy.copy(self)
+        twin._twins = {step: step.through(wrap, hook) for hook, steps in points.items() for step in steps}
+        twin.pre_filter, twin.filters = twin.own(self.pre_filter), twin.own(self.filters)
+        twin.post_filter, twin.pre_score = twin.own(self.post_filter), twin.own(self.pre_score)
+        twin.scores, twin.reserve = twin.own(self.scores), twin.own(self.reserve)
+        twin.permit, twin.unreserve = twin.own(self.permit), twin.own(self.unreserve)
+        return twin
+
+    def own(self, steps: tuple[_S, ...]) -> tuple[_S, ...]:
+        """Return this profile's own of these steps of the profile that it is the same as."""
+        twins = cast("Mapping[_S, _S]", self._twins)
+        return tuple(twins[step] for step in steps) if twins else steps
+
     # -- faults ----------------------------------------------------------------------------------------------------
 
     def fault(self, plugin: str, hook: str, error: BaseException | str) -> PluginError:
         """Return the PluginError for something a hook did wrong."""
         text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         return PluginError(text, plugin=plugin, hook=hook, distribution=self.distributions.get(plugin))
+
+    def faulty(self, plugin: str, hook: str, error: BaseException | str) -> Status:
+        """Turn an exception or a wrong answer of a hook into a Status that names the culprit; log the traceback."""
+        problem = self.fault(plugin, hook, error)
+        _log.error("%s", problem, exc_info=error if isinstance(error, BaseException) else None)
+        return Status(Code.ERROR, (str(problem),), plugin)
 
     # -- wrappers --------------------------------------------------------------------------------------------------
 
@@ -272,17 +221,20 @@ class Profile:
     # -- compiling -------------------------------------------------------------------------------------------------
 
     def _steps(self, point: str, hook: str | None = None) -> tuple[Step, ...]:
-        steps = []
-        for name in self.points.get(point, ()):
-            plugin = self.plugins[name]
-            call = _method(plugin, hooks_of(type(plugin)), hook or point)
-            if call is not None:
-                steps.append(Step(plugin, call))
-        return tuple(steps)
+        """Compile the steps of a point as they are."""
+        found = [
+            (self.plugins[name], method_of(self.plugins[name], hook or point)) for name in self.points.get(point, ())
+        ]
+        return tuple(Step(plugin, call) for plugin, call in found if call is not None)
+
+    def _status_steps(self, point: str, title: str, allowed: Container[Code] = REJECTIONS) -> tuple[StatusStep, ...]:
+        """Compile the steps of a point whose hooks answer a Status."""
+        hook = functools.partial(Hook, name=point, fault=self.faulty)
+        return tuple(status_step(step, hook(step.name), title, allowed) for step in self._steps(point))
 
     def _events(self, plugin: Plugin) -> tuple[ClusterEvent, ...]:
         """Return what wakes a pod that the plugin rejected, with kube-scheduler's implicit taint registration."""
-        register = _method(plugin, hooks_of(type(plugin)), "events_to_register")
+        register = method_of(plugin, "events_to_register")
         if register is None:
             return DEFAULT_EVENTS
         try:
@@ -360,14 +312,8 @@ def _argument_names(function: Callable[..., object]) -> tuple[str, ...]:
     return tuple(name for name in inspect.signature(function).parameters if name != "self")
 
 
-def _method(plugin: Plugin, hooks: Mapping[str, Mapping[str, object]], hook: str) -> Callable[..., object] | None:
-    if hook not in hooks or hooks[hook].get("wrapper"):
-        return None
-    return cast("Callable[..., object]", getattr(plugin, hook))
-
-
 def _signer(plugin: Plugin) -> Callable[[PendingPod], Hashable | None]:
-    sign = _method(plugin, hooks_of(type(plugin)), "sign")
+    sign = method_of(plugin, "sign")
     if sign is not None:
         return cast("Callable[[PendingPod], Hashable | None]", sign)
     return _whole if plugin.reads is not None else _never

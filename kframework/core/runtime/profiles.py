@@ -16,10 +16,9 @@ from kframework.config.expand import ExtensionPoints, expand_all
 from kframework.config.in_tree import in_tree_points
 from kframework.config.models import POINTS, camel
 from kframework.config.problems import Problem
-from kframework.core.cycle.extender import EXTENDER
 from kframework.core.queue.pool import Holder
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.core.runtime.points import fault, run_pre_enqueue
+from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.registry import Registry, points_of
 from kframework.errors import ConfigError, PluginError
@@ -31,6 +30,9 @@ from kframework.state.pods import PendingPod
 from kframework.verbosity import V5
 
 _log = logging.getLogger(__name__)
+
+#: The name under which extenders stand among the plugins that reject a pod.
+EXTENDER = "Extender"
 
 
 class Profiles(Mapping[str, Profile]):
@@ -67,7 +69,7 @@ class Profiles(Mapping[str, Profile]):
 
     def unsortable(self, error: Exception) -> None:
         """Report that `queue_sort` failed, or answered keys that do not compare with each other."""
-        fault(self._first, self._first.points["queue_sort"][0], "queue_sort", error)
+        self._first.faulty(self._first.points["queue_sort"][0], "queue_sort", error)
 
     def sign(self, pod: PendingPod) -> Signature | None:
         """Return the pod's signature; None if a `sign` hook fails, which is for the next attempt to report."""
@@ -122,10 +124,10 @@ def _says_queue(profile: Profile, plugin: str, hint: Hint, event: Occurrence, po
     try:
         answer = hint(pod, event.old, event.new)
     except Exception as error:
-        fault(profile, plugin, "queueing hint", error)
+        profile.faulty(plugin, "queueing hint", error)
         return True
     if not isinstance(answer, QueueingHint):
-        fault(profile, plugin, "queueing hint", f"answered {answer!r}, which is no QueueingHint")
+        profile.faulty(plugin, "queueing hint", f"answered {answer!r}, which is no QueueingHint")
         return True
     return answer is QueueingHint.QUEUE
 

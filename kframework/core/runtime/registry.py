@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -34,6 +34,15 @@ POINTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+class Named(Protocol):
+    """What is offered: a class that says its name."""
+
+    name: ClassVar[str]
+
+
+N = TypeVar("N", bound=Named)
+
+
 class Offer(msgspec.Struct, frozen=True):
     """A plugin that a distribution offers under a name; `distribution` reads `name version`, or is empty."""
 
@@ -43,31 +52,17 @@ class Offer(msgspec.Struct, frozen=True):
     target: str = ""
 
 
-class Registry:
-    """What can be named in a configuration.
+class Offers(Generic[N]):
+    """What is on offer of one sort, by name: classes in which `complaint` finds nothing wrong."""
 
-    `Registry.installed()` finds what is installed; `Registry.of(...)` takes plugin classes, for tests and embedding.
-    """
-
-    def __init__(self, offers: Iterable[Offer]) -> None:
+    def __init__(self, offers: Iterable[Offer], complaint: Callable[[Offer, object], str]) -> None:
+        self._complaint = complaint
         self._offers: dict[str, list[Offer]] = {}
         for offer in offers:
             same = self._offers.setdefault(offer.name, [])
             if all((other.distribution, other.target) != (offer.distribution, offer.target) for other in same):
                 same.append(offer)
-        self._loaded: dict[str, type[Plugin]] = {}
-
-    @classmethod
-    def installed(cls) -> Registry:
-        """Offer the plugins of every installed distribution, the built-in ones among them."""
-        return cls(_installed())
-
-    @classmethod
-    def of(cls, *plugins: type[Plugin]) -> Registry:
-        """Offer these classes, each under its name, beside the installed ones, which they replace."""
-        mine = {plugin.name: plugin for plugin in plugins}
-        others = (offer for offer in _installed() if offer.name not in mine)
-        return cls([*others, *(Offer(name, functools.partial(_itself, plugin)) for name, plugin in mine.items())])
+        self._loaded: dict[str, type[N]] = {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._offers))
@@ -79,21 +74,11 @@ class Registry:
         """Return who offers a name; more than one is an error as soon as the name is used."""
         return self._offers.get(name, [])
 
-    def load(self, name: str) -> type[Plugin]:
-        """Import the plugin of this name; PluginError if nobody offers it, several do, or it cannot be imported."""
+    def load(self, name: str) -> type[N]:
+        """Import the class of this name; PluginError if nobody offers it, several do, or it cannot be used."""
         if name not in self._loaded:
-            self._loaded[name] = _load(self._sole(name))
+            self._loaded[name] = self._load(self._sole(name))
         return self._loaded[name]
-
-    def load_all(self) -> list[PluginError]:
-        """Import every plugin on offer, so that all kinds they declare are known; return what went wrong."""
-        problems = []
-        for name in self:
-            try:
-                self.load(name)
-            except PluginError as problem:
-                problems.append(problem)
-        return problems
 
     def distribution(self, name: str) -> str | None:
         """Return the distribution that offers a name, as `name version`."""
@@ -111,10 +96,59 @@ class Registry:
             raise PluginError(f"two distributions claim the name: {claims}; uninstall one", plugin=name)
         return offers[0]
 
+    def _load(self, offer: Offer) -> type[N]:
+        source = offer.distribution or None
+        try:
+            loaded = offer.load()
+        except Exception as error:
+            reason = f"cannot be imported: {type(error).__name__}: {error}"
+            raise PluginError(reason, plugin=offer.name, distribution=source) from error
+        if complaint := self._complaint(offer, loaded):
+            raise PluginError(complaint, plugin=offer.name, distribution=source)
+        return cast("type[N]", loaded)
+
+
+class Registry(Offers["Plugin"]):
+    """What can be named in a configuration.
+
+    `Registry.installed()` finds what is installed; `Registry.of(...)` takes plugin classes, for tests and embedding.
+    """
+
+    def __init__(self, offers: Iterable[Offer]) -> None:
+        super().__init__(offers, _complaint)
+
+    @classmethod
+    def installed(cls) -> Registry:
+        """Offer the plugins of every installed distribution, the built-in ones among them."""
+        return cls(installed(GROUP))
+
+    @classmethod
+    def of(cls, *plugins: type[Plugin]) -> Registry:
+        """Offer these classes, each under its name, beside the installed ones, which they replace."""
+        return cls(beside_installed(GROUP, plugins))
+
+    def load_all(self) -> list[PluginError]:
+        """Import every plugin on offer, so that all kinds they declare are known; return what went wrong."""
+        problems = []
+        for name in self:
+            try:
+                self.load(name)
+            except PluginError as problem:
+                problems.append(problem)
+        return problems
+
 
 @functools.cache  # reading the metadata of all distributions takes long, and they stay as they are
-def _installed() -> tuple[Offer, ...]:
-    return tuple(_offer(entry_point) for entry_point in entry_points(group=GROUP))
+def installed(group: str) -> tuple[Offer, ...]:
+    """List what all distributions offer by entry points of a group."""
+    return tuple(_offer(entry_point) for entry_point in entry_points(group=group))
+
+
+def beside_installed(group: str, classes: Iterable[type[Named]]) -> list[Offer]:
+    """List these classes, each under its name, beside the installed ones of a group, which they replace."""
+    mine = {each.name: each for each in classes}
+    others = (offer for offer in installed(group) if offer.name not in mine)
+    return [*others, *(Offer(name, functools.partial(_itself, each)) for name, each in mine.items())]
 
 
 def _offer(entry_point: EntryPoint) -> Offer:
@@ -123,28 +157,20 @@ def _offer(entry_point: EntryPoint) -> Offer:
     return Offer(entry_point.name, entry_point.load, source, entry_point.value)
 
 
-def _itself(plugin: type[Plugin]) -> type[Plugin]:
-    return plugin
+def _itself(offered: type[Named]) -> type[Named]:
+    return offered
 
 
-def _load(offer: Offer) -> type[Plugin]:
+def _complaint(offer: Offer, loaded: object) -> str:
     from kframework.framework.plugin import Plugin, PluginArgs
 
-    source = offer.distribution or None
-    try:
-        loaded = offer.load()
-    except Exception as error:
-        reason = f"cannot be imported: {type(error).__name__}: {error}"
-        raise PluginError(reason, plugin=offer.name, distribution=source) from error
     if not (isinstance(loaded, type) and issubclass(loaded, Plugin)):
-        reason = f"{offer.target or loaded!r} is no class derived from kframework.Plugin"
-        raise PluginError(reason, plugin=offer.name, distribution=source)
+        return f"{offer.target or loaded!r} is no class derived from kframework.Plugin"
     if loaded.name != offer.name:
-        reason = f"its entry point is named {offer.name!r} but the class says name = {loaded.name!r}"
-        raise PluginError(reason, plugin=offer.name, distribution=source)
+        return f"its entry point is named {offer.name!r} but the class says name = {loaded.name!r}"
     if not (isinstance(loaded.Args, type) and issubclass(loaded.Args, PluginArgs)):
-        raise PluginError("its Args do not derive from kframework.PluginArgs", plugin=offer.name, distribution=source)
-    return loaded
+        return "its Args do not derive from kframework.PluginArgs"
+    return ""
 
 
 def hooks_of(plugin: type[Plugin]) -> dict[str, Mapping[str, object]]:

@@ -1,26 +1,35 @@
-"""The time that extension points and plugins take: timer of one attempt, and in a sample of them each plugin's share.
+"""The time that extension points and plugins take: phases of each attempt, and in a sample each plugin's share of them.
 
-An attempt whose plugins are timed calls other hooks than one whose are not: nobody else asks whether to look at the
-clock.
+An attempt whose plugins are timed runs a twin of its profile, whose hooks look at the clock: nobody else asks whether
+to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import functools
+from collections.abc import Callable
 from time import perf_counter_ns
+from typing import TypeVar, cast
 
-from kframework.core.cycle.decision import PluginTiming, PointTiming
-from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, Step
-from kframework.framework.plugin import ClearNomination, Nominate, Preempt
+from kframework.core.runtime.profile import Profile
+from kframework.framework.answers import ClearNomination, Nominate, Preempt
 from kframework.framework.status import Code, Status, Wait
 
-#: Looking a member of an enumeration up costs more than taking a lap.
+_C = TypeVar("_C", bound=Callable[..., object])
+
+#: Looking a member of an enumeration up costs more than taking a phase's time.
 _SUCCESS = Code.SUCCESS
+
+#: An extension point, how many nanoseconds it took, and how it ended.
+PointTiming = tuple[str, int, Code]
+
+#: A hook, the plugin, how many nanoseconds its calls took together, and what was wrong if something was: Success also
+#: where a plugin rejected some of the nodes.
+PluginTiming = tuple[str, str, int, Code]
 
 
 class PhaseTimer:
-    """The timer of one attempt or binding cycle: how long each point took, in nanoseconds, and how it ended."""
+    """The phases of one attempt or binding cycle: how long each took, in nanoseconds, and how it ended."""
 
     __slots__ = ("_began", "started", "taken")
 
@@ -30,124 +39,83 @@ class PhaseTimer:
         self._began = self.started
 
     def take(self, point: str, status: Status | None = None) -> None:
-        """End the lap as this point's, with the status it ended with, None for Success; the next one begins."""
+        """End the phase as this point's, with the status it ended with, None for Success; the next one begins."""
         now = perf_counter_ns()
         self.taken.append((point, now - self._began, _SUCCESS if status is None else status.code))
         self._began = now
 
 
 class PluginTimer:
-    """Times the plugins of one profile: while it is `running`, all calls of their hooks are timed.
+    """Times the plugins of one profile, wherever its twin `profile` takes that one's place.
 
     What a plugin has others do (a preemption asks the Filter plugins about nodes without their victims) is its own
     time. A plugin is asked about many nodes by `filter` and `score`: their time is that of all calls together.
     """
 
     def __init__(self, profile: Profile) -> None:
-        hooks = [(_TimedHook(self, name, step.name), step, attributes) for name, step, attributes in _hooks_of(profile)]
-        #: Where a hook is called from, and the real one.
-        self._places = [
-            (step, attribute, hook.in_time(real), real)
-            for hook, step, attributes in hooks
-            for attribute in attributes
-            if (real := getattr(step, attribute)) is not None
-        ]
-        #: The hooks that were called since it was started.
-        self.called: list[_TimedHook] = []
-        #: Whether calls are not to be timed: a timed hook is being called, or somebody else asks.
-        self.inside: bool = False
+        self._hooks: dict[tuple[str, str], _TimedHook] = {}
+        #: Whether a timed hook is being called.
+        self._inside = False
+        self._called: list[_TimedHook] = []
+        self.profile: Profile = profile.through(self._timed)
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Time what is called until the end of the block, from nought."""
-        for hook in self.called:
+    def restarted(self) -> Profile:
+        """Begin to time from nought; return the twin."""
+        for hook in self._called:
             hook.nanoseconds, hook.code = 0, None
-        self.called.clear()
-        for step, attribute, timed, _ in self._places:
-            setattr(step, attribute, timed)
-        try:
-            yield
-        finally:
-            for step, attribute, _, real in self._places:
-                setattr(step, attribute, real)
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Time nothing until the end of the block: what is asked there is no part of the attempt."""
-        before, self.inside = self.inside, True
-        try:
-            yield
-        finally:
-            self.inside = before
+        self._called.clear()
+        return self.profile
 
     def timings(self) -> tuple[PluginTiming, ...]:
         """Return the times of the plugins since it was started, in the order in which they were first asked."""
-        return tuple((hook.name, hook.plugin, hook.nanoseconds, hook.code or _SUCCESS) for hook in self.called)
+        return tuple((hook.name, hook.plugin, hook.nanoseconds, hook.code or _SUCCESS) for hook in self._called)
+
+    def _timed(self, name: str, plugin: str, call: _C, /) -> _C:
+        """Return what is called in the place of a form of a hook."""
+        hook = self._hooks.setdefault((name, plugin), _TimedHook(name, plugin))
+        read = _fault_of if name in _ABOUT_NODES else _code_of
+
+        @functools.wraps(call)
+        def timed(*arguments: object) -> object:
+            if self._inside:
+                return call(*arguments)
+            if hook.code is None:
+                self._called.append(hook)
+                hook.code = _SUCCESS
+            self._inside = True
+            began = perf_counter_ns()
+            try:
+                answer = call(*arguments)
+            except Exception:
+                hook.code = Code.ERROR
+                raise
+            else:
+                hook.code = hook.code or read(answer)
+                return answer
+            finally:
+                hook.nanoseconds += perf_counter_ns() - began
+                self._inside = False
+
+        return cast("_C", timed)
 
 
 class _TimedHook:
     """A hook of a plugin, in all its forms, and how long it took; `code` is None until it is called."""
 
-    def __init__(self, plugin_timer: PluginTimer, name: str, plugin: str) -> None:
+    def __init__(self, name: str, plugin: str) -> None:
         self.name = name
         self.plugin = plugin
         self.nanoseconds = 0
         self.code: Code | None = None
-        self._plugin_timer = plugin_timer
-
-    def in_time(self, real: Callable[..., object]) -> Callable[..., object]:
-        """Return what stands in the place of a form of the hook while the plugin_timer runs."""
-        plugin_timer, read = self._plugin_timer, _nothing_said if self.name in _ABOUT_NODES else _code_of
-
-        def timed(*arguments: object) -> object:
-            if plugin_timer.inside:
-                return real(*arguments)
-            if self.code is None:
-                plugin_timer.called.append(self)
-                self.code = _SUCCESS
-            plugin_timer.inside = True
-            began = perf_counter_ns()
-            try:
-                answer = real(*arguments)
-            except Exception:
-                self.code = Code.ERROR
-                raise
-            else:
-                self.code = self.code or read(answer)
-                return answer
-            finally:
-                self.nanoseconds += perf_counter_ns() - began
-                plugin_timer.inside = False
-
-        return timed
-
-
-def _hooks_of(profile: Profile) -> Iterator[tuple[str, Step | FilterStep | ScoreStep, tuple[str, ...]]]:
-    """Yield the hooks of a scheduling cycle: name, step, and the attributes that hold its forms."""
-    whole, many, once = ("call",), ("ask", "ask_rows"), ("normalize",)
-    points: Iterable[tuple[str, Iterable[Step | FilterStep | ScoreStep], tuple[str, ...]]] = (
-        ("pre_filter", profile.pre_filter, whole),
-        ("filter", profile.filters, many),
-        ("post_filter", profile.post_filter, whole),
-        ("pre_score", profile.pre_score, whole),
-        ("score", profile.scores, many),
-        ("normalize_score", profile.scores, once),
-        ("reserve", profile.reserve, whole),
-        ("permit", profile.permit, whole),
-        ("unreserve", profile.unreserve, whole),
-    )
-    for name, steps, attributes in points:
-        for step in steps:
-            yield name, step, attributes
 
 
 #: What these answer is about nodes.
 _ABOUT_NODES = frozenset({"filter", "score", "normalize_score"})
 
 
-def _nothing_said(answer: object) -> Code:
-    """Say of what is about nodes that it was answered."""
-    return _SUCCESS
+def _fault_of(answer: object) -> Code:
+    """Return Error for a fault, Success for anything that was said about a node."""
+    return Code.ERROR if isinstance(answer, Status) and answer.code == Code.ERROR else _SUCCESS
 
 
 def _code_of(answer: object) -> Code:

@@ -112,7 +112,7 @@ class _Account:
         return Preemption(node=nominated, victims=left, under_way=True) if left else None
 
     def _notes(self, state: State) -> Iterator[str]:
-        if len(self._engine.extenders):
+        if self._engine.extenders is not None:
             yield "extenders were not asked again; they may object too"
         if not self._engine.synced:
             yield "the scheduler has not seen the whole cluster yet"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import nodes_to_find
-from kframework.framework.plugin import Scores
+from kframework.framework.answers import Scores
 from kframework.framework.status import Code, Status
 from kframework.observe.explain.explanation import Assessment, KeptRoom, NodeScore, Rejection, Score
 from kframework.observe.explain.full_evaluation import FullEvaluation

@@ -21,20 +21,12 @@ from kframework.core.cycle.layers import ask_filter_rows, ask_score_rows
 from kframework.core.cycle.question import nominated_pods, with_nominated_pods
 from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable, bits_of, order_of, source_of
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.points import (
-    PreFilterResult,
-    ask_pre_filter,
-    bad_score,
-    excluded_status,
-    fault,
-    run_filter,
-    run_pre_filter,
-    run_pre_score,
-)
-from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, as_column
+from kframework.core.runtime.points import PreFilterResult, run_pre_filter, run_pre_score
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
 from kframework.errors import PluginError
+from kframework.framework.answers import Diagnosis, Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import MAX_SCORE, Diagnosis, Scores
 from kframework.framework.status import Code, Status
 from kframework.observe.explain.slices import in_slices
 from kframework.state.cluster import ClusterState
@@ -45,7 +37,7 @@ from kframework.state.pods import PendingPod, PodInfo
 _FEW, _MANY = 16, 2_000
 
 #: Where the faults of plugins are logged.
-_faults = logging.getLogger("kframework.core.runtime.points")
+_faults = logging.getLogger("kframework.core.runtime.profile")
 
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -174,13 +166,10 @@ class FullEvaluation:
         try:
             return self.profile.wrapped("pre_filter", self._run_pre_filter, self.state, self.pod, self.nodes)
         except PluginError as error:
-            return PreFilterResult(fault(self.profile, error.plugin, "pre_filter", error.__cause__ or error.message))
+            return PreFilterResult(self.profile.faulty(error.plugin, "pre_filter", error.__cause__ or error.message))
 
     def _run_pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> PreFilterResult:
-        profile = self.profile
-        return run_pre_filter(
-            profile, profile.pre_filter, lambda step: ask_pre_filter(profile, step, state, pod, nodes)
-        )
+        return run_pre_filter(self.profile.pre_filter, lambda step: step.call(state, pod, nodes))
 
     def _within(self) -> NDArray[np.int64]:
         """Return the rows that PreFilter leaves."""
@@ -193,7 +182,7 @@ class FullEvaluation:
         column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
         for piece in _pieces(rows, _FEW if step.ask_rows is None else _MANY):
             rejections = np.full(len(piece), PASS, dtype=np.int64)
-            ask_filter_rows(self.profile, step, self.state, self.pod, self.nodes, piece, rejections, self._table)
+            ask_filter_rows(step, self.state, self.pod, self.nodes, piece, rejections, self._table)
             column[piece] = rejections
             yield
 
@@ -216,7 +205,7 @@ class FullEvaluation:
                 self.first[row] = self._table.rejection(0, state)
                 return
             for step in self.filters:
-                status = run_filter(self.profile, step, state, self.pod, node)
+                status = step.ask(state, self.pod, node)
                 if status is not None:
                     self.said[step.name][row] = self._table.rejection(step.order, status)
 
@@ -235,51 +224,34 @@ class FullEvaluation:
                 totals += self.scores[-1].normalized * score_step.weight
         self.totals = totals
 
-    def _pre_score(self) -> set[str] | Status:
+    def _pre_score(self) -> frozenset[str] | Status:
         """Run PreScore; return the plugins that have nothing to say, or what went wrong."""
         profile = self.profile
         try:
             return profile.wrapped("pre_score", self._run_pre_score, self.state, self.pod, self.nodes, self.feasible)
         except PluginError as error:
-            return fault(profile, error.plugin, "pre_score", error.__cause__ or error.message)
+            return profile.faulty(error.plugin, "pre_score", error.__cause__ or error.message)
 
     def _run_pre_score(
         self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: NDArray[np.int64]
-    ) -> set[str] | Status:
-        skipped: set[str] = set()
-        for step in self.profile.pre_score:
-            status = run_pre_score(self.profile, step, state, pod, nodes, rows)
-            if status is not None and status.code == Code.ERROR:
-                return status
-            if status is not None:
-                skipped.add(step.name)
-        return skipped
+    ) -> frozenset[str] | Status:
+        return run_pre_score(self.profile.pre_score, lambda step: step.call(state, pod, nodes, rows))
 
     def _ask_score(self, step: ScoreStep) -> Iterator[None]:
         raw: list[Scores] = []
         for piece in _pieces(self.feasible, _FEW if step.ask_rows is None else _MANY):
-            scores, faults = ask_score_rows(self.profile, step, self.state, self.pod, self.nodes, piece)
+            scores, faults = ask_score_rows(step, self.state, self.pod, self.nodes, piece)
             if faults:
                 self.fault = next(iter(faults.values()))
                 return
             raw.append(scores)
             yield
         column = np.concatenate(raw)
-        normalized = self._normalized(step, column)
+        normalized = column if step.normalize is None else step.normalized(self.state, self.pod, column.copy())
         if isinstance(normalized, Status):
             self.fault = normalized
         else:
-            self.scores.append(ScoreColumn(step.name, step.weight, column, normalized))
-
-    def _normalized(self, step: ScoreStep, raw: Scores) -> Scores | Status:
-        if step.normalize is None:
-            return raw
-        try:
-            scores = as_column(step.normalize(self.state, self.pod, raw.copy()), len(raw))
-        except Exception as error:
-            return fault(self.profile, step.name, "normalize_score", error)
-        wrong = scores[(scores < 0) | (scores > MAX_SCORE)]
-        return bad_score(self.profile, step, int(wrong[0])) if len(wrong) else scores
+            self.scores.append(ScoreColumn(step.name, step.weight, column, as_column(normalized, len(column))))
 
     # -- what was said ---------------------------------------------------------------------------------------------
 
@@ -293,17 +265,12 @@ class FullEvaluation:
     def _in_words(self, rejection: int) -> Status:
         if source_of(rejection) == ATTEMPT:
             return self._table.statuses[bits_of(rejection)]
-        step = self.profile.filters[order_of(rejection)]
-        assert step.explain is not None
-        try:
-            return step.explain(self.pod, bits_of(rejection)).with_plugin(step.name)
-        except Exception as error:
-            return fault(self.profile, step.name, "filter_status", error)
+        return self.profile.filters[order_of(rejection)].explain(self.pod, bits_of(rejection))
 
     @property
     def absent(self) -> Status | None:
         """What stands against the nodes that PreFilter leaves out; None where it leaves none out."""
-        return None if self.pre_filter_result.nodes is None else excluded_status(self.pre_filter_result)
+        return self.pre_filter_result.excluded
 
     @property
     def left_out(self) -> int:

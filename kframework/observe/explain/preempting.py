@@ -8,7 +8,7 @@ import numpy as np
 
 from kframework.core.cycle.rejections import PASS
 from kframework.core.preemption.dry_runs import DryRun, Ranked, rank
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.framework.status import Code, Status
 from kframework.observe.explain.explanation import Preemption
 from kframework.observe.explain.full_evaluation import FullEvaluation

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from kframework.core.cycle.decision import Binding, Decision, Observer, PointTiming, Result
+from kframework.core.cycle.decision import Binding, Decision, Observer, Result
+from kframework.core.runtime.timing import PointTiming
 from kframework.framework.status import Code
 from kframework.observe.metrics import families
 from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, Totals, as_labels

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from time import perf_counter_ns
 
-from kframework.cluster.transport import Request, Response, Stream, Transport
+from kframework.cluster.transport import Request, Response, Stream, Transport, TransportLayer
 from kframework.errors import ClusterError
 from kframework.observe.metrics import families
 from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, as_labels
@@ -50,21 +50,21 @@ def _of_an_end(key: tuple[int, str, str]) -> tuple[str, ...]:
     return str(status) if status else _NO_ANSWER, method, host
 
 
-class MeteredTransport(Transport):
+class MeteredTransport(TransportLayer):
     """A transport whose requests are counted as those to `host`; it stands right before the server.
 
     Of a stream only its beginning counts.
     """
 
     def __init__(self, transport: Transport, counts: RequestCounts, host: str) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._counts = counts
         self._host = host
 
     async def send(self, request: Request) -> Response:
         began, status = perf_counter_ns(), 0
         try:
-            response = await self._transport.send(request)
+            response = await self._inner.send(request)
             status = response.status
         finally:
             self._counts.ended(self._host, request.method, status)
@@ -76,12 +76,9 @@ class MeteredTransport(Transport):
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         async with AsyncExitStack() as open_stream:
             try:
-                stream = await open_stream.enter_async_context(self._transport.stream(request))
+                stream = await open_stream.enter_async_context(self._inner.stream(request))
             except ClusterError:
                 self._counts.ended(self._host, request.method, 0)
                 raise
             self._counts.ended(self._host, request.method, stream.status)
             yield stream
-
-    async def close(self) -> None:
-        await self._transport.close()

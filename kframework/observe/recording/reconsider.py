@@ -7,15 +7,16 @@ Chance makes no difference: where the recorded choice is among the best, it is t
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from kframework.config.configuration import Configuration
-from kframework.core.cycle.attempt import Attempt
+from kframework.core.cycle.attempt import Attempt, Concluded
+from kframework.core.cycle.consequences import Failure
 from kframework.core.cycle.decision import Decision, Observer, Result
+from kframework.core.cycle.extending import unasked
 from kframework.core.cycle.outcome import ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.effects import NullEffects
@@ -27,7 +28,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
-from kframework.framework.plugin import Preempt
+from kframework.framework.answers import Preempt
 from kframework.framework.status import Code, Status
 from kframework.observe.recording.replay import Replay
 
@@ -79,19 +80,19 @@ def reconsider(
     return Reconsidered(attempts, tuple(disagreements), recording.header.part, recording.cut_off)
 
 
-class Reconsidering(NullEffects):
+class Reconsidering:
     """Asks another configuration about the attempt at which a replay stands; make it before anything is told."""
 
     def __init__(self, replay: Replay, configuration: Configuration, registry: Registry | None = None) -> None:
         if configuration.settings.extenders:
             raise ConfigError("extenders cannot be asked what they would have said: leave them out of the --config")
         self._first = replay.engine
-        self._made: deque[Decision] = deque()
         options = configuration.options
-        engine = self._engine = _SecondEngine(
+        effects = NullEffects()
+        engine = self._engine = PodEngine(
             replay.engine.cluster,
             replay.clock,
-            self,
+            effects,
             seed=options.seed,
             layer_memory=options.layer_memory_bytes,
             preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
@@ -100,14 +101,10 @@ class Reconsidering(NullEffects):
             compile_profiles(
                 configuration,
                 registry or Registry.installed(),
-                lambda profile, plugin: PluginHandle(engine, self, profile, plugin),
+                lambda profile, plugin: PluginHandle(engine, effects, profile, plugin),
             )
         )
         engine.handlers.pending = replay.engine.handlers.pending
-
-    def decided(self, decision: Decision) -> None:
-        """Keep what an attempt would come to."""
-        self._made.append(decision)
 
     def disagreement(self, recorded: Decision) -> Disagreement | None:
         """Say how the attempt that comes next would end otherwise; None if it would not."""
@@ -124,49 +121,46 @@ class Reconsidering(NullEffects):
     def _decide(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> Decision:
         """Make an attempt that changes nothing."""
         engine = self._engine
-        engine.attempts = recorded.attempt
         engine.rotation.next_start_index = self._first.rotation.next_start_index
         copy = QueuedPod(queued.pod, queued.timestamp)
         copy.attempts, copy.initial_attempt = recorded.tries, queued.initial_attempt
         with engine.aside():
-            engine.effects = self
-            _SecondThought(engine, profile, copy, recorded).run()
+            decision, _ = unasked(engine.decide(_SecondThought(engine, profile, copy, recorded)))
             engine.current = None
-        return self._made.pop()
-
-
-class _SecondEngine(PodEngine):
-    """An engine with an opinion."""
-
-    def failed(self, queued: QueuedPod, status: Status, nominated: str | None) -> None:
-        """Put nothing back."""
+        return decision
 
 
 class _SecondThought(Attempt):
     """An attempt that ends where it would begin to change something."""
 
     def __init__(self, engine: PodEngine, profile: Profile, queued: QueuedPod, recorded: Decision) -> None:
-        super().__init__(engine, profile, queued)
+        super().__init__(
+            engine.cluster,
+            profile,
+            queued,
+            number=recorded.attempt,
+            clock=engine.clock,
+            draw=recorded.draw,
+            plugin_timer=None,
+        )
         self._recorded = recorded
 
-    def _place(self, search: Search, found: ScheduleResult) -> None:
+    def place(self, search: Search, result: ScheduleResult) -> Concluded:
         """Choose a node, and leave the pod where it is."""
-        if self._recorded.node in _best(search, found):
-            found = msgspec.structs.replace(found, node=self._recorded.node)
-        self._decide(Result.SCHEDULED, Status(Code.SUCCESS), found, node=found.node)
+        if self._recorded.node in _best(search, result):
+            result = msgspec.structs.replace(result, node=self._recorded.node)
+        chosen = Status(Code.SUCCESS)
+        return self.decision(Result.SCHEDULED, chosen, result, node=result.node), Failure(chosen)
 
-    def _way_out(self, answer: PostFilterAnswer) -> tuple[Status, str | None, tuple[str, ...]]:
-        """Choose victims, and send nobody away."""
+    def way_out(self, answer: PostFilterAnswer) -> tuple[Failure, tuple[str, ...]]:
+        """Choose the victims that were chosen before, if they are among the best."""
         result = answer.result
         if isinstance(result, Preempt):
             # The first of those that cost least is chosen.
             others_last = sorted(result.candidates, key=lambda one: one.node != self._recorded.nominated)
             result = msgspec.structs.replace(result, candidates=tuple(others_last))
             answer = msgspec.structs.replace(answer, result=result)
-        return super()._way_out(answer)
-
-    def _preempt(self, chosen: object, plugin: str) -> None:
-        """Send nobody away."""
+        return super().way_out(answer)
 
 
 def _best(search: Search, found: ScheduleResult) -> Iterator[str]:

@@ -18,8 +18,7 @@ from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
-from kframework.core.cycle.extenders import Extenders
-from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
+from kframework.core.cycle.outcome import Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
@@ -30,6 +29,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.framework.status import Status
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.writer import Allowed, Continued, Judged, Line
+from kframework.scheduler.extenders import Extenders
 
 #: What of a decision is measured, not decided, or not known to a part that begins in the middle.
 _MEASURED = frozenset({"started", "timings", "plugins", "woken_by"})
@@ -232,9 +232,9 @@ class Following(PodEngine):
             queued.attempts = decision.tries
         return queued
 
-    def find(self, search: Search) -> ScheduleResult | FitError | ScheduleError:
-        """Run a search, and find what was found."""
-        outcome, told = super().find(search), self._told
+    def found(self, search: Search, outcome: Outcome) -> Outcome:
+        """Find what was found."""
+        outcome, told = super().found(search, outcome), self._told
         if told is None:
             return outcome
         if told.result is Result.SCHEDULED:

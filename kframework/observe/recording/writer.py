@@ -31,14 +31,15 @@ from kframework import __version__
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.show import effective_yaml
+from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding, Decision, Observer
-from kframework.core.cycle.extenders import Extenders
-from kframework.core.effects import Effects, Reservation
+from kframework.core.effects import Effects
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
 from kframework.errors import ConfigError
 from kframework.framework.status import Status
 from kframework.observe.recording.file import LIMIT, Opening, RecordingFile
+from kframework.scheduler.extenders import Extenders
 from kframework.state.inbox import Activated, Message, Nominated, Synced
 
 T = TypeVar("T")

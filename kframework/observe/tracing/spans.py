@@ -33,7 +33,8 @@ from opentelemetry.trace import (
 from kframework import __version__
 from kframework.clock import Seeds
 from kframework.config.options import Tracing as TracingOptions
-from kframework.core.cycle.decision import Binding, Decision, Observer, PluginTiming, PointTiming, Result
+from kframework.core.cycle.decision import Binding, Decision, Observer, Result
+from kframework.core.runtime.timing import PluginTiming, PointTiming
 from kframework.framework.status import Code
 from kframework.observe.tracing.export import otlp_exporter, otlp_line, resource
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from kframework.core.cycle.decision import Binding, Decision, PointTiming
+from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
+from kframework.core.runtime.timing import PointTiming
 from kframework.observe.history import History
 
 #: So many attempts are looked at.

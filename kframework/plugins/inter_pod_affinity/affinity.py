@@ -1,4 +1,4 @@
-"""Inter-pod affinity as it concerns a pod to be scheduled: what its own terms choose, and whose terms are about it."""
+"""Inter-pod affinity as it concerns a pod to be scheduled: its own terms, and those of existing pods about it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from kframework.objects.pod_affinity import AffinityTerm, PodTerms
-from kframework.state.counters import Counters, ExistingTerm, Role, Selection, terms_of
+from kframework.state.counters import Counters, ExistingTerm, Role, terms_of
 from kframework.state.namespaces import Namespaces
-from kframework.state.pods import LabelClass, PodInfo, PodTemplate
+from kframework.state.pod_counts import LabelClass, Selection
+from kframework.state.pods import PodInfo, PodTemplate
 
 #: The labels of whatever has none.
 NO_LABELS: Mapping[str, str] = {}
@@ -18,9 +19,9 @@ NO_LABELS: Mapping[str, str] = {}
 class IncomingTerms(NamedTuple):
     """The terms of a pod, with their namespace selectors resolved.
 
-    `affinity` is what one and the same pod must be to satisfy the required affinity, `keys` the topologies in which
-    such pods must be near. The other terms stand with their topology, preferred ones with their weight before it.
-    `problem` says what could not be read.
+    `affinity` is what one and the same pod must be to satisfy the required affinity, `keys` the topologies in whose
+    domains there must be such a pod. The other terms stand with their topology, preferred ones with their weight before
+    it. `problem` says what could not be read.
     """
 
     affinity: tuple[Selection, ...] = ()
@@ -38,7 +39,7 @@ _NO_TERMS = IncomingTerms()
 
 
 class ExistingTerms(NamedTuple):
-    """The terms held by pods on nodes that are about a pod."""
+    """The terms of pods on nodes that are about a pod."""
 
     affinity: tuple[ExistingTerm, ...]
     anti_affinity: tuple[ExistingTerm, ...]
@@ -46,7 +47,7 @@ class ExistingTerms(NamedTuple):
 
 
 class Affinities:
-    """What was worked out for pods, remembered until namespaces change or terms come into use that nobody held."""
+    """What was worked out for pods, remembered until namespaces change or terms come into use that no pod had."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self.namespaces: Namespaces = namespaces
@@ -89,21 +90,21 @@ class Affinities:
         return Selection(term.namespaces | self.namespaces.chosen(term.namespace_selector), term.selector)
 
     def existing_terms(self, pod: PodInfo, counters: Counters) -> ExistingTerms:
-        """Return which terms of others are about a pod, of those in use; some may have lost their last holder."""
+        """Return which terms of others are about a pod, of those in use; some may have lost their last pod."""
         at = (counters.version, self.namespaces.generation)
         if self._existing_terms_at != at:
             self._existing_terms.clear()
             self._existing_terms_at = at
         existing_terms = self._existing_terms.get(pod.label_class)
         if existing_terms is None:
-            existing_terms = self._existing_terms[pod.label_class] = self._met(pod, counters)
+            existing_terms = self._existing_terms[pod.label_class] = self._about(pod, counters)
         return existing_terms
 
-    def _met(self, pod: PodInfo, counters: Counters) -> ExistingTerms:
+    def _about(self, pod: PodInfo, counters: Counters) -> ExistingTerms:
         about = counters.about(pod.namespace, self.namespaces.labels(pod.namespace), pod.labels)
 
         def of(role: Role) -> tuple[ExistingTerm, ...]:
-            return tuple(held for held in about if held.role == role)
+            return tuple(term for term in about if term.role == role)
 
         return ExistingTerms(of("affinity"), of("anti_affinity"), of("preferred"))
 

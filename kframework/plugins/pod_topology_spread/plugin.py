@@ -8,37 +8,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from kframework import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    NodeInfo,
-    NodeTable,
-    PendingPod,
-    Plugin,
-    PodInfo,
-    Skip,
-    Status,
-    error,
-    hookimpl,
-    unresolvable,
-    unschedulable,
-)
 from kframework.config.args import PodTopologySpreadArgs
-from kframework.framework.cycle_state import StateKey
-from kframework.framework.events import QueueingHint
-from kframework.framework.plugin import MAX_SCORE, PluginArgs, Reads, Rows, Scores, Watch
-from kframework.objects import (
-    Node,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-    StatefulSet,
-    TopologySpreadConstraint,
-)
-from kframework.objects.affinity import required_node_affinity
-from kframework.objects.selectors import SelectorError
+from kframework.framework.answers import MAX_SCORE, Rows, Scores
+from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
+from kframework.framework.status import Skip, Status, error, unresolvable, unschedulable
+from kframework.objects import Node, ReplicaSet, ReplicationController, Service, StatefulSet, TopologySpreadConstraint
+from kframework.objects.label_selectors import SelectorError
+from kframework.objects.node_selectors import required_node_affinity
 from kframework.plugins.pod_topology_spread.spread_constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -48,8 +26,10 @@ from kframework.plugins.pod_topology_spread.spread_constraints import (
     topology_keys,
 )
 from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, SpreadScores
-from kframework.state.domain_counts import DomainCounts, FrozenCounts
+from kframework.state.domain_counts import DomainCounts
 from kframework.state.node_sets import NodeSets
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
 
 REASON = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = f"{REASON} (missing required label)"
@@ -198,7 +178,7 @@ class PodTopologySpread(Plugin):
             return QueueingHint.SKIP
         constraints = self._constraints(pod, DO_NOT_SCHEDULE)
         moved = any(_is_matched(constraint, old) != _is_matched(constraint, new) for constraint in constraints)
-        return QueueingHint.QUEUE if moved or self._mean_else(old, new) else QueueingHint.SKIP
+        return queue_if(moved or self._mean_else(old, new))
 
     def _mean_else(self, old: PodInfo | None, new: PodInfo | None) -> bool:
         """Return whether a pending pod's own labels or tolerations make its constraints count others or elsewhere."""
@@ -218,8 +198,7 @@ class PodTopologySpread(Plugin):
             return QueueingHint.QUEUE
         if old is None or new is None or after is None:
             return QueueingHint.SKIP
-        recount = old.spec.taints != new.spec.taints or _suits(pod, old) != _suits(pod, new)
-        return QueueingHint.QUEUE if recount else QueueingHint.SKIP
+        return queue_if(old.spec.taints != new.spec.taints or _suits(pod, old) != _suits(pod, new))
 
 
 def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecting | None) -> QueueingHint:
@@ -229,8 +208,7 @@ def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecti
     if changed is None or before == after or pod.spec.topology_spread_constraints:
         return QueueingHint.SKIP
     owns = any(owner.name == changed.metadata.name for owner in pod.owner_references)
-    concerned = changed.metadata.namespace == pod.namespace and (owns or isinstance(changed, Service))
-    return QueueingHint.QUEUE if concerned else QueueingHint.SKIP
+    return queue_if(changed.metadata.namespace == pod.namespace and (owns or isinstance(changed, Service)))
 
 
 def _matters(other: PodInfo, pod: PendingPod) -> bool:
@@ -262,7 +240,7 @@ class _Limit(NamedTuple):
     """A constraint that must hold: so many pods (`leeway`) may a domain have beyond the fewest in any domain."""
 
     constraint: SpreadConstraint
-    counts: DomainCounts | FrozenCounts
+    counts: DomainCounts
     leeway: int
 
 

@@ -16,10 +16,10 @@ from kframework.objects import (
     StatefulSet,
     TopologySpreadConstraint,
 )
-from kframework.objects.selectors import NOTHING, Requirement, Selector, SelectorError, exact, label_selector
-from kframework.state.counters import Selection
+from kframework.objects.label_selectors import NOTHING, Requirement, Selector, SelectorError, exact, label_selector
 from kframework.state.objects import ObjectStore, Stores
-from kframework.state.pods import LabelClass, PendingPod, PodInfo
+from kframework.state.pod_counts import LabelClass, Selection
+from kframework.state.pods import PendingPod, PodInfo
 
 #: What is done about a pod that would skew the spread.
 DO_NOT_SCHEDULE = "DoNotSchedule"
@@ -157,9 +157,7 @@ class _ServiceSelectors:
     def __init__(self, store: ObjectStore[Service]) -> None:
         self._by_pair: dict[tuple[str, str, str], dict[str, Mapping[str, str]]] = {}
         self._versions: dict[str, int] = {}
-        for service in store:
-            self._changed(None, service)
-        store.on_change(self._changed)
+        store.follow(self._changed)
 
     def version(self, namespace: str) -> int:
         """Count the changes in a namespace: what was found there holds until it moves."""

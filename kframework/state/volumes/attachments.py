@@ -21,7 +21,6 @@ from kframework.objects import (
     VolumeAttachment,
 )
 from kframework.state.columns import Column
-from kframework.state.log import NEVER
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore, Stores
 from kframework.state.pods import PodInfo
@@ -39,11 +38,12 @@ class Attachments:
     Catch up before asking. `faults` says for rows with limits what is wrong with a volume of a pod there.
     """
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._pod_log = nodes.pod_log.reader()
         self._ids = VolumeIds(stores)
         self._csi_nodes = stores.objects(CSINode)
         self._by_node: dict[str, dict[str, VolumeAttachment]] = {}
-        self._position = NEVER
         self._capacity = 0
         #: Rows on which something must be looked up anew.
         self._stale: set[int] = set()
@@ -56,18 +56,16 @@ class Attachments:
         #: By driver, one more than a node can attach; 0 where it has no limit.
         self._limits: dict[str, Column] = {}
         self.faults: dict[int, Status] = {}
-        for attachment in stores.objects(VolumeAttachment):
-            self._attachment_changed(None, attachment)
-        stores.objects(VolumeAttachment).on_change(self._attachment_changed)
+        stores.objects(VolumeAttachment).follow(self._attachment_changed)
         for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode):
             stores.objects(kind).on_change(self._object_changed)
 
     @staticmethod
-    def of(stores: Stores) -> Attachments:
+    def of(stores: Stores, nodes: NodeTable) -> Attachments:
         """Return the one index that all who ask for the same stores share."""
         place = stores.objects(VolumeAttachment).index(_Place)
         if place.index is None:
-            place.index = Attachments(stores)
+            place.index = Attachments(stores, nodes)
         return place.index
 
     # -- asking ----------------------------------------------------------------------------------------------------
@@ -98,15 +96,11 @@ class Attachments:
 
     # -- keeping current -------------------------------------------------------------------------------------------
 
-    def catch_up(self, nodes: NodeTable) -> None:
+    def catch_up(self) -> None:
         """Count anew what has changed since the last time."""
-        log = nodes.pod_log
-        if self._position == log.end and not self._stale:
-            return
-        changed = log.since(self._position)
-        self._position = log.end
+        nodes, changed = self._nodes, self._pod_log.changed()
         self._grow(nodes.capacity)
-        rows = range(nodes.size) if changed is None else dict.fromkeys([*changed, *self._stale])
+        rows = range(nodes.size) if changed is None else dict.fromkeys((*changed, *self._stale))
         for row in rows:
             self._look(nodes.by_row[row], row)
         self._stale.clear()

@@ -13,13 +13,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.framework.answers import Rows
 from kframework.objects import PersistentVolume, PersistentVolumeClaim
 from kframework.objects.claims import NO_PROVISIONER, SELECTED_NODE, claim_class, requested
-from kframework.objects.csi_migration import TranslationError, migrated_plugin, translated_volume
-from kframework.objects.csi_topology import node_affinity_after_migration
+from kframework.objects.csi_migration import (
+    TranslationError,
+    migrated_plugin,
+    node_affinity_after_migration,
+    translated_volume,
+)
 from kframework.objects.quantity import value
 from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.selection import Mask, Rows
+from kframework.state.selection import Mask
 from kframework.state.volumes.reach import Reach
 from kframework.state.volumes.volumes import Candidates, Migrations, Storage
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from msgspec.structs import replace
 
+from kframework.framework.answers import Rows
 from kframework.objects import (
     LabelSelector,
     NodeSelectorRequirement,
@@ -14,10 +15,11 @@ from kframework.objects import (
     TopologySelectorTerm,
     VolumeNodeAffinity,
 )
-from kframework.objects.selectors import NodeSelector, SelectorError, label_selector
+from kframework.objects.label_selectors import SelectorError, label_selector
+from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.state import selection
 from kframework.state.nodes import NodeTable
-from kframework.state.selection import Mask, Rows
+from kframework.state.selection import Mask
 
 
 class Reach:
@@ -30,7 +32,7 @@ class Reach:
 
     def __init__(self, terms: Iterable[NodeSelectorTerm]) -> None:
         said = (term for term in terms if term.match_expressions or term.match_fields)
-        sound = [replace(term, match_fields=()) for term in said if not NodeSelector((term,)).errors]
+        sound = [replace(term, match_fields=()) for term in said if not NodeSelectorTerms((term,)).errors]
         #: Whether every node is among them.
         self.anywhere: bool = any(not term.match_expressions for term in sound)
         #: The labels that decide; none where every node is among them.
@@ -38,7 +40,7 @@ class Reach:
         if self.anywhere:
             self.labels = frozenset()
         self._terms = tuple(sound)
-        self._compiled = NodeSelector(sound)
+        self._compiled = NodeSelectorTerms(sound)
 
     @classmethod
     def of_volume(cls, affinity: VolumeNodeAffinity | None) -> Reach:

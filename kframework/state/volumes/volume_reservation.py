@@ -13,13 +13,7 @@ from msgspec.structs import replace
 
 from kframework.errors import KFrameworkError
 from kframework.objects import ObjectMeta, PersistentVolume, PersistentVolumeClaim
-from kframework.objects.claims import (
-    BOUND_BY_CONTROLLER,
-    SELECTED_NODE,
-    claim_reference,
-    is_bound,
-    is_claimed_by,
-)
+from kframework.objects.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, claim_reference, is_bound, is_claimed_by
 from kframework.state.nodes import NodeInfo
 from kframework.state.volumes.pod_volumes import PodVolumes, VolumeReach
 from kframework.state.volumes.volumes import Storage

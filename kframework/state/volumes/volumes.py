@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set, Sized
 from typing import TypeVar
 
 from kframework.objects import (
@@ -15,12 +15,13 @@ from kframework.objects import (
     StorageClass,
 )
 from kframework.objects.claims import Wanted, capacity, is_claimed_by, is_free, volume_class
-from kframework.objects.csi_topology import migrated_plugins
+from kframework.objects.csi_migration import migrated_plugins
 from kframework.objects.quantity import value
 from kframework.state.objects import ObjectStore, Stores
 from kframework.state.volumes.reach import Reach
 
 Key = TypeVar("Key")
+Entries = TypeVar("Entries", bound=Sized)
 
 #: A volume, with what it is sorted by: its capacity, then its name.
 Entry = tuple[int, str, PersistentVolume]
@@ -43,51 +44,48 @@ class ClassVolumes:
 
     def add(self, volume: PersistentVolume) -> None:
         """Take a volume in; one that is neither free nor kept for anybody has no place."""
-        name, by = volume.metadata.name, volume.spec.claim_ref
+        name = volume.metadata.name
         reach = self.reach_of[name] = Reach.of_volume(volume.spec.node_affinity)
-        entry = (capacity(volume), name, volume)
-        if by is not None:
-            insort(self.kept.setdefault((by.namespace, by.name), []), entry)
-        elif not is_free(volume):
-            return
-        elif reach.anywhere:
-            insort(self.anywhere, entry)
-        elif reach.label_values is None:
-            insort(self.elsewhere, entry)
-        else:
-            key, values = reach.label_values
-            for value in dict.fromkeys(values):
-                insort(self.by_label.setdefault(key, {}).setdefault(value, []), entry)
+        for entries in self._places(volume, reach):
+            insort(entries, (capacity(volume), name, volume))
 
     def remove(self, volume: PersistentVolume) -> None:
         """Leave a volume out."""
         name, by = volume.metadata.name, volume.spec.claim_ref
         reach = self.reach_of.pop(name)
-        entry = (capacity(volume), name)
+        for entries in self._places(volume, reach):
+            del entries[bisect_left(entries, (capacity(volume), name))]
         if by is not None:
-            _take_out(self.kept, (by.namespace, by.name), entry)
+            _drop_empty(self.kept, (by.namespace, by.name))
+        elif reach.label_values is not None:
+            key, values = reach.label_values
+            for value in values:
+                _drop_empty(self.by_label.get(key, {}), value)
+            _drop_empty(self.by_label, key)
+
+    def _places(self, volume: PersistentVolume, reach: Reach) -> Iterator[list[Entry]]:
+        """Yield the lists in which a volume stands."""
+        by = volume.spec.claim_ref
+        if by is not None:
+            yield self.kept.setdefault((by.namespace, by.name), [])
         elif not is_free(volume):
             return
         elif reach.anywhere:
-            del self.anywhere[bisect_left(self.anywhere, entry)]
+            yield self.anywhere
         elif reach.label_values is None:
-            del self.elsewhere[bisect_left(self.elsewhere, entry)]
+            yield self.elsewhere
         else:
             key, values = reach.label_values
             for value in dict.fromkeys(values):
-                _take_out(self.by_label[key], value, entry)
-            if not self.by_label[key]:
-                del self.by_label[key]
+                yield self.by_label.setdefault(key, {}).setdefault(value, [])
 
     def __len__(self) -> int:
         return len(self.reach_of)
 
 
-def _take_out(entries_by: dict[Key, list[Entry]], key: Key, entry: tuple[int, str]) -> None:
-    entries = entries_by[key]
-    del entries[bisect_left(entries, entry)]
-    if not entries:
-        del entries_by[key]
+def _drop_empty(by_key: dict[Key, Entries], key: Key) -> None:
+    if key in by_key and not by_key[key]:
+        del by_key[key]
 
 
 class Candidates:
@@ -156,9 +154,7 @@ class VolumesByClass:
 
     def __init__(self, store: ObjectStore[PersistentVolume]) -> None:
         self._classes: dict[str, ClassVolumes] = {}
-        for volume in store:
-            self._changed(None, volume)
-        store.on_change(self._changed)
+        store.follow(self._changed)
 
     def __getitem__(self, name: str) -> ClassVolumes:
         """Return the volumes of a class, be there any or not."""
@@ -179,9 +175,7 @@ class StorageCapacities:
 
     def __init__(self, store: ObjectStore[CSIStorageCapacity]) -> None:
         self._classes: dict[str, dict[tuple[str, str], tuple[int, Reach]]] = {}
-        for room in store:
-            self._changed(None, room)
-        store.on_change(self._changed)
+        store.follow(self._changed)
 
     def enough(self, storage_class: str, size: int) -> list[Reach]:
         """Tell from where a volume of so many bytes could be reached."""
@@ -207,9 +201,7 @@ class Migrations:
 
     def __init__(self, store: ObjectStore[CSINode]) -> None:
         self._nodes: dict[str, dict[str, None]] = {}
-        for csi_node in store:
-            self._changed(None, csi_node)
-        store.on_change(self._changed)
+        store.follow(self._changed)
 
     def nodes(self, plugin: str) -> Iterable[str]:
         """Name the nodes."""

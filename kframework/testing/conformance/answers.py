@@ -6,18 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 import numpy as np
 
-from kframework.core.runtime.points import (
-    PreFilterAnswer,
-    ask_pre_filter,
-    fault,
-    filter_status,
-    run_filter,
-    run_pre_score,
-    run_score,
-)
-from kframework.core.runtime.profile import FilterStep, Profile, ScoreStep, as_column
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.steps import FilterStep, PreFilterAnswer, ScoreStep, as_column
+from kframework.framework.answers import Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Scores
 from kframework.framework.status import Code, Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
@@ -29,14 +21,7 @@ Verdicts = Mapping[str, Verdict]
 
 def compare_pre_enqueue(recorded: Recorded, profile: Profile, pod: PendingPod, built: Set[str]) -> Iterator[Fact]:
     """Ask each PreEnqueue plugin whether the pod may be queued."""
-    got: dict[str, Verdict] = {}
-    for step in profile.pre_enqueue:
-        try:
-            status = step.call(pod)
-        except Exception as error:
-            status = fault(profile, step.name, "pre_enqueue", error)
-        assert status is None or isinstance(status, Status)
-        got[step.name] = Verdict.of(status)
+    got = {step.name: Verdict.of(step.call(pod)) for step in profile.pre_enqueue}
     yield from beside(_rejections(recorded.pre_enqueue, built), _rejections(got), "preEnqueue")
 
 
@@ -53,8 +38,7 @@ class Answers:
         self._built = built
         self._state: CycleState = CycleState()
         self._pre_filter = {
-            step.name: _pre_filter_verdict(ask_pre_filter(profile, step, self._state, pod, nodes))
-            for step in profile.pre_filter
+            step.name: _pre_filter_verdict(step.call(self._state, pod, nodes)) for step in profile.pre_filter
         }
 
     def compare(self, recorded: Recorded) -> Iterator[Fact]:
@@ -94,21 +78,21 @@ class Answers:
             yield from beside(expected, _rejections(at_once.get(name, {})), "filter_nodes", name)
 
     def _verdict(self, step: FilterStep, row: int) -> Verdict:
-        status = run_filter(self._profile, step, self._state, self._pod, self._nodes[row])
+        status = step.ask(self._state, self._pod, self._nodes[row])
         return _filter_verdict(step, status)
 
     def _verdicts(self, step: FilterStep) -> list[Verdict]:
         """Ask the columnar form about all nodes, in their order."""
-        assert step.ask_rows is not None and step.explain is not None
+        assert step.ask_rows is not None
         rows = self._nodes.order
         try:
             bits = as_column(step.ask_rows(self._state, self._pod, self._nodes, rows), len(rows)).tolist()
-            statuses = [filter_status(self._profile, step, step.explain(self._pod, b)) if b else None for b in bits]
+            statuses = [step.explain(self._pod, b) if b else None for b in bits]
         except Exception as error:
             # What is an error is the scalar form's to say, on some node at least: the engine asks it in such a case.
-            statuses = [run_filter(self._profile, step, self._state, self._pod, node) for node in self._nodes]
+            statuses = [step.ask(self._state, self._pod, node) for node in self._nodes]
             if not any(status is not None and status.code == Code.ERROR for status in statuses):
-                statuses = [fault(self._profile, step.name, "filter_nodes", error)] * len(rows)
+                statuses = [self._profile.faulty(step.name, "filter_nodes", error)] * len(rows)
         return [_filter_verdict(step, status) for status in statuses]
 
     # -- score -----------------------------------------------------------------------------------------------------
@@ -121,7 +105,7 @@ class Answers:
         silent = {
             step.name: status
             for step in self._profile.pre_score
-            if (status := run_pre_score(self._profile, step, self._state, self._pod, self._nodes, rows)) is not None
+            if (status := step.call(self._state, self._pod, self._nodes, rows)) is not None
         }
         scorers = [step.name for step in self._profile.scores]
         skipped = [name for name in scorers if name in silent and silent[name].code == Code.SKIP]
@@ -137,25 +121,24 @@ class Answers:
     def _scored(self, step: ScoreStep, rows: Scores) -> Scored | Verdict:
         raw: list[int] = []
         for row in rows.tolist():
-            score = run_score(self._profile, step, self._state, self._pod, self._nodes[row])
+            score = step.ask(self._state, self._pod, self._nodes[row])
             if isinstance(score, Status):
                 return Verdict.of(score)
             raw.append(score)
-        normalized = raw
+        normalized: object = raw
         if step.normalize is not None:
-            try:
-                column = step.normalize(self._state, self._pod, np.array(raw, dtype=np.int64))
-                normalized = as_column(column, len(raw)).tolist()
-            except Exception as error:
-                return Verdict.of(fault(self._profile, step.name, "normalize_score", error))
-        return Scored(weight=step.weight, raw=self._by_name(rows, raw), normalized=self._by_name(rows, normalized))
+            normalized = step.normalized(self._state, self._pod, np.array(raw, dtype=np.int64))
+            if isinstance(normalized, Status):
+                return Verdict.of(normalized)
+        column = as_column(normalized, len(raw)).tolist()
+        return Scored(weight=step.weight, raw=self._by_name(rows, raw), normalized=self._by_name(rows, column))
 
     def _columnar(self, step: ScoreStep, rows: Scores) -> Mapping[str, int]:
         assert step.ask_rows is not None
         try:
             column = as_column(step.ask_rows(self._state, self._pod, self._nodes, rows), len(rows))
         except Exception as error:
-            fault(self._profile, step.name, "score_nodes", error)
+            self._profile.faulty(step.name, "score_nodes", error)
             return {}
         return self._by_name(rows, column.tolist())
 

@@ -22,11 +22,15 @@ from kframework.objects import (
     Taint,
     Toleration,
 )
-from kframework.objects.affinity import node_affinity, required_node_affinity
+from kframework.objects.label_selectors import SelectorError, exact, label_selector
+from kframework.objects.node_selectors import (
+    NodeSelectorTerms,
+    node_affinity,
+    preferred_node_score,
+    required_node_affinity,
+)
 from kframework.objects.quantity import Quantity, QuantityError
 from kframework.objects.requests import is_scalar
-from kframework.objects.selectors import NodeSelector as CompiledNodeSelector
-from kframework.objects.selectors import SelectorError, exact, label_selector, preferred_node_score
 from kframework.objects.taints import first_untolerated, tolerates
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing.conformance.cases import Fact, beside
@@ -77,7 +81,7 @@ def _label_selector(given: SelectorQuestion) -> Answer:
 
 
 def _node_selector(given: SelectorQuestion) -> Answer:
-    selector = CompiledNodeSelector(given.node_selector.node_selector_terms)
+    selector = NodeSelectorTerms(given.node_selector.node_selector_terms)
     matches = selector.matches(given.node.metadata.labels, given.node.metadata.name)
     answer: Answer = {"matches": matches}
     if selector.errors:
@@ -101,7 +105,7 @@ def _pod_required_node_affinity(given: SelectorQuestion) -> Answer:
 def _term_error(spec: PodSpec) -> str:
     affinity = node_affinity(spec)
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    errors = CompiledNodeSelector(required.node_selector_terms).errors if required else ()
+    errors = NodeSelectorTerms(required.node_selector_terms).errors if required else ()
     return str(errors[0]) if errors else ""
 
 

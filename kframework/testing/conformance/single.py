@@ -10,11 +10,11 @@ from collections.abc import Iterator, Set
 
 from kframework.config.in_tree import known_in_tree
 from kframework.core.cycle.outcome import FitError
-from kframework.core.runtime.points import PostFilterAnswer, fault, run_post_filter
-from kframework.core.runtime.profile import Step
+from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound
 from kframework.core.runtime.registry import Registry
+from kframework.core.runtime.steps import Step
 from kframework.errors import ConfigError
-from kframework.framework.plugin import ClearNomination, Diagnosis, Nominate, Preempt
+from kframework.framework.answers import ClearNomination, Diagnosis, Nominate, Preempt
 from kframework.framework.status import Code, Status
 from kframework.objects import Pod
 from kframework.state.pods import PendingPod
@@ -104,7 +104,7 @@ def compare_post_filter(recorded: PostFilter, cycle: WholeCycle, built: Set[str]
     if missing:
         yield from (not_built("postFilter", name) for name in missing)
     else:
-        answer = run_post_filter(cycle.profile, cycle.search.state, cycle.search.pod, diagnosis)
+        answer = PostFilterRound(cycle.profile).run(cycle.search.state, cycle.search.pod, diagnosis)
         yield from _compare_whole(recorded, answer.status, cycle)
 
 
@@ -113,7 +113,7 @@ def _alone(step: Step, cycle: WholeCycle, diagnosis: Diagnosis) -> PostFilterAns
     try:
         answer = step.call(cycle.search.state, cycle.search.pod, diagnosis)
     except Exception as error:
-        return PostFilterAnswer(fault(cycle.profile, step.name, "post_filter", error))
+        return PostFilterAnswer(cycle.profile.faulty(step.name, "post_filter", error))
     if isinstance(answer, Preempt | Nominate | ClearNomination):
         return PostFilterAnswer(answer.status, answer)
     return PostFilterAnswer(answer if isinstance(answer, Status) else Status(Code.UNSCHEDULABLE))

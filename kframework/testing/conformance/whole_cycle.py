@@ -7,12 +7,11 @@ from functools import cached_property
 
 from kframework.core.cycle.decision import fit_error
 from kframework.core.cycle.oracle import Oracle, VerificationError, verify
-from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
+from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Search
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.core.runtime.points import excluded_status
 from kframework.core.runtime.profile import Profile
 from kframework.framework.status import Status
 from kframework.state.nodes import NodeTable
@@ -28,15 +27,14 @@ class WholeCycle:
     def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
         self.profile: Profile = engine.profiles[PROFILE]
         self.nodes: NodeTable = engine.cluster.nodes
-        self._start = engine.rotation.next_start_index
-        self.search: Search = engine.search(self.profile, QueuedPod(pod, 0.0))
-        self.outcome: ScheduleResult | FitError | ScheduleError = self.search.run()
+        self.search: Search = engine.search(engine.begin(QueuedPod(pod, 0.0)))
+        self.outcome: Outcome = self.search.run()
         self._oracle = Oracle(engine.cluster, self.profile, pod)
 
     def doubts(self) -> Iterator[Fact]:
         """Compare every remembered answer with the one asked afresh."""
         try:
-            verify(self.search, self.outcome, self._start)
+            verify(self.search, self.outcome)
         except VerificationError as error:
             yield Fact(("remembered", error.what), str(error.afresh), str(error.remembered))
 
@@ -53,10 +51,10 @@ class WholeCycle:
 
         Plugins that it asks along the rotation are not asked about what others reject, as long as some node passes.
         """
-        looked_at = slice(self.search.evaluated)
-        rows, rejections = self.search.node_order[looked_at].tolist(), self.search.rejections[looked_at].tolist()
+        looked, looked_at = self.search.looked, slice(self.search.looked.evaluated)
+        rows, rejections = looked.node_order[looked_at].tolist(), looked.rejections[looked_at].tolist()
         known = zip(rows, rejections, strict=True)
-        return {row: rejection for row, rejection in known if rejection == PASS or not self.search.fresh_scalar}
+        return {row: rejection for row, rejection in known if rejection == PASS or not self.search.plan.fresh_scalar}
 
     def _verdict(self, row: int, name: str) -> Verdict:
         pre_filter_result = self._oracle.pre_filter_result
@@ -66,7 +64,7 @@ class WholeCycle:
         elif pre_filter_result.status is not None:
             status = pre_filter_result.status
         elif pre_filter_result.nodes is not None and name not in pre_filter_result.nodes:
-            status = excluded_status(pre_filter_result)
+            status = pre_filter_result.excluded
         elif row in self._known:
             status = None if self._known[row] == PASS else self.search.status(self._known[row])
         else:
@@ -76,7 +74,7 @@ class WholeCycle:
     @property
     def feasible(self) -> list[str]:
         """The names of the nodes that go on to scoring: the nominated one alone if it passes."""
-        if isinstance(self.outcome, ScheduleResult) and not len(self.search.node_order):
+        if isinstance(self.outcome, ScheduleResult) and not len(self.search.looked.node_order):
             return [self.outcome.node]
         return sorted(name for name, verdict in self.verdicts.items() if verdict.code == "Success")
 
@@ -88,7 +86,7 @@ class WholeCycle:
         if isinstance(self.outcome, ScheduleError):
             return self.outcome.status
         if len(self.search.totals) and self.profile.scores:
-            rows = self.search.candidates.tolist()
+            rows = self.search.looked.candidates.tolist()
             return {self.nodes[row].name: total for row, total in zip(rows, self.search.totals.tolist(), strict=True)}
         rows = [row for row in map(self.nodes.row, self.feasible) if row is not None]
         totals = self._oracle.totals(rows) if rows else {}

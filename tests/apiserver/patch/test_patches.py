@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.apiserver.patch.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, apply_patch, merge_patch
+from kframework.apiserver.patch.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, apply_patch
+from kframework.cluster.admission import merge_patch
 from kframework.errors import ClusterError
 
 Document = dict[str, object]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.apiserver.printers.ages import human_duration, since
+from kframework.apiserver.printers.ages import age, human_duration, since
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 YEAR = 365 * DAY
@@ -51,3 +51,7 @@ def test_durations_have_two_or_three_digits(seconds: float, expected: str) -> No
 )
 def test_an_age_is_counted_from_a_timestamp(timestamp: str, expected: str) -> None:
     assert since(timestamp, 1767225690.0) == expected
+
+
+def test_the_age_of_an_object() -> None:
+    assert age({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}, 1767225605.0) == "5s"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.apiserver.wire.plain_data import age, entries, flag, mapping, name, number, text, value
+from kframework.apiserver.wire.plain_data import entries, flag, mapping, name, number, text, value
 
 DOCUMENT = {
-    "metadata": {"name": "a", "labels": {"a/b": "c"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+    "metadata": {"name": "a", "labels": {"a/b": "c"}},
     "spec": {"number": 3, "on": True, "list": [{"x": 1}, 2, {"y": 3}], "empty": ""},
 }
 
@@ -18,7 +18,6 @@ def test_what_is_there_is_found() -> None:
     assert mapping(DOCUMENT, "metadata.labels") == {"a/b": "c"}
     assert entries(DOCUMENT, "spec.list") == [{"x": 1}, {"y": 3}]
     assert flag(DOCUMENT, "spec.on")
-    assert age(DOCUMENT, 1767225605.0) == "5s"
 
 
 @pytest.mark.parametrize("path", ["nothing", "spec.nothing.below", "spec.number.below", "spec.list.x", "spec.empty"])

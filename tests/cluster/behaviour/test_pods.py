@@ -67,11 +67,11 @@ async def test_a_pod_is_bound_once(stage: Stage) -> None:
             return str(error)
         return ""
 
-    api_errors = await asyncio.gather(*(bind(f"n{number}") for number in range(8)))
+    refusals = await asyncio.gather(*(bind(f"n{number}") for number in range(8)))
     place = (await stage.client.get(Pod, "web", "default")).spec.node_name
     why = f'Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "{place}"'
-    assert sorted(api_errors) == ["", *[why] * 7]
-    assert api_errors[int(place[1:])] == ""
+    assert sorted(refusals) == ["", *[why] * 7]
+    assert refusals[int(place[1:])] == ""
 
 
 @pytest.mark.parametrize(

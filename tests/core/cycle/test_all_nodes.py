@@ -10,7 +10,7 @@ import pytest
 
 from kframework import Code, Plugin, Status, error, unresolvable, unschedulable
 from kframework.core.cycle.all_nodes import AllNodesSearch
-from kframework.core.cycle.rejections import PASS
+from kframework.core.cycle.rejections import PASS, UNREACHED
 from kframework.framework.plugin import Reads
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin
@@ -124,4 +124,4 @@ def test_what_a_score_plugin_does_wrong_is_its_status() -> None:
 def test_without_nodes_there_is_nothing_to_say() -> None:
     survey = surveying(not_on("a"), names="").survey()
     survey.look()
-    assert survey.rejected is None and not len(survey.node_order)
+    assert survey.rejected is None and not len(survey.by_row[survey.by_row != UNREACHED])

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Status, hookimpl, unschedulable
-from kframework.core.cycle.layers import FEW, Layers, Plan
+from kframework.core.cycle.layers import FEW
 from kframework.core.cycle.outcome import FitError
+from kframework.core.cycle.plan import Layers, Plan
 from kframework.core.cycle.rejections import PASS
-from kframework.core.runtime.profile import as_column
-from kframework.framework.plugin import Rows, Scores
+from kframework.core.runtime.steps import as_column
+from kframework.framework.answers import Rows, Scores
 from kframework.plugins.node_resources_fit import NodeResourcesFit
 from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.pods import PodInfo
@@ -92,15 +93,15 @@ def nodes(number: int) -> list[str]:
 
 def caught_up(searching: Searching, pod: PendingPod) -> Plan:
     plan = searching.plan(pod)
-    assert plan.top is not None
-    plan.top.catch_up(plan.state, pod)
+    assert plan.cache is not None
+    plan.cache.catch_up(plan.profile, plan.state, pod)
     return plan
 
 
 def words(searching: Searching, pod: PendingPod) -> dict[str, str]:
     """Say what is remembered against each node."""
     search = searching.search(pod)
-    top = caught_up(searching, pod).top
+    top = caught_up(searching, pod).cache
     assert top is not None
     said = {node.name: top.rejections.cells[node.row] for node in searching.nodes}
     return {name: "" if rejection == PASS else search.status(rejection).message for name, rejection in said.items()}
@@ -170,7 +171,7 @@ def test_words_that_nothing_refers_to_are_thrown_away() -> None:
     pod = searching.pending(make_pod())
     for number in range(8 * FEW):
         searching.cluster.put_node(make_node("a", labels={"owner": str(number)}))
-        top = caught_up(searching, pod).top
+        top = caught_up(searching, pod).cache
         assert top is not None and len(top.table) <= 2 * (2 + FEW) + 1
 
 
@@ -238,7 +239,7 @@ def test_columns_of_other_integers_are_taken(answer: object, column: list[int]) 
 def test_pods_that_differ_only_in_what_the_upper_layer_reads_share_the_lower_one() -> None:
     searching = Searching(profile_of(TaintToleration, NodeResourcesFit), map(make_node, "ab"))
     first, second, third = (
-        caught_up(searching, searching.pending(pod)).top
+        caught_up(searching, searching.pending(pod)).cache
         for pod in (make_pod(cpu="1"), make_pod(cpu="2"), make_pod(cpu="2", tolerations=["a:NoSchedule"]))
     )
     assert first is not None and second is not None and third is not None
@@ -251,8 +252,8 @@ def test_memory_is_counted_and_given_back() -> None:
     searching = Searching(profile_of(TaintToleration, NodeResourcesFit), map(make_node, "ab"))
     pods = [searching.pending(make_pod(cpu=str(n + 1), tolerations=[str(n // 2)])) for n in range(6)]
     plans = [searching.plan(pod) for pod in pods]
-    upper = sum(plan.top.nbytes for plan in plans if plan.top is not None)
-    lower = {plan.top.below for plan in plans if plan.top is not None}
+    upper = sum(plan.cache.nbytes for plan in plans if plan.cache is not None)
+    lower = {plan.cache.below for plan in plans if plan.cache is not None}
     assert len(lower) == 3
     assert searching.layers.nbytes == upper + sum(layer.nbytes for layer in lower if layer is not None)
 

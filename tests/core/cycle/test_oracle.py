@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from kframework.core.cycle.oracle import Oracle, VerificationError, verify
 from kframework.core.cycle.search import Search
@@ -32,9 +33,9 @@ def three() -> Searching:
 def verified(searching: Searching, spoil: Callable[[Search], object] = lambda search: None) -> None:
     """Search, spoil what was remembered before a second search, and verify that one."""
     searching.run(make_pod())
-    search, start = searching.search(make_pod()), searching.rotation.next_start_index
+    search = searching.search(make_pod())
     spoil(search)
-    verify(search, search.run(), start)
+    verify(search, search.run())
 
 
 def test_what_is_remembered_rightly_passes() -> None:
@@ -42,24 +43,24 @@ def test_what_is_remembered_rightly_passes() -> None:
 
 
 def spoil_rejection(search: Search) -> None:
-    assert search.top is not None
-    search.top.rejections.cells[1] = search.top.rejections.cells[0]
+    assert search.plan.cache is not None
+    search.plan.cache.rejections.cells[1] = search.plan.cache.rejections.cells[0]
 
 
 def spoil_words(search: Search) -> None:
-    assert search.top is not None
-    search.top.table.statuses[0] = unschedulable("yes")
+    assert search.plan.cache is not None
+    search.plan.cache.table.statuses[0] = unschedulable("yes")
 
 
 def spoil_total(search: Search) -> None:
-    assert search.top is not None and search.top.below is not None
-    search.top.totals.cells[1] += 1
-    search.top.below.totals.cells[1] += 1
+    assert search.plan.cache is not None and search.plan.cache.below is not None
+    search.plan.cache.totals.cells[1] += 1
+    search.plan.cache.below.totals.cells[1] += 1
 
 
 def spoil_raw(search: Search) -> None:
-    assert search.top is not None
-    search.top.raw_of("Stretches").cells[1] += 1
+    assert search.plan.cache is not None
+    search.plan.cache.raw_of("Stretches").cells[1] += 1
 
 
 @pytest.mark.parametrize(
@@ -93,9 +94,9 @@ def test_a_feasible_node_that_was_missed_is_found() -> None:
     searching = three()
     search = searching.search(make_pod())
     outcome = search.run()
-    search.candidates = search.candidates[:1]
+    search.looked = replace(search.looked, candidates=search.looked.candidates[:1])
     with pytest.raises(VerificationError, match=r"candidates: remembered \[1\], asked afresh \[1, 2\]"):
-        verify(search, outcome, 0)
+        verify(search, outcome)
 
 
 def test_a_fault_that_the_search_did_not_tell_of_is_found(caplog: pytest.LogCaptureFixture) -> None:
@@ -104,14 +105,14 @@ def test_a_fault_that_the_search_did_not_tell_of_is_found(caplog: pytest.LogCapt
     outcome = search.run()
     searching.cluster.put_node(make_node("n1", labels={"score": "none"}))
     with caplog.at_level(logging.CRITICAL), pytest.raises(VerificationError, match=r"totals: .* hook score"):
-        verify(search, outcome, 0)
+        verify(search, outcome)
 
 
 def test_a_failed_attempt_and_one_that_took_its_nominated_node_have_nothing_to_verify() -> None:
     verified(Searching(profile(Remembers("A", broken("n0"))), [make_node("n0")]))
     searching = three()
     search = searching.search(make_pod(nominated_node_name="n2"))
-    verify(search, search.run(), 0)
+    verify(search, search.run())
 
 
 def test_verifying_changes_nothing() -> None:
@@ -120,7 +121,7 @@ def test_verifying_changes_nothing() -> None:
     search = searching.search(make_pod())
     outcome = search.run()
     after, drawn, logged = searching.rotation.next_start_index, searching.random.getstate(), searching.nodes.pod_log.end
-    verify(search, outcome, 0)
+    verify(search, outcome)
     assert (searching.rotation.next_start_index, searching.random.getstate(), searching.nodes.pod_log.end) == (
         after,
         drawn,

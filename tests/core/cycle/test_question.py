@@ -25,7 +25,8 @@ from kframework.core.cycle.question import (
     nominated_pods,
     with_nominated_pods,
 )
-from kframework.core.runtime.profile import FilterStep, Profile
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.steps import FilterStep
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.testing import make_node

@@ -10,7 +10,7 @@ import pytest
 
 from kframework import CycleState, PendingPod
 from kframework.core.cycle.decision import Result
-from kframework.framework.plugin import Scores
+from kframework.framework.answers import Scores
 from kframework.objects import ApiObject
 from kframework.scheduler.simulate import Simulation, simulate
 from kframework.testing import make_node, make_pod

@@ -22,7 +22,7 @@ from kframework import (
 )
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import nodes_to_find
-from kframework.framework.plugin import Rows, Scores
+from kframework.framework.answers import Rows, Scores
 from kframework.framework.status import Code
 from kframework.objects import Node
 from kframework.testing import make_node, make_pod
@@ -312,7 +312,7 @@ def test_only_feasible_nodes_are_normalised_together() -> None:
     profile = profile_of(Remembers("A", on("a", no)), Stretches)
     found = Searching(profile, scored(a=1000, b=30, c=20)).run(make_pod())
     assert isinstance(found, ScheduleResult)
-    assert found.top == (("b", 100), ("c", 0))
+    assert found.best == (("b", 100), ("c", 0))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 
 from kframework import PendingPod, PodInfo, Status, unschedulable
 from kframework.clock import SystemClock
-from kframework.core.cycle.layers import Plan
 from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.outcome import FitError
 from kframework.core.cycle.search import Search
@@ -20,8 +19,9 @@ from kframework.core.preemption.dry_runs import DryRun, Ranked
 from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.preemption.preempting import Preempting
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.profile import Signature
+from kframework.framework.answers import Diagnosis
 from kframework.framework.handle import DryRuns
-from kframework.framework.plugin import Diagnosis
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
@@ -126,15 +126,15 @@ class Course:
     def compare(self) -> None:
         """Let one of the preemptors ask, with what is remembered and without."""
         pod = self.random.choice(self.preemptors)
-        search = self.engine.search(self.engine.profiles["default-scheduler"], QueuedPod(pod, 0.0))
-        outcome = self.engine.find(search)
+        search = self.engine.search(self.engine.begin(QueuedPod(pod, 0.0)))
+        outcome = self.engine.found(search, search.run())
         if not isinstance(outcome, FitError):
             return
         enough = self.random.choice([1, 2, 100])
         offsets = Random()
         offsets.setstate(self.engine.preemption._offsets.getstate())
         found = self._ask(self.engine.preemption, search, outcome.diagnosis, enough)
-        remembered = self.engine.preemption._memory._answers.get((search.plan, pod.priority))
+        remembered = self.engine.preemption._memory._answers.get((search.plan.signature, pod.priority))
         if remembered is not None and remembered.offset is not None:
             offsets = StartAt(remembered.offset)
         afresh = Evaluator(self.cluster, Preempting(), offsets, lambda: search)
@@ -165,7 +165,7 @@ def fails(seeds: range) -> bool:
 
 
 def catch_up_without_the_log(answers: Answers, rivals: Mapping[int, Sequence[PodInfo]]) -> None:
-    answers._position = answers._nodes.pod_log.end
+    answers._pod_log.changed()
     catch_up(answers, rivals)
 
 
@@ -178,8 +178,8 @@ def change_nothing(budgets: Budgets, old: PodDisruptionBudget | None, new: PodDi
     budgets.changes = 0
 
 
-def forget_the_priority(memory: DryRunMemory, plan: Plan, priority: int, changes: int) -> Answers:
-    return answers(memory, plan, 0, changes)
+def forget_the_priority(memory: DryRunMemory, signature: Signature, priority: int, changes: int) -> Answers:
+    return answers(memory, signature, 0, changes)
 
 
 catch_up, changed, answers = Answers.catch_up, Budgets._changed, DryRunMemory.answers
@@ -226,8 +226,8 @@ def again(stopped: Cycle, pod: Pod) -> Cycle:
     """Let another preemptor come to where this one stopped."""
     engine = stopped.engine
     pending = PendingPod(pod, engine.cluster.interned)
-    search = engine.search(engine.profiles["default-scheduler"], QueuedPod(pending, 0.0))
-    outcome = engine.find(search)
+    search = engine.search(engine.begin(QueuedPod(pending, 0.0)))
+    outcome = engine.found(search, search.run())
     assert isinstance(outcome, FitError)
     return Cycle(engine, search, pending, outcome.diagnosis)
 
@@ -314,10 +314,11 @@ def test_what_is_remembered_can_be_verified() -> None:
 def test_the_memory_is_bounded() -> None:
     stopped = crowd()
     memory = DryRunMemory(stopped.engine.cluster.nodes, budget=3000)
-    plans = [again(stopped, make_pod("y", cpu=f"{cpu}m", priority=5)).search.plan for cpu in range(900, 910)]
-    for plan in plans:
-        answers = memory.answers(plan, 5, 0)
+    pods = [make_pod("y", cpu=f"{cpu}m", priority=5) for cpu in range(900, 910)]
+    signatures = [again(stopped, pod).search.plan.signature for pod in pods]
+    for signature in signatures:
+        answers = memory.answers(signature, 5, 0)
         answers.put(0, Ranked("a", ()))
     assert 1 <= len(memory) <= 4
-    assert memory.answers(plans[-1], 5, 0).get(0) == Ranked("a", ())
-    assert memory.answers(plans[0], 5, 0).get(0) is None
+    assert memory.answers(signatures[-1], 5, 0).get(0) == Ranked("a", ())
+    assert memory.answers(signatures[0], 5, 0).get(0) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kframework import Code, Status
 from kframework.core.preemption.dry_runs import Ranked, rank
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.testing import make_node, make_pod
 from tests.core.preemption.test_evaluator.stopped import full, told, unfit
 

@@ -13,25 +13,21 @@ from kframework import ClearNomination, Code, Nominate, Status, Wait, error, unr
 from kframework.core.runtime.points import (
     MAX_PERMIT_WAIT,
     PermitAnswer,
+    PostFilterRound,
     PreFilterResult,
-    ask_pre_filter,
-    excluded_status,
+    first_rejection,
     run_add_pod,
-    run_filter,
     run_permit,
-    run_post_filter,
     run_pre_enqueue,
     run_pre_filter,
-    run_pre_score,
     run_remove_pod,
     run_reserve,
-    run_score,
     run_unreserve,
     unsatisfied,
 )
 from kframework.core.runtime.profile import Profile
+from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Diagnosis
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
@@ -60,13 +56,13 @@ Ask = Callable[[Profile, Stage], object]
 #: How each hook is asked.
 ASKED: dict[str, Ask] = {
     "pre_enqueue": lambda p, s: run_pre_enqueue(p, s.pod),
-    "pre_filter": lambda p, s: ask_pre_filter(p, p.pre_filter[0], s.state, s.pod, s.nodes),
-    "filter": lambda p, s: run_filter(p, p.filters[0], s.state, s.pod, s.node),
-    "add_pod": lambda p, s: run_add_pod(p, p.filters, s.state, s.pod, s.pod, s.node),
-    "remove_pod": lambda p, s: run_remove_pod(p, p.filters, s.state, s.pod, s.pod, s.node),
-    "post_filter": lambda p, s: run_post_filter(p, s.state, s.pod, diagnosis(s)).status,
-    "pre_score": lambda p, s: run_pre_score(p, p.pre_score[0], s.state, s.pod, s.nodes, s.nodes.order),
-    "score": lambda p, s: run_score(p, p.scores[0], s.state, s.pod, s.node),
+    "pre_filter": lambda p, s: p.pre_filter[0].call(s.state, s.pod, s.nodes),
+    "filter": lambda p, s: first_rejection(p.filters, s.state, s.pod, s.node),
+    "add_pod": lambda p, s: run_add_pod(p.filters, s.state, s.pod, s.pod, s.node),
+    "remove_pod": lambda p, s: run_remove_pod(p.filters, s.state, s.pod, s.pod, s.node),
+    "post_filter": lambda p, s: PostFilterRound(p).run(s.state, s.pod, diagnosis(s)).status,
+    "pre_score": lambda p, s: p.pre_score[0].call(s.state, s.pod, s.nodes, s.nodes.order),
+    "score": lambda p, s: p.scores[0].ask(s.state, s.pod, s.node),
     "reserve": lambda p, s: run_reserve(p, s.state, s.pod, "a"),
     "permit": lambda p, s: run_permit(p, s.state, s.pod, "a").status,
 }
@@ -143,20 +139,16 @@ def test_an_unreserve_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> 
 def test_what_pre_filter_comes_to(answers: list[object], pre_filter_result: PreFilterResult) -> None:
     stage = Stage()
     compiled = profile(*(plugin(f"P{number}", pre_filter=answer) for number, answer in enumerate(answers)))
-    got = run_pre_filter(
-        compiled,
-        compiled.pre_filter,
-        lambda step: ask_pre_filter(compiled, step, stage.state, stage.pod, stage.nodes),
-    )
+    got = run_pre_filter(compiled.pre_filter, lambda step: step.call(stage.state, stage.pod, stage.nodes))
     assert got == pre_filter_result
 
 
 def test_what_is_said_of_nodes_that_were_left_out() -> None:
     assert unsatisfied(["B"]) == "node(s) didn't satisfy plugin B"
     assert unsatisfied(["B", "A"]) == "node(s) didn't satisfy plugin(s) [A B] simultaneously"
-    assert excluded_status(PreFilterResult(None, frozenset("a"), ("B", "A"))) == unresolvable(
-        "node(s) didn't satisfy plugin(s) [A B]"
-    )
+    assert PreFilterResult().excluded is None
+    narrowed = PreFilterResult(None, frozenset("a"), ("B", "A"))
+    assert narrowed.excluded == unresolvable("node(s) didn't satisfy plugin(s) [A B]")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +188,7 @@ def test_what_post_filter_comes_to(
 ) -> None:
     stage = Stage()
     compiled = profile(*(plugin(f"P{number}", post_filter=answer) for number, answer in enumerate(answers)))
-    answer = run_post_filter(compiled, stage.state, stage.pod, diagnosis(stage))
+    answer = PostFilterRound(compiled).run(stage.state, stage.pod, diagnosis(stage))
     assert (answer.status.code, answer.status.reasons) == (code, reasons)
     assert (answer.result.node if isinstance(answer.result, Nominate) else None) == result
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from kframework import ActionType, ClusterEvent, Handle, Plugin, PluginError, hookimpl
-from kframework.core.runtime.profile import FilterStep, ScoreStep
+from kframework.core.runtime.steps import FilterStep, ScoreStep
 from kframework.framework.events import DEFAULT_EVENTS
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import make_pod
@@ -100,10 +100,13 @@ def test_a_weight_of_nought_is_one() -> None:
     assert [step.weight for step in profile(plugin("A", score=0), weights={"A": 0}).scores] == [1]
 
 
+FAULT: Any = None
+
+
 def test_forms_of_a_question() -> None:
-    scalar = FilterStep(plugin("A", filter=None)(plugin("A").Args(), cast("Handle", None)), 0)
+    scalar = FilterStep(plugin("A", filter=None)(plugin("A").Args(), cast("Handle", None)), 0, FAULT)
     assert scalar.scalar and scalar.ask_rows is None and scalar.add_pod is None
-    columnar = ScoreStep(plugin("A", score_nodes=3)(plugin("A").Args(), cast("Handle", None)), 2)
+    columnar = ScoreStep(plugin("A", score_nodes=3)(plugin("A").Args(), cast("Handle", None)), 2, FAULT)
     assert not columnar.scalar and columnar.ask_rows is not None and columnar.normalize is None
 
 

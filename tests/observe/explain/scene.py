@@ -5,9 +5,9 @@ from __future__ import annotations
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
+from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Decision
-from kframework.core.cycle.extenders import Extenders
-from kframework.core.effects import Eviction, NullEffects, Reservation
+from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
@@ -18,6 +18,7 @@ from kframework.observe.explain.explanation import Assessment, Explanation
 from kframework.observe.explain.finding import known_pod
 from kframework.observe.explain.slices import finished
 from kframework.observe.history import History
+from kframework.scheduler.extenders import Extenders
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_pod
 

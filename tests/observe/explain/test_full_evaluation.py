@@ -13,7 +13,8 @@ import pytest
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, PodInfo, StateKey, Status, hookimpl, unschedulable
 from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.points import PreFilterResult
-from kframework.framework.plugin import Reads, Scores
+from kframework.framework.answers import Scores
+from kframework.framework.plugin import Reads
 from kframework.observe.explain import slices
 from kframework.observe.explain.full_evaluation import FullEvaluation, evaluate
 from kframework.observe.explain.slices import finished

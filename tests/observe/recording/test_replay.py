@@ -11,13 +11,13 @@ import pytest
 from kframework import Plugin, hookimpl, unschedulable
 from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision
-from kframework.core.cycle.extenders import Extenders
 from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.replay import Replay, replay
 from kframework.observe.recording.writer import Recorder
+from kframework.scheduler.extenders import Extenders
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone

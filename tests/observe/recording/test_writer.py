@@ -12,8 +12,6 @@ import pytest
 
 from kframework import ConfigError, CycleState, PendingPod, Plugin, Wait, hookimpl
 from kframework.config.load import default_configuration, parse
-from kframework.core.cycle.extender import Extender
-from kframework.core.cycle.extenders import Extenders
 from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
@@ -21,6 +19,8 @@ from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.file import RecordingFile
 from kframework.observe.recording.writer import FORMAT, VERSION, Recorder, StandingClock
+from kframework.scheduler.extender import Extender
+from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.http_line import HttpLine
 from kframework.state.inbox import Changed, Gone, Synced, Touched
 from kframework.testing import make_node, make_pod

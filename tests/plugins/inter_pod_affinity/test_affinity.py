@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from kframework.objects import Affinity, Namespace, ObjectMeta
-from kframework.objects.selectors import exact
+from kframework.objects.label_selectors import exact
 from kframework.plugins.inter_pod_affinity.affinity import Affinities, IncomingTerms
 from kframework.state.cluster import ClusterState
-from kframework.state.counters import Selection
 from kframework.state.namespaces import Namespaces
+from kframework.state.pod_counts import Selection
 from kframework.state.pods import PendingPod
 from tests.support.objects_made import node, pod
 

@@ -35,7 +35,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
     WorkloadSpec,
 )
-from kframework.objects.selectors import SelectorError
+from kframework.objects.label_selectors import SelectorError
 from kframework.plugins.pod_topology_spread.plugin import PodTopologySpread, after_selector_change
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import Interned, PendingPod

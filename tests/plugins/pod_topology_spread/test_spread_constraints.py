@@ -21,7 +21,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
     WorkloadSpec,
 )
-from kframework.objects.selectors import NOTHING, SelectorError
+from kframework.objects.label_selectors import NOTHING, SelectorError
 from kframework.plugins.pod_topology_spread.spread_constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,

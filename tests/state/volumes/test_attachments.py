@@ -29,7 +29,7 @@ def cluster_of(limit: int = 2) -> ClusterState:
 
 def free(cluster: ClusterState, attachments: Attachments, driver: str = "a") -> int:
     """Count how many new volumes a node can attach, up to 9."""
-    attachments.catch_up(cluster.nodes)
+    attachments.catch_up()
     row = cluster.nodes.row("n")
     assert row is not None
     more = 0
@@ -41,9 +41,9 @@ def free(cluster: ClusterState, attachments: Attachments, driver: str = "a") -> 
 
 
 def test_all_who_ask_for_the_same_stores_share_one_index() -> None:
-    cluster = cluster_of()
-    assert Attachments.of(cluster) is Attachments.of(cluster)
-    assert Attachments.of(cluster) is not Attachments.of(cluster_of())
+    cluster, other = cluster_of(), cluster_of()
+    assert Attachments.of(cluster, cluster.nodes) is Attachments.of(cluster, cluster.nodes)
+    assert Attachments.of(cluster, cluster.nodes) is not Attachments.of(other, other.nodes)
 
 
 @pytest.mark.parametrize(
@@ -64,17 +64,17 @@ def test_all_who_ask_for_the_same_stores_share_one_index() -> None:
 )
 def test_every_change_is_seen(change: Callable[[ClusterState], object], left: int) -> None:
     cluster = cluster_of()
-    attachments = Attachments(cluster)
+    attachments = Attachments(cluster, cluster.nodes)
     assert free(cluster, attachments) == 1
     change(cluster)
-    assert free(cluster, attachments) == left == free(cluster, Attachments(cluster))
+    assert free(cluster, attachments) == left == free(cluster, Attachments(cluster, cluster.nodes))
 
 
 def test_what_an_object_says_is_seen_when_it_comes_after_the_pod() -> None:
     cluster = ClusterState()
     cluster.put_node(make_node("n"))
     cluster.put_pod(using("c", ephemeral("data"), name="there", node_name="n"))
-    attachments, uid = Attachments(cluster), using(name="there").metadata.uid
+    attachments, uid = Attachments(cluster, cluster.nodes), using(name="there").metadata.uid
     put(cluster, csi_node("n", {"a": 4}))
     steps: list[tuple[ApiObject, int]] = [
         (claim("c", "v", storage_class="fast"), 4),
@@ -95,7 +95,7 @@ def test_what_an_object_says_is_seen_when_it_comes_after_the_pod() -> None:
 
 def test_a_volume_is_attached_once_for_all_its_users() -> None:
     cluster = cluster_of(limit=3)
-    attachments = Attachments(cluster)
+    attachments = Attachments(cluster, cluster.nodes)
     cluster.put_pod(using("c1", "c1", name="other", node_name="n"))
     put(cluster, attachment("x", "n", "v1"))
     assert free(cluster, attachments) == 2
@@ -108,8 +108,8 @@ def test_a_volume_is_attached_once_for_all_its_users() -> None:
 
 def test_a_volume_of_a_pod_there_is_not_new() -> None:
     cluster = cluster_of(limit=1)
-    attachments = Attachments(cluster)
-    attachments.catch_up(cluster.nodes)
+    attachments = Attachments(cluster, cluster.nodes)
+    attachments.catch_up()
     old = VolumeId("a", "v1")
     for wanted, exceeds in ([old], False), ([old, NEW], True), ([NEW], True):
         assert attachments.exceeds(0, "a", wanted) is exceeds
@@ -118,12 +118,12 @@ def test_a_volume_of_a_pod_there_is_not_new() -> None:
 
 def test_a_node_that_takes_the_row_of_another_has_its_own_limits_and_volumes() -> None:
     cluster = cluster_of()
-    attachments = Attachments(cluster)
+    attachments = Attachments(cluster, cluster.nodes)
     put(cluster, attachment("x", "n", "v2"), csi_node("m", {"a": 7}))
     assert free(cluster, attachments) == 0
     cluster.remove_node("n")
     cluster.put_node(make_node("m"))
-    attachments.catch_up(cluster.nodes)
+    attachments.catch_up()
     assert cluster.nodes.row("m") == 0
     assert not attachments.exceeds(0, "a", [VolumeId("a", str(n)) for n in range(7)])
     assert attachments.exceeds(0, "a", [VolumeId("a", str(n)) for n in range(8)])
@@ -132,11 +132,11 @@ def test_a_node_that_takes_the_row_of_another_has_its_own_limits_and_volumes() -
 def test_a_fault_matters_where_there_are_limits() -> None:
     cluster = cluster_of()
     cluster.put_pod(using("", name="broken", node_name="n"))
-    attachments = Attachments(cluster)
-    attachments.catch_up(cluster.nodes)
+    attachments = Attachments(cluster, cluster.nodes)
+    attachments.catch_up()
     assert attachments.faults[0].message == "PersistentVolumeClaim had no name"
     put(cluster, csi_node("n", {"a": None}))
-    attachments.catch_up(cluster.nodes)
+    attachments.catch_up()
     assert attachments.faults == {}
 
 
@@ -144,7 +144,7 @@ def test_a_fault_matters_where_there_are_limits() -> None:
 @pytest.mark.parametrize("keep", [True, False])
 def test_a_what_if_attaches_and_detaches(keep: bool, seen: bool) -> None:
     cluster = cluster_of()
-    attachments, statement = Attachments(cluster), cluster.statement()
+    attachments, statement = Attachments(cluster, cluster.nodes), cluster.statement()
     put(cluster, claim("c2", "v2"), claim("c3", "v3"), csi_volume("v3"))
     assert free(cluster, attachments) == 1
     statement.assume(PendingPod(using("c2", "c3", name="new"), cluster.interned), "n")
@@ -156,13 +156,13 @@ def test_a_what_if_attaches_and_detaches(keep: bool, seen: bool) -> None:
 
 def test_nothing_is_left_of_pods_that_are_gone() -> None:
     cluster = cluster_of()
-    attachments = Attachments(cluster)
+    attachments = Attachments(cluster, cluster.nodes)
     put(cluster, attachment("x", "n", "v2"))
-    attachments.catch_up(cluster.nodes)
+    attachments.catch_up()
     drop(cluster, attachment("x", "n", "v2"))
     cluster.remove_pod(using(name="there").metadata.uid)
     cluster.remove_node("n")
-    attachments.catch_up(cluster.nodes)
+    attachments.catch_up()
     assert (len(attachments._attached), len(attachments._held), len(attachments._readers)) == (0, 0, 0)
     assert attachments._by_node == {}
 

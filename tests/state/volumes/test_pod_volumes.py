@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kframework.objects import ApiObject, PersistentVolume, PersistentVolumeClaim
 from kframework.objects.csi_migration import TranslationError
-from kframework.objects.selectors import SelectorError
+from kframework.objects.label_selectors import SelectorError
 from kframework.state.cluster import ClusterState
 from kframework.state.volumes.pod_volumes import (
     BIND_CONFLICT,

@@ -9,7 +9,7 @@ import pytest
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Status, error, hookimpl
 from kframework.core.runtime.registry import Registry
-from kframework.framework.plugin import Rows, Scores
+from kframework.framework.answers import Rows, Scores
 from kframework.plugins.taint_toleration import TaintToleration
 from tests.testing.conformance.planted import PLUGINS, Json, Part, differing, replayed, single, with_plugins
 

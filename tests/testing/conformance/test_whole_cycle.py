@@ -9,7 +9,7 @@ import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Skip, Status, hookimpl, unschedulable
 from kframework.core.runtime.registry import Registry
-from kframework.framework.plugin import NodeNames
+from kframework.framework.answers import NodeNames
 from kframework.testing.conformance.recorded import PASSES, Verdict
 from kframework.testing.conformance.single import Given
 from kframework.testing.conformance.whole_cycle import WholeCycle

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kframework_batch.plugin import BatchArguments
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
+from kframework_batch.session import Session
 
 
 class Action:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from time import perf_counter_ns
 
 from kframework import Clock, QueuedPod, Status
+from kframework.clock import Seeds
 from kframework.engine import (
-    BindingEnded,
     ClusterState,
     Decision,
     EngineHost,
+    PodEvent,
     Reservation,
     ReservedPod,
     Result,
-    Seeds,
     run_unreserve,
 )
-from kframework_batch.core import CoreQuestions
+from kframework.state.inbox import BindingEnded
+from kframework_batch.core_questions import CoreQuestions
+from kframework_batch.job import TaskInfo
 from kframework_batch.placement import Choice
-from kframework_batch.task import TaskInfo
 
 
 class Bindings:
@@ -99,7 +100,7 @@ class Bindings:
         if status is None:
             self.forget(message.uid)
             note = f"Successfully assigned {pod.key} to {reservation.node_name}"
-            self._outside.record(reservation.profile.name, pod, reason="Scheduled", action="Binding", note=note)
+            self._outside.record(PodEvent(reservation.profile.name, pod, "Scheduled", "Binding", note))
         else:
             run_unreserve(reservation.profile, reservation.state, pod, reservation.node_name)
             self._cluster.forget(message.uid)

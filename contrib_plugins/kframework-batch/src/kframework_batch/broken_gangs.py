@@ -5,13 +5,8 @@ Volcano leaves such a gang as it is: members that wait for the missing one hold 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kframework_batch.job import JobInfo
-from kframework_batch.task import ALLOCATED, PREEMPTABLE, TaskStatus
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
+from kframework_batch.job import ALLOCATED, PREEMPTABLE, JobInfo, TaskStatus
+from kframework_batch.session import Session
 
 
 class BrokenGangs:

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kframework import PendingPod, PodInfo
-from kframework.engine import ClusterState, same_node
+from kframework.engine import ClusterState
 from kframework.objects import ApiObject, Node, Pod
-from kframework_batch.job import JobInfo
+from kframework_batch.job import COMPLETED, JobInfo, TaskInfo, TaskStatus, status_of
 from kframework_batch.job_table import JobTable
 from kframework_batch.membership import GroupObject, group_of
 from kframework_batch.objects import Queue
 from kframework_batch.queue import DEFAULT_QUEUE, QueueInfo
-from kframework_batch.task import COMPLETED, TaskInfo, TaskStatus, status_of
 
 
 class JobCache:
@@ -41,18 +40,20 @@ class JobCache:
         self._bound: set[str] = set()
 
     def upserted(self, obj: ApiObject) -> bool:
-        """Take in an object that is new or changed; tell whether a session may now come to another result."""
+        """Take in an object that is new or changed; return whether a session may now come to another result."""
         match obj:
             case Pod():
                 return self._pod(obj)
             case Node():
-                old = self.cluster.put_node(obj)
-                return old is None or not same_node(old, obj)
+                log = self.cluster.nodes.node_log
+                before = log.end
+                self.cluster.put_node(obj)
+                return log.end != before  # of a heartbeat nothing is logged
             case _:
                 return self._table.upserted(obj)
 
     def deleted(self, obj: ApiObject) -> bool:
-        """Take in that an object exists no more; tell whether a session may now come to another result."""
+        """Take in that an object exists no more; return whether a session may now come to another result."""
         match obj:
             case Pod():
                 return self._pod_gone(obj.metadata.uid)
@@ -119,7 +120,7 @@ class JobCache:
         return freed or task.job.known
 
     def _let_go(self, uid: str) -> bool:
-        """Take a pod that is going off its node; tell whether it was on one and is not any more.
+        """Take a pod that is going off its node; return whether it was on one and is not any more.
 
         One that is only assumed there may be in time to have its binding stopped: that ends as failed, and the pod
         leaves its node then.
@@ -139,7 +140,7 @@ class JobCache:
     # -- tasks -------------------------------------------------------------------------------------------------------
 
     def _put_task(self, pod: Pod) -> bool:
-        """Make the task of a pod anew, if it is one; tell whether that makes a difference to a session."""
+        """Make the task of a pod anew, if it is one; return whether that makes a difference to a session."""
         old = self.tasks.pop(pod.metadata.uid, None)
         if old is not None:
             old.job.remove(old.uid)
@@ -159,7 +160,7 @@ class JobCache:
         return task
 
     def _status(self, pod: Pod) -> TaskStatus:
-        """Tell where a pod stands, by what the cluster says and by what was done that it does not say yet."""
+        """Return where a pod stands, by what the cluster says and by what was done that it does not say yet."""
         uid, status = pod.metadata.uid, status_of(pod)
         if status in COMPLETED:
             return status
@@ -182,7 +183,7 @@ class JobCache:
     # -- what this scheduler does ------------------------------------------------------------------------------------
 
     def bound(self, uid: str) -> bool:
-        """Take note that the API has bound an assumed pod; tell whether the pod itself has not said so yet.
+        """Take note that the API has bound an assumed pod; return whether the pod itself has not said so yet.
 
         If not, it will say nothing new to a session that has accounted for this.
         """

@@ -9,11 +9,11 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from kframework.cli import process as shared
 from kframework.cli.cluster_files import read_cluster
 from kframework.cli.go_flags import GoFlagsCommand, flags, say_passed_over
 from kframework.cli.logs import say, sparing
@@ -23,17 +23,15 @@ from kframework.cli.options import (
     Logging,
     Objects,
     OutputOption,
-    Port,
     Seed,
     Verbosity,
-    WriteKubeconfig,
     group,
     positive_span,
     refuse_overwriting,
     refuse_reading_stdin_twice,
 )
-from kframework.cli.outcomes import print_outcomes, say_notices, summarise
-from kframework.cli.progress import progress
+from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
+from kframework.cli.process import EmbeddedOptions, LeaderElect, ProcessOptions, ResourceName, server_of, unfolded
 from kframework.cli.rbac import Form, FormOption, NameOption, NamespaceOption, print_objects
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 
@@ -108,11 +106,10 @@ def simulate(
     Prints where every pod went, or why it waits. Jobs become pods, and plain pods get groups, as Volcano's controllers
     have it; all of it happens in memory.
     """
-    from kframework.engine import Journal
-    from kframework_batch.podless import podless
+    from kframework.process.running import Journal
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.shares import Shares
-    from kframework_batch.simulation import simulate_batch
+    from kframework_batch.simulation import podless, simulate_batch
 
     refuse_reading_stdin_twice(filenames, config)
     read = [*filenames, *([] if config is None else [config])]
@@ -185,11 +182,20 @@ ResourceNamespace = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class VolcanoOptions(ProcessOptions):
+    """The options of a process, with Volcano's name for one of them beside its own."""
+
+    resource_namespace: ResourceNamespace = None
+
+
 @app.command(cls=VolcanoFlagsCommand)
+@unfolded
 def run(
     context: typer.Context,
     filenames: Objects,
     scheduler_names: SchedulerNames,
+    *,
     config: Config = None,
     default_queue: DefaultQueue = "default",
     period: Period = None,
@@ -199,26 +205,10 @@ def run(
             help="Make pods of jobs, and groups of plain pods, as Volcano's controllers do; by default if --embedded."
         ),
     ] = None,
-    kubeconfig: shared.Kubeconfig = None,
-    kube_context: shared.KubeContext = None,
-    master: shared.Master = None,
-    dry_run: shared.DryRun = False,
-    leader_elect: shared.LeaderElect = None,
-    lease_duration: shared.LeaseDuration = None,
-    renew_deadline: shared.RenewDeadline = None,
-    retry_period: shared.RetryPeriod = None,
-    resource_lock: shared.ResourceLock = None,
-    resource_name: shared.ResourceName = None,
-    resource_namespace: ResourceNamespace = None,
-    bind_address: shared.BindAddress = "127.0.0.1",
-    secure_port: shared.SecurePort = 10259,
-    tls_cert_file: shared.TlsCertFile = "",
-    tls_private_key_file: shared.TlsPrivateKeyFile = "",
+    process: VolcanoOptions,
     kube_api_qps: Annotated[float, typer.Option(metavar="N", help="Requests a second; -1 lifts the limit.")] = 2000.0,
     kube_api_burst: Annotated[int, typer.Option(metavar="N", help="Requests at once.")] = 2000,
-    embedded: shared.Embedded = False,
-    port: Port = 0,
-    write_kubeconfig: WriteKubeconfig = None,
+    embedded: EmbeddedOptions,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
@@ -227,55 +217,45 @@ def run(
     Works until it is told to stop (SIGTERM, Ctrl-C). What is changed in the configuration file holds from the next
     session on. All flags of Volcano's scheduler are known; those that mean nothing here are named and passed over.
     """
-    from kframework.engine import Journal, SystemClock, overridden
+    from kframework.clock import SystemClock
+    from kframework.config.reading import overridden
+    from kframework.process.running import Journal, Observers, Process
     from kframework_batch.reload import ConfigurationFile
-    from kframework_batch.running import BatchOnlookers, batch_process, beside, following
+    from kframework_batch.running import beside, following
 
-    if not embedded:
-        shared.refuse_without_embedded(filenames, port, write_kubeconfig)
+    embedded.refuse_alone(filenames)
     file = ConfigurationFile(config) if config is not None else None
     settings = _settings(_default() if file is None else file.load(), scheduler_names, default_queue, period)
     configuration = overridden(
         settings.configuration,
-        leader_election=_volcanos_election(scheduler_names, shared.election(context)),
+        leader_election=_volcanos_election(scheduler_names, process.election()),
         client_connection={"qps": kube_api_qps, "burst": kube_api_burst},
         options={},
     )
     say_passed_over(context.obj, "Volcano's scheduler")
     clock = SystemClock()
-    onlookers = BatchOnlookers(settings.engine(), Journal())
-    server = (
-        shared.embedded_server(filenames, clock, port, write_kubeconfig)
-        if embedded
-        else shared.real_server(
-            configuration,
-            clock,
-            onlookers.metrics.requests,
-            kubeconfig=kubeconfig,
-            context=kube_context,
-            master=master,
-        )
-    )
+    observers = Observers(Journal(), engine=settings.engine())
+    server = server_of(process, embedded, filenames, configuration, clock, observers.metrics.requests)
     companions = [] if file is None else [following(file, _tell)]
-    if controllers or (controllers is None and embedded and not dry_run):
+    if controllers or (controllers is None and embedded.embedded and not process.dry_run):
         companions += map(beside, settings.controllers)
     with sparing(verbosity):
-        process = batch_process(
-            settings,
+        running = Process(
             configuration,
             server,
             clock,
-            onlookers,
+            registry=settings.registry,
+            observers=observers,
             companions=companions,
-            listener=shared.listener(bind_address, secure_port, tls_cert_file, tls_private_key_file),
-            report=shared.event_printer() if dry_run else None,
+            listener=process.listener(),
+            report=process.report(),
             tell=_tell,
         )
-        asyncio.run(process.run())
+        asyncio.run(running.run())
 
 
 def _tell(line: str) -> None:
-    from kframework.engine import NOTICE
+    from kframework.process.running import NOTICE
 
     _log.log(NOTICE, line)
 
@@ -300,8 +280,8 @@ def rbac(
     controllers: Annotated[
         bool, typer.Option("--controllers", help="With what `run --controllers` needs beyond that.")
     ] = False,
-    leader_elect: shared.LeaderElect = None,
-    resource_name: shared.ResourceName = None,
+    leader_elect: LeaderElect = None,
+    resource_name: ResourceName = None,
     resource_namespace: ResourceNamespace = None,
     namespace: NamespaceOption = "volcano-system",
     name: NameOption = "kframework-batch",
@@ -313,9 +293,9 @@ def rbac(
     Roles and their bindings to a ServiceAccount, for `kubectl apply -f -`: for what sessions watch and write, what
     predicates and nodeorder look at, and the lease.
     """
-    from kframework.engine import overridden
+    from kframework.config.reading import overridden
     from kframework_batch.reload import ConfigurationFile
-    from kframework_batch.rights import rights
+    from kframework_batch.settings import rights
 
     program = _default() if config is None else ConfigurationFile(config).load()
     settings = _settings(program, scheduler_names)

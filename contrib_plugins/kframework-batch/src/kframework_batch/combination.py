@@ -7,24 +7,20 @@ the next plugin of that tier name victims afresh, as if those before it had abst
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from kframework import Code, Status
 from kframework_batch.hookspecs import Key
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import Vote
+from kframework_batch.queue import QueueInfo
+from kframework_batch.session_view import SessionView
 from kframework_batch.tiers import Call, Tiers
-
-if TYPE_CHECKING:
-    from kframework_batch.job import JobInfo
-    from kframework_batch.queue import QueueInfo
-    from kframework_batch.session import Session
-    from kframework_batch.task import TaskInfo
 
 R = TypeVar("R")
 
 _Flat: TypeAlias = tuple[Call[R], ...]
 _Tiered: TypeAlias = tuple[tuple[Call[R], ...], ...]
-_Named: TypeAlias = "_Tiered[Sequence[TaskInfo] | None]"
 
 
 class Descending:
@@ -51,29 +47,22 @@ class Descending:
 class Combination:
     """All plugins of a session as one, but for what they say of nodes (`kframework_batch.node_questions`)."""
 
-    def __init__(self, tiers: Tiers, session: Session) -> None:
+    def __init__(self, tiers: Tiers, session: SessionView) -> None:
         self.tiers: Tiers = tiers
         self._session = session
-        self._job_order = tiers.flat("job_order")
+        # Asked for every task, so not looked up by name each time.
         self._task_order = tiers.flat("task_order")
-        self._queue_order = tiers.flat("queue_order")
-        self._victim_queue_order = tiers.flat("victim_queue_order")
-        self._job_valid = cast("_Flat[Status | None]", tiers.flat("job_valid"))
-        self._pre_predicate = cast("_Flat[Status | None]", tiers.flat("pre_predicate"))
-        self._preemptable = cast("_Named", tiers.calls("preemptable"))
-        self._reclaimable = cast("_Named", tiers.calls("reclaimable"))
-        self._unified_evictable = cast("_Named", tiers.calls("unified_evictable"))
-        self._victim_tasks = cast("_Tiered[Sequence[TaskInfo]]", tiers.calls("victim_tasks"))
-        self._overused = tiers.flat("overused")
+        self._pre_predicate = tiers.flat("pre_predicate")
         self._allocatable = tiers.flat("allocatable")
-        self._preemptive = tiers.flat("preemptive")
         self._job_ready = tiers.flat("job_ready")
-        self._job_pipelined = cast("_Tiered[Vote]", tiers.calls("job_pipelined"))
-        self._job_enqueueable = cast("_Tiered[Vote]", tiers.calls("job_enqueueable"))
-        self._job_enqueued = tiers.flat("job_enqueued")
-        self._job_starving = tiers.calls("job_starving")
-        self._allocated = cast("_Flat[Status | None]", tiers.flat("allocated"))
-        self._deallocated = tiers.flat("deallocated")
+        self._allocated = tiers.flat("allocated")
+
+    def _tell(self, hook: str, *arguments: object) -> None:
+        for call in self.tiers.flat(hook):
+            call(self._session, *arguments)
+
+    def _keys(self, hook: str, *arguments: object) -> list[Key]:
+        return [call(self._session, *arguments) for call in self.tiers.flat(hook)]
 
     # -- the session as a whole --------------------------------------------------------------------------------------
 
@@ -85,8 +74,7 @@ class Combination:
 
     def close(self) -> None:
         """Let every plugin look at what came of the session."""
-        for call in self.tiers.flat("on_session_close"):
-            call(self._session)
+        self._tell("on_session_close")
 
     def wakes_at(self) -> float | None:
         """Return when the next session is wanted although nothing has changed, in seconds since 1970."""
@@ -97,8 +85,7 @@ class Combination:
 
     def job_key(self, job: JobInfo) -> tuple[Key, ...]:
         """Return what orders a job among those of its queue; no two jobs have the same."""
-        session = self._session
-        return (*[call(session, job) for call in self._job_order], job.created, job.uid)
+        return (*self._keys("job_order", job), job.created, job.uid)
 
     def task_key(self, task: TaskInfo) -> tuple[Key, ...]:
         """Return what orders a task among those of its job; tasks without an index come after those with one."""
@@ -108,20 +95,17 @@ class Combination:
 
     def queue_key(self, queue: QueueInfo) -> tuple[Key, ...]:
         """Return what orders a queue among all."""
-        session = self._session
-        return (*[call(session, queue) for call in self._queue_order], queue.created, queue.uid)
+        return (*self._keys("queue_order", queue), queue.created, queue.uid)
 
     def victim_queue_key(self, queue: QueueInfo, preemptor_queue: QueueInfo) -> tuple[Key, ...]:
         """Return what orders a queue among those that give way to another; the last to be served is the first to go."""
-        session = self._session
-        keys = [call(session, queue, preemptor_queue) for call in self._victim_queue_order]
-        return (*keys, Descending(self.queue_key(queue)))
+        return (*self._keys("victim_queue_order", queue, preemptor_queue), Descending(self.queue_key(queue)))
 
     # -- rejections --------------------------------------------------------------------------------------------------
 
     def job_valid(self, job: JobInfo) -> Status | None:
         """Return the first rejection to a job being scheduled at all."""
-        return _rejection(self._job_valid, self._session, job)
+        return _rejection(self.tiers.flat("job_valid"), self._session, job)
 
     def pre_predicate(self, task: TaskInfo) -> Status | None:
         """Return the first rejection to a task going anywhere."""
@@ -131,18 +115,18 @@ class Combination:
 
     def preemptable(self, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return which of these tasks a task may push out within its queue, in their order."""
-        return self._agreed(self._preemptable, preemptor, tasks)
+        return self._agreed("preemptable", preemptor, tasks)
 
     def reclaimable(self, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return which of these tasks of other queues a task may take room back from, in their order."""
-        return self._agreed(self._reclaimable, reclaimer, tasks)
+        return self._agreed("reclaimable", reclaimer, tasks)
 
     def unified_evictable(self, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return which of these tasks a task may push out, of whatever queue they are, in their order."""
-        return self._agreed(self._unified_evictable, evictor, tasks)
+        return self._agreed("unified_evictable", evictor, tasks)
 
-    def _agreed(self, tiers: _Named, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
-        for tier in tiers:
+    def _agreed(self, hook: str, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
+        for tier in cast("_Tiered[Sequence[TaskInfo] | None]", self.tiers.calls(hook)):
             answers = (call(self._session, evictor, tasks) for call in tier)
             victims = _in_common(tasks, (named for named in answers if named is not None))
             if victims:
@@ -151,7 +135,7 @@ class Combination:
 
     def victim_tasks(self, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return which of these running tasks should go although nobody asks for their room, in their order."""
-        for tier in self._victim_tasks:
+        for tier in cast("_Tiered[Sequence[TaskInfo]]", self.tiers.calls("victim_tasks")):
             named = {task.uid for call in tier for task in call(self._session, tasks)}
             if named:
                 return [task for task in tasks if task.uid in named]
@@ -161,7 +145,7 @@ class Combination:
 
     def overused(self, queue: QueueInfo) -> bool:
         """Return whether a queue has its due already, as one plugin at least says."""
-        return any(call(self._session, queue) for call in self._overused)
+        return any(call(self._session, queue) for call in self.tiers.flat("overused"))
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """Return whether a queue may have room for this task too, as all plugins say."""
@@ -169,18 +153,17 @@ class Combination:
 
     def preemptive(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """Return whether a queue may take room back for this task, as all plugins say."""
-        return all(call(self._session, queue, task) for call in self._preemptive)
+        return all(call(self._session, queue, task) for call in self.tiers.flat("preemptive"))
 
     # -- jobs --------------------------------------------------------------------------------------------------------
 
     def job_enqueueable(self, job: JobInfo) -> bool:
         """Return whether pods of a job may be made."""
-        return self._permitted(self._job_enqueueable, job)
+        return self._permitted("job_enqueueable", job)
 
     def job_enqueued(self, job: JobInfo) -> None:
         """Tell every plugin that pods of a job may be made."""
-        for call in self._job_enqueued:
-            call(self._session, job)
+        self._tell("job_enqueued", job)
 
     def job_ready(self, job: JobInfo) -> bool:
         """Return whether enough tasks of a job have room, as all plugins say."""
@@ -188,11 +171,11 @@ class Combination:
 
     def job_pipelined(self, job: JobInfo) -> bool:
         """Return whether enough tasks of a job have room or are promised it."""
-        return self._permitted(self._job_pipelined, job)
+        return self._permitted("job_pipelined", job)
 
     def job_starving(self, job: JobInfo) -> bool:
         """Return whether a job may push others out, as all plugins of the first tier say that knows of starving."""
-        return any(all(call(self._session, job) for call in tier) for tier in self._job_starving[:1])
+        return any(all(call(self._session, job) for call in tier) for tier in self.tiers.calls("job_starving")[:1])
 
     def target_job(self, jobs: Sequence[JobInfo]) -> JobInfo | None:
         """Return the job for which nodes are kept free."""
@@ -201,12 +184,11 @@ class Combination:
 
     def reserved_nodes(self) -> None:
         """Let every plugin keep nodes free for the target job."""
-        for call in self.tiers.flat("reserved_nodes"):
-            call(self._session)
+        self._tell("reserved_nodes")
 
-    def _permitted(self, tiers: _Tiered[Vote], job: JobInfo) -> bool:
+    def _permitted(self, hook: str, job: JobInfo) -> bool:
         """Count votes: a rejection decides at once, a permission with its tier; who only abstains has no rejection."""
-        for tier in tiers:
+        for tier in cast("_Tiered[Vote]", self.tiers.calls(hook)):
             permitted = False
             for call in tier:
                 vote = call(self._session, job)
@@ -225,7 +207,7 @@ class Combination:
             refusal = _rejection((call,), self._session, task)
             if refusal is not None:
                 before = {earlier.plugin for earlier in self._allocated[:told]}
-                for undo in self._deallocated:
+                for undo in self.tiers.flat("deallocated"):
                     if undo.plugin in before:
                         undo(self._session, task)
                 return refusal
@@ -233,15 +215,14 @@ class Combination:
 
     def deallocated(self, task: TaskInfo) -> None:
         """Tell every plugin that a task lost its room or the promise of it."""
-        for call in self._deallocated:
-            call(self._session, task)
+        self._tell("deallocated", task)
 
 
-def _rejection(asked: Iterable[Call[Status | None]], *arguments: object) -> Status | None:
+def _rejection(asked: Iterable[Call[object]], *arguments: object) -> Status | None:
     """Return the first status that is no success, with the name of the plugin that gave it."""
     for call in asked:
         status = call(*arguments)
-        if status is not None and status.code is not Code.SUCCESS:
+        if isinstance(status, Status) and status.code is not Code.SUCCESS:
             return status.with_plugin(call.plugin.name)
     return None
 

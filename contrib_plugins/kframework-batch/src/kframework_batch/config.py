@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from kframework import ConfigError
-from kframework.engine import (
+from kframework.config.reading import (
     Document,
     Json,
     Place,

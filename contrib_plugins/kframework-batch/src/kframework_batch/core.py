@@ -1,40 +1,13 @@
-"""The core's Filter and Score plugins, as sessions ask them: predicates and nodeorder have no rules of their own.
-
-A core profile is compiled of what the two are configured to ask. Most tasks are answered from the core's memory (its
-layers), where one row is asked again when one row has changed; the others are surveyed.
-"""
+"""How the core is configured: profiles of the Filter and Score plugins that session plugins want to ask."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, cast
 
-import numpy as np
-
-from kframework import CycleState, PendingPod
-from kframework.engine import (
-    AllNodesSearch,
-    ClusterState,
-    Configuration,
-    LabelClass,
-    Layers,
-    NodeResourcesFit,
-    Plan,
-    PodTemplate,
-    Profile,
-    Profiles,
-    Registry,
-    Rotation,
-    Seeds,
-    Signature,
-    in_tree_points,
-    parse_configuration,
-)
-from kframework_batch.plugins.nodeorder import NodeOrder
-from kframework_batch.plugins.predicates import Predicates
+from kframework.config.reading import Configuration, in_tree_points, parse_configuration
+from kframework.engine import NodeResourcesFit, Registry
 from kframework_batch.program import Program
-from kframework_batch.task import TaskInfo
 
 _EVENLY = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
 
@@ -45,10 +18,6 @@ _ARGS: Mapping[str, Mapping[str, object]] = {
     "NodeResourcesBalancedAllocation": {"resources": [*_EVENLY, {"name": "nvidia.com/gpu", "weight": 1}]},
     "PodTopologySpread": {"defaultingType": "List", "defaultConstraints": []},
 }
-
-
-#: A task, and how far the logs of the nodes had come.
-Moment = tuple[str, int, int, int]
 
 
 class MostAllocated(NodeResourcesFit):
@@ -63,12 +32,12 @@ def core_registry() -> Registry:
 
 
 def core_configuration(program: Program, schedulers: Sequence[str], seed: int = 0) -> Configuration:
-    """Configure a core profile for each scheduler name: what predicates and nodeorder of a program are to ask."""
-    plugins = program.tiers.plugins
-    filters = dict.fromkeys(name for each in plugins if isinstance(each, Predicates) for name in each.filters)
+    """Configure a core profile for each scheduler name: what the plugins of a program are to ask."""
+    filters: dict[str, None] = {}
     scores: dict[str, int] = {}
-    for each in plugins:
-        scores |= each.scores if isinstance(each, NodeOrder) else {}
+    for plugin in program.tiers.plugins:
+        filters |= dict.fromkeys(plugin.core_filters)
+        scores |= plugin.core_scores
     return _configuration(schedulers, tuple(filters), scores, seed)
 
 
@@ -110,138 +79,3 @@ def _at(point: str, plugins: Iterable[str]) -> list[str]:
 
 def _original(name: str) -> str:
     return NodeResourcesFit.name if name == MostAllocated.name else name
-
-
-class _Planned(NamedTuple):
-    """The plan for a task at a moment, and whether it is all there is to ask."""
-
-    now: Moment
-    plan: Plan
-    alone: bool
-
-
-class CoreQuestions:
-    """What the core's plugins say of tasks, on the nodes as they stand now."""
-
-    def __init__(self, cluster: ClusterState, profiles: Profiles, memory: int) -> None:
-        self._cluster = cluster
-        self._profiles = profiles
-        self._layers = {
-            name: Layers(profile, cluster.nodes, memory // len(profiles)) for name, profile in profiles.items()
-        }
-        self._rotation = Rotation()
-        self._random = Seeds(0).generator("nothing is drawn")
-        self._signed: dict[str, tuple[PendingPod, Signature]] = {}
-        self._surveyed: tuple[Moment, AllNodesSearch] | None = None
-        self._planned: _Planned | None = None
-        self._even: dict[Plan, tuple[int, bool]] = {}
-        self._unasked: dict[tuple[Plan, PodTemplate, LabelClass], tuple[int, bool]] = {}
-        self._states: dict[str, CycleState] = {}
-
-    def begin(self) -> None:
-        """Forget what was said of single tasks; what is remembered of nodes stays."""
-        self._signed.clear()
-        self._even.clear()
-        self._unasked.clear()
-        self._states.clear()
-        self._surveyed = self._planned = None
-
-    @staticmethod
-    def pending(task: TaskInfo) -> PendingPod:
-        """Return the pod of a task that is still to be placed."""
-        return cast("PendingPod", task.pod)
-
-    def profile(self, task: TaskInfo) -> Profile:
-        """Return the core profile of a task."""
-        return self._profiles[self.pending(task).scheduler_name]
-
-    def signature(self, task: TaskInfo) -> Signature:
-        """Return the core's signature of a task; PluginError if it cannot be signed."""
-        pod = self.pending(task)
-        known = self._signed.get(task.uid)
-        if known is None or known[0] is not pod:
-            known = self._signed[task.uid] = (pod, self.profile(task).sign(pod))
-        return known[1]
-
-    def plan(self, task: TaskInfo) -> Plan:
-        """Return what is remembered of tasks like this one, caught up with the nodes."""
-        return self._now_planned(task).plan
-
-    def remembers(self, task: TaskInfo) -> bool:
-        """Return whether memory alone answers for a task, whose scores depend on no other candidate."""
-        return self._now_planned(task).alone
-
-    def _now_planned(self, task: TaskInfo) -> _Planned:
-        """Return the plan of a task as of now: several plugins ask for it in turn."""
-        now = self._now(task)
-        planned = self._planned
-        if planned is None or planned.now != now:
-            pod = self.pending(task)
-            plan = self._layers[pod.scheduler_name].plan(self.signature(task), pod)
-            if plan.top is not None:
-                plan.top.catch_up(plan.state, pod)
-            planned = self._planned = _Planned(now, plan, self._is_alone(task, plan))
-            self._read_logs()
-        return planned
-
-    def _is_alone(self, task: TaskInfo, plan: Plan) -> bool:
-        if plan.top is None or plan.top.has_faults or plan.top.faulty_scores:
-            return False
-        return self._is_even(plan) and self._needs_nobody(task, plan)
-
-    def _needs_nobody(self, task: TaskInfo, plan: Plan) -> bool:
-        """Return whether no plugin must be asked afresh; within a session only other pods' terms can change that."""
-        # What is not remembered is no part of the signature, and so not of the plan either: a pod's own terms are not.
-        alike, moved = (plan, task.pod.template, task.pod.label_class), self._cluster.nodes.terms_moved
-        known = self._unasked.get(alike)
-        if known is None or known[0] != moved:
-            known = self._unasked[alike] = (moved, self._fresh(task, plan).remembered())
-        return known[1]
-
-    def _now(self, task: TaskInfo) -> Moment:
-        nodes = self._cluster.nodes
-        return task.uid, id(task.pod), nodes.pod_log.end, nodes.node_log.end
-
-    def _read_logs(self) -> None:
-        """Let the logs not be cut back behind this moment: they could come to the same end another way."""
-        for log in (self._cluster.nodes.pod_log, self._cluster.nodes.node_log):
-            log.since(log.end)
-
-    def _is_even(self, plan: Plan) -> bool:
-        """Return whether the scores that are normalised are the same on all nodes: they then decide nothing."""
-        end = self._cluster.nodes.node_log.end
-        known = self._even.get(plan)
-        if known is None or known[0] != end:
-            order, top = self._cluster.nodes.order, plan.top
-            assert top is not None
-            raw = (top.raw_of(step.name).values[order] for step in plan.normalizing)
-            known = self._even[plan] = (end, all(not len(column) or bool(np.ptp(column) == 0) for column in raw))
-        return known[1]
-
-    def survey(self, task: TaskInfo) -> AllNodesSearch:
-        """Ask about all nodes as they stand now; the survey of a task is kept until a node or a pod changes."""
-        now = self._now(task)
-        if self._surveyed is None or self._surveyed[0] != now:
-            survey = self.ask(task)
-            survey.look()
-            self._states[task.uid] = survey.state
-            self._surveyed = (now, survey)
-            self._read_logs()
-        return self._surveyed[1]
-
-    def ask(self, task: TaskInfo) -> AllNodesSearch:
-        """Return a survey that has asked nothing yet, for one node."""
-        return self._fresh(task, self.plan(task))
-
-    def state(self, task: TaskInfo) -> CycleState:
-        """Return what the plugins noted when they were last asked about a task: what Reserve and PreBind go by."""
-        state = self._states.get(task.uid)
-        if state is None:
-            state = self._states[task.uid] = CycleState(self.plan(task).state)
-        return state
-
-    def _fresh(self, task: TaskInfo, plan: Plan) -> AllNodesSearch:
-        return AllNodesSearch(self._cluster, plan, self.pending(task), self._rotation, self._random)
-
-    def __repr__(self) -> str:
-        return f"<CoreQuestions {', '.join(repr(layers) for layers in self._layers.values())}>"

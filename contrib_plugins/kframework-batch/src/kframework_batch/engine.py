@@ -10,46 +10,37 @@ import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from kframework import Clock, PendingPod, PluginError, Watch
+from kframework.clock import Seeds, rfc3339
+from kframework.config.reading import Configuration
 from kframework.engine import (
-    BindingEnded,
-    Changed,
     ClusterState,
-    Configuration,
     EngineHost,
-    Extenders,
-    Gone,
-    Inbox,
     MakeEngine,
-    Message,
     PluginHandle,
-    Preemption,
+    PodEvent,
     Profiles,
-    Search,
-    Seeds,
-    Synced,
-    Touched,
     compile_profiles,
-    rfc3339,
 )
 from kframework.objects import Namespace, Pod, PodCondition, PriorityClass
+from kframework.state.inbox import BindingEnded, Changed, Gone, Inbox, Message, Synced, Touched
+from kframework_batch.background_writes import BackgroundWrites
 from kframework_batch.bindings import Bindings
 from kframework_batch.broken_gangs import BrokenGangs
 from kframework_batch.cache import JobCache
-from kframework_batch.core import CoreQuestions, core_configuration, core_registry
-from kframework_batch.errands import Errands
-from kframework_batch.job import JobInfo
+from kframework_batch.core import core_configuration, core_registry
+from kframework_batch.core_questions import CoreQuestions
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
 from kframework_batch.membership import GROUP_KINDS
 from kframework_batch.objects import Queue
 from kframework_batch.phases import close_job, patch_of, verdict, why_pending
-from kframework_batch.placement import Outlooks
+from kframework_batch.placement import ScoreCache
 from kframework_batch.program import Program
 from kframework_batch.queue import DEFAULT_QUEUE
 from kframework_batch.queue_status import queue_statuses
-from kframework_batch.session import Session
-from kframework_batch.task import TaskInfo, TaskStatus
+from kframework_batch.session import Consequences, Session
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +59,7 @@ class SessionObserver(Protocol):
         ...
 
 
-class BatchEngine:
+class BatchEngine(Consequences):
     """Schedules jobs in sessions."""
 
     #: What sessions look at, and what they do to it beside binding: victims go, queues and groups are told of it.
@@ -80,7 +71,7 @@ class BatchEngine:
     )
     ended_pods: bool = True
     under_way: None = None
-    current: Search | None = None
+    current: None = None
 
     def __init__(
         self,
@@ -114,7 +105,7 @@ class BatchEngine:
         self._bindings = Bindings(self.cluster, clock, outside, self.seeds)
         self._broken = BrokenGangs(gang_timeout)
         self._observers = tuple(observers)
-        self._errands = Errands(outside, self._report)
+        self._writes = BackgroundWrites(outside, self._report)
         self._reports: deque[Callable[[], None]] = deque()
         self._random = self.seeds.generator("ties")
         #: The last session, and its steps while it is open.
@@ -129,47 +120,32 @@ class BatchEngine:
 
     @classmethod
     def maker(
-        cls,
-        program: Program,
-        *,
-        period: float = PERIOD,
-        default_queue: str = DEFAULT_QUEUE,
-        gang_timeout: float = GANG_TIMEOUT,
-        observers: Sequence[SessionObserver] = (),
+        cls, program: Program, period: float, default_queue: str, observers: Sequence[SessionObserver] = ()
     ) -> MakeEngine[BatchEngine]:
         """Return what makes a Scheduler's engine; its configuration comes from `core_configuration`."""
 
-        def make(configuration: Configuration, clock: Clock, outside: EngineHost, extenders: Extenders) -> BatchEngine:
+        def make(configuration: Configuration, clock: Clock, outside: EngineHost, extenders: object) -> BatchEngine:
             return cls(
-                configuration,
-                clock,
-                outside,
-                program,
-                period=period,
-                default_queue=default_queue,
-                gang_timeout=gang_timeout,
-                observers=observers,
+                configuration, clock, outside, program, period=period, default_queue=default_queue, observers=observers
             )
 
         return make
 
-    # -- what the rim asks -------------------------------------------------------------------------------------------
+    # -- what is asked of every engine (`kframework.engine.Engine`) --------------------------------------------------
 
     @property
     def pending(self) -> Mapping[str, PendingPod]:
-        """The pods that have no node yet, by uid."""
         return self.cache.pending
 
     @property
-    def preemption(self) -> Preemption:
+    def preemption(self) -> NoReturn:
         """Refuse: sessions have actions for that."""
         raise RuntimeError("plugins of the core cannot preempt in batch scheduling: the actions preempt and reclaim do")
 
     def use(self, profiles: Profiles) -> None:
-        """Take the core profiles: what predicates and nodeorder ask."""
         self.profiles: Profiles = profiles
         self.core: CoreQuestions = CoreQuestions(self.cluster, profiles, self._configuration.options.layer_memory_bytes)
-        self._outlooks = Outlooks()
+        self._score_cache = ScoreCache()
 
     def reload(self, program: Program) -> None:
         """Take another program, from the next session on."""
@@ -177,16 +153,13 @@ class BatchEngine:
         self._report(self._changes)
 
     def offer(self, message: Message) -> None:
-        """Take a message in, to be applied before the next session."""
         self.inbox.offer(message)
 
     def ask(self, message: Message) -> None:
-        """Take a core plugin's request."""
         self.offer(message)
 
     @property
     def deadline(self) -> float | None:
-        """When something is due next, in seconds since 1970; None if nothing is."""
         wanted = (self._not_before if self._dirty else None, self._wanted_at, self._broken.deadline)
         soonest = min((moment for moment in wanted if moment is not None), default=None)
         # What is overdue waits for the next session; a timer that has fired already would only keep the loop busy.
@@ -194,19 +167,17 @@ class BatchEngine:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to do but to wait for what may happen in the cluster."""
-        busy = self._steps is not None or self._dirty or len(self._bindings) or not self._errands.idle
+        busy = self._steps is not None or self._dirty or len(self._bindings) or not self._writes.idle
         waits = self._wanted_at is not None or self._broken.deadline is not None or self.cache.evicting
         return self.synced and not busy and not waits and not len(self.inbox) and not self._reports
 
     def retrying(self) -> tuple[str, ...]:
-        """Name the pods that are still retried: all that wait, while sessions go on."""
         return tuple(pod.key for pod in self.cache.pending.values()) if self._dirty else ()
 
     # -- running -----------------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """Advance the session, or apply what has arrived and begin one if it is time; tell whether one is open."""
+        """Advance the session, or apply what has arrived and begin one if it is time; return whether one is open."""
         if self._steps is None:
             self.catch_up()
             if not self._is_due():
@@ -257,9 +228,10 @@ class BatchEngine:
             self.cache.jobs.values(),
             self.cache.queues,
             self.cache.leaving(),
-            self._program,
+            self._program.tiers,
+            self._program.actions,
             self.core,
-            self._outlooks,
+            self._score_cache,
             self._random,
             self,
         )
@@ -272,7 +244,7 @@ class BatchEngine:
             core_configuration(each, schedulers, self._configuration.options.seed) for each in (self._program, program)
         )
         self._program = program
-        self._outlooks = Outlooks()
+        self._score_cache = ScoreCache()
         if old.profiles != new.profiles:
             registry = core_registry()
             self.use(compile_profiles(new, registry, lambda name, of: PluginHandle(self, self.effects, name, of)))
@@ -327,31 +299,26 @@ class BatchEngine:
     # -- consequences of a session -----------------------------------------------------------------------------------
 
     def bind(self, task: TaskInfo) -> None:
-        """Start the binding of a task that is assumed on its node."""
         assert self._session is not None
         self._said.pop(task.uid, None)
         self._bindings.begin(task, self.core, self._session.placement.chosen.pop(task.uid, None))
 
     def send_away(self, task: TaskInfo, reason: str) -> None:
-        """Start sending a victim away."""
         uid, pod = task.uid, task.pod
-        self.effects.record(
-            task.object.spec.scheduler_name, pod, reason="Evict", action="Evicting", note=f"Evicted because of {reason}"
-        )
+        profile = task.object.spec.scheduler_name
+        self.effects.record(PodEvent(profile, pod, "Evict", "Evicting", f"Evicted because of {reason}"))
         self.cache.evicting_begins(uid)
-        self._errands.send_away(task.object, lambda: self._stays(uid))
+        self._writes.send_away(task.object, lambda: self._stays(uid))
 
     def _stays(self, uid: str) -> None:
         self.cache.eviction_failed(uid)
         self._dirty = True
 
     def tell(self, job: JobInfo, reason: str, message: str) -> None:
-        """Record a warning about a pod group."""
         if job.object is not None:
-            self._errands.tell(job.object, self.clock.now(), reason, message)
+            self._writes.tell(job.object, self.clock.now(), reason, message)
 
     def mend(self, session: Session) -> None:
-        """Send gangs away that lost a member while they were bound and were not completed in time."""
         self._broken.mend(session)
 
     def account(self, session: Session) -> Iterator[None]:
@@ -363,7 +330,7 @@ class BatchEngine:
         for name, status in queue_statuses(self.cache.queues, self.cache.jobs.values()).items():
             queue = self.cache.queues[name]
             queue.status = status
-            self._errands.write(queue.object, patch_of(status), partial(self.cache.write_failed, queue.object))
+            self._writes.write(queue.object, patch_of(status), partial(self.cache.write_failed, queue.object))
         self._wanted_at = session.plugins.wakes_at()
         for observer in self._observers:
             try:
@@ -374,7 +341,7 @@ class BatchEngine:
     def _account_for(self, job: JobInfo, session_uid: str, now: str) -> None:
         status, group = close_job(job, session_uid, now), job.object
         if status is not None and group is not None:
-            self._errands.write(group, patch_of(status), partial(self.cache.write_failed, group))
+            self._writes.write(group, patch_of(status), partial(self.cache.write_failed, group))
             self._warn(job, group.metadata.uid)
         for state in (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED):
             for task in job.with_status(state).values():
@@ -409,9 +376,7 @@ class BatchEngine:
             observed_generation=pod.object.metadata.generation,
         )
         self.effects.patch_status(pod, condition, None)
-        self.effects.record(
-            pod.scheduler_name, pod, reason="FailedScheduling", action="Scheduling", note=message, warning=True
-        )
+        self.effects.record(PodEvent(pod.scheduler_name, pod, "FailedScheduling", "Scheduling", message, warning=True))
 
     def __repr__(self) -> str:
         return f"<BatchEngine {self.sessions} sessions, {len(self.cache.jobs)} jobs, {self._bindings!r}>"

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from kframework_batch.job import JobInfo
 from kframework_batch.queue import QueueInfo
-from kframework_batch.resource import Resource
+from kframework_batch.resource import Resource, dominant_share
 
 HIERARCHY = "volcano.sh/hierarchy"
 WEIGHTS = "volcano.sh/hierarchy-weights"
@@ -37,7 +37,7 @@ class _Leaf:
     def refresh(self, total: Resource, used_up: set[str]) -> None:
         if self.stale:
             held = self.held
-            self.share = _dominant(held, total)
+            self.share = dominant_share(held, total)
             self.saturated = any(
                 asked > 0 and (name in used_up or held.get(name, 0) >= asked) for name, asked in self.requested.items()
             )
@@ -75,7 +75,7 @@ class _Node:
                 for name, amount in child.held.items():
                     held[name] = held.get(name, 0.0) + amount * factor
         self.held = held
-        self.share = _dominant(held, total)
+        self.share = dominant_share(held, total)
         self.saturated = all(child.saturated for child in children)
         self.stale = False
 
@@ -142,15 +142,6 @@ class FairTree:
                 self._make_stale(child)
             else:
                 child.stale = True
-
-
-def _dominant(held: Mapping[str, float], total: Resource) -> float:
-    return max([_share(held.get(name, 0.0), whole) for name, whole in total.items()], default=0.0)
-
-
-def _share(part: float, whole: int) -> float:
-    """Return which share of the whole a part is, as `share` does."""
-    return part / whole if whole else float(part > 0)
 
 
 def _weight(text: str) -> float:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 
-from kframework.engine import QuantityError
-from kframework.objects import PriorityClass, ResourceList
-from kframework_batch.job import INQUEUE, JobInfo, Phase
+from kframework.objects import PriorityClass, QuantityError, ResourceList
+from kframework_batch.job import INQUEUE, MAY_BE_PREEMPTED, JobInfo, Phase, flag
 from kframework_batch.membership import GroupObject
 from kframework_batch.objects import KubePodGroup, PodGroup, PodGroupSpec, SigsPodGroup
 from kframework_batch.resource import Resource
-from kframework_batch.task import MAY_BE_PREEMPTED, flag
 
 #: The queue of a pod group that has no field for it; an annotation, or a label.
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
@@ -79,22 +78,11 @@ def undescribe(job: JobInfo) -> None:
     job.phase = job.queue = ""
 
 
-def said(job: JobInfo) -> tuple[object, ...]:
-    """Return all that a session reads of what a pod group says."""
-    return (
-        job.known,
-        job.group_uid,
-        job.created,
-        job.annotations,
-        job.labels,
-        job.queue,
-        job.priority,
-        job.min_available,
-        job.role_minimums,
-        job.min_resources,
-        job.phase,
-        job.refused,
-    )
+#: All that a session reads of what a pod group says.
+said: Callable[[JobInfo], tuple[object, ...]] = attrgetter(
+    *("known", "group_uid", "created", "annotations", "labels", "queue", "priority", "phase", "refused"),
+    *("min_available", "role_minimums", "min_resources"),
+)
 
 
 def phase_of(group: GroupObject) -> Phase:

@@ -12,19 +12,17 @@ make one tuple, so the first plugin that tells two apart decides. Keys of one ho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pluggy
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from kframework import NodeInfo, Status
-    from kframework_batch.job import JobInfo
-    from kframework_batch.plugin import Vote
-    from kframework_batch.queue import QueueInfo
-    from kframework_batch.session import Session
-    from kframework_batch.task import TaskInfo
+from kframework import NodeInfo, Status
+from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.plugin import Vote
+from kframework_batch.queue import QueueInfo
+from kframework_batch.session_view import SessionView
 
 hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework_batch")
 
@@ -38,27 +36,27 @@ class Lifecycle(Protocol):
     """A session begins and ends."""
 
     @hookspec
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, session: SessionView) -> None:
         """Work out what the session needs; called for all plugins in order, before the first action."""
         ...
 
     @hookspec
-    def on_session_close(self, session: Session) -> None:
+    def on_session_close(self, session: SessionView) -> None:
         """Look at what came of it; called after the last action, while the session's tasks stand as it left them."""
         ...
 
     @hookspec
-    def allocated(self, session: Session, task: TaskInfo) -> Status | None:
+    def allocated(self, session: SessionView, task: TaskInfo) -> Status | None:
         """Take notice that a task got room, or is promised it; a Status refuses, and the operation is undone."""
         ...
 
     @hookspec
-    def deallocated(self, session: Session, task: TaskInfo) -> None:
+    def deallocated(self, session: SessionView, task: TaskInfo) -> None:
         """Take notice that a task lost its room or the promise of it: it is evicted, or an operation is undone."""
         ...
 
     @hookspec
-    def wakes_at(self, session: Session) -> float | None:
+    def wakes_at(self, session: SessionView) -> float | None:
         """Return when a session is wanted although nothing has changed, in seconds since 1970; the earliest counts."""
         ...
 
@@ -67,22 +65,22 @@ class Orders(Protocol):
     """Who goes first."""
 
     @hookspec
-    def job_order(self, session: Session, job: JobInfo) -> Key:
+    def job_order(self, session: SessionView, job: JobInfo) -> Key:
         """Return the key of a job among those of its queue; ties: creation, then uid."""
         ...
 
     @hookspec
-    def task_order(self, session: Session, task: TaskInfo) -> Key:
+    def task_order(self, session: SessionView, task: TaskInfo) -> Key:
         """Return the key of a task among those of its job; ties: index, creation, uid."""
         ...
 
     @hookspec
-    def queue_order(self, session: Session, queue: QueueInfo) -> Key:
+    def queue_order(self, session: SessionView, queue: QueueInfo) -> Key:
         """Return the key of a queue; ties: creation, then uid."""
         ...
 
     @hookspec
-    def victim_queue_order(self, session: Session, queue: QueueInfo, preemptor: QueueInfo) -> Key:
+    def victim_queue_order(self, session: SessionView, queue: QueueInfo, preemptor: QueueInfo) -> Key:
         """Return the key of a queue among those that give way to another; without any: the inverse of queue_order."""
         ...
 
@@ -91,22 +89,22 @@ class Predicate(Protocol):
     """Where a task may go, beside the resources that it asks for; every plugin must agree."""
 
     @hookspec
-    def pre_predicate(self, session: Session, task: TaskInfo) -> Status | None:
+    def pre_predicate(self, session: SessionView, task: TaskInfo) -> Status | None:
         """Say whether a task may go anywhere at all."""
         ...
 
     @hookspec
-    def predicate(self, session: Session, task: TaskInfo, node: NodeInfo) -> Status | None:
+    def predicate(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> Status | None:
         """Say whether a task may go to a node."""
         ...
 
     @hookspec
-    def predicate_nodes(self, session: Session, task: TaskInfo, rows: Rows) -> Rows:
+    def predicate_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> Rows:
         """Say the same of many rows (int64, aligned with rows): 0 = it may, else a code for predicate_status."""
         ...
 
     @hookspec
-    def predicate_status(self, session: Session, task: TaskInfo, code: int) -> Status:
+    def predicate_status(self, session: SessionView, task: TaskInfo, code: int) -> Status:
         """Put a code of predicate_nodes into words."""
         ...
 
@@ -115,17 +113,17 @@ class NodeOrdering(Protocol):
     """Which node is best; what the plugins say is added up."""
 
     @hookspec
-    def node_order(self, session: Session, task: TaskInfo, node: NodeInfo) -> float:
+    def node_order(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> float:
         """Return what a node is worth to a task."""
         ...
 
     @hookspec
-    def node_order_nodes(self, session: Session, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
+    def node_order_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
         """Return the same for many rows, which are all the candidates (float64, aligned with rows)."""
         ...
 
     @hookspec
-    def best_node(self, session: Session, task: TaskInfo, rows: Rows, scores: NDArray[np.float64]) -> int | None:
+    def best_node(self, session: SessionView, task: TaskInfo, rows: Rows, scores: NDArray[np.float64]) -> int | None:
         """Choose a row; the first plugin that does decides, without any the best score does."""
         ...
 
@@ -139,27 +137,27 @@ class Victims(Protocol):
 
     @hookspec
     def preemptable(
-        self, session: Session, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
+        self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
         """Return which of these tasks a task may push out within its queue."""
         ...
 
     @hookspec
     def reclaimable(
-        self, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
+        self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
         """Return which of these tasks of other queues a task may take room back from."""
         ...
 
     @hookspec
     def unified_evictable(
-        self, session: Session, evictor: TaskInfo, tasks: Sequence[TaskInfo]
+        self, session: SessionView, evictor: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
         """Return which of these tasks a task may push out, whether they are of its queue or of another."""
         ...
 
     @hookspec
-    def victim_tasks(self, session: Session, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+    def victim_tasks(self, session: SessionView, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         """Return which of these running tasks should go although nobody asks for their room (shuffle).
 
         All that the plugins of a tier name count; the first tier that names anybody decides.
@@ -171,27 +169,27 @@ class Fairness(Protocol):
     """What a queue may have."""
 
     @hookspec
-    def overused(self, session: Session, queue: QueueInfo) -> bool:
+    def overused(self, session: SessionView, queue: QueueInfo) -> bool:
         """Return whether a queue has its due already; one plugin is enough."""
         ...
 
     @hookspec
-    def allocatable(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+    def allocatable(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
         """Return whether a queue may have room for this task too; all plugins must agree."""
         ...
 
     @hookspec
-    def preemptive(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+    def preemptive(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
         """Return whether a queue may take room back for this task; all plugins must agree."""
         ...
 
     @hookspec
-    def job_enqueueable(self, session: Session, job: JobInfo) -> Vote:
+    def job_enqueueable(self, session: SessionView, job: JobInfo) -> Vote:
         """Vote on whether pods of a job may be made."""
         ...
 
     @hookspec
-    def job_enqueued(self, session: Session, job: JobInfo) -> None:
+    def job_enqueued(self, session: SessionView, job: JobInfo) -> None:
         """Take notice that pods of a job may be made."""
         ...
 
@@ -200,22 +198,22 @@ class Gang(Protocol):
     """When a job has enough."""
 
     @hookspec
-    def job_valid(self, session: Session, job: JobInfo) -> Status | None:
+    def job_valid(self, session: SessionView, job: JobInfo) -> Status | None:
         """Say whether a job can be scheduled at all; the first that says no decides."""
         ...
 
     @hookspec
-    def job_ready(self, session: Session, job: JobInfo) -> bool:
+    def job_ready(self, session: SessionView, job: JobInfo) -> bool:
         """Return whether enough tasks of a job have room; all plugins must agree, then the job is committed."""
         ...
 
     @hookspec
-    def job_pipelined(self, session: Session, job: JobInfo) -> Vote:
+    def job_pipelined(self, session: SessionView, job: JobInfo) -> Vote:
         """Vote on whether enough tasks of a job have room or are promised it."""
         ...
 
     @hookspec
-    def job_starving(self, session: Session, job: JobInfo) -> bool:
+    def job_starving(self, session: SessionView, job: JobInfo) -> bool:
         """Return whether a job may push others out.
 
         Within a tier all must agree; the first tier with a plugin that has this hook decides, without any: no.
@@ -223,12 +221,12 @@ class Gang(Protocol):
         ...
 
     @hookspec
-    def target_job(self, session: Session, jobs: Sequence[JobInfo]) -> JobInfo | None:
+    def target_job(self, session: SessionView, jobs: Sequence[JobInfo]) -> JobInfo | None:
         """Choose the job for which nodes are kept free; the first plugin that does decides."""
         ...
 
     @hookspec
-    def reserved_nodes(self, session: Session) -> None:
+    def reserved_nodes(self, session: SessionView) -> None:
         """Keep nodes free for the target job."""
         ...
 

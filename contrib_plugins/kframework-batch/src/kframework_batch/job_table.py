@@ -6,8 +6,8 @@ import logging
 
 import msgspec
 
-from kframework.engine import ClusterState, QuantityError
-from kframework.objects import ApiObject, PriorityClass
+from kframework.engine import ClusterState
+from kframework.objects import ApiObject, PriorityClass, QuantityError
 from kframework_batch.groups import Priorities, describe, said, undescribe
 from kframework_batch.job import JobInfo
 from kframework_batch.membership import GroupObject, GroupRef, ref_of
@@ -30,7 +30,7 @@ class JobTable:
         self._unreadable: dict[str, QueueSpec] = {}
 
     def upserted(self, obj: ApiObject) -> bool:
-        """Take in an object that is new or changed; tell whether a session may now come to another result."""
+        """Take in an object that is new or changed; return whether a session may now come to another result."""
         before = self._cluster.objects(type(obj)).put(obj.metadata, obj)
         match obj:
             case PodGroup() | SigsPodGroup() | KubePodGroup():
@@ -43,7 +43,7 @@ class JobTable:
                 return before is None or _versionless(before) != _versionless(obj)
 
     def deleted(self, obj: ApiObject) -> bool:
-        """Take in that an object exists no more; tell whether a session may now come to another result."""
+        """Take in that an object exists no more; return whether a session may now come to another result."""
         if self._cluster.objects(type(obj)).remove(obj.metadata) is None:
             return False
         match obj:

@@ -40,7 +40,7 @@ class GroupRef(NamedTuple):
 
 
 def group_of(pod: Pod) -> GroupRef | None:
-    """Tell which pod group a pod belongs to, None if to none; it is in the pod's own namespace.
+    """Return which pod group a pod belongs to, None if to none; it is in the pod's own namespace.
 
     Of several that it names, Volcano's counts first, then that of Kubernetes, then that of kubernetes-sigs.
     """

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TypeGuard, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework import Code, Status
+from kframework import Code, NodeInfo, Status
 from kframework_batch.hookspecs import Rows
+from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin
-from kframework_batch.task import TaskInfo
+from kframework_batch.session_view import SessionView
 from kframework_batch.tiers import Call, Tiers
-
-if TYPE_CHECKING:
-    from kframework import NodeInfo
-    from kframework_batch.session import Session
 
 R = TypeVar("R")
 
@@ -24,7 +22,7 @@ R = TypeVar("R")
 class NodeQuestions:
     """What the plugins of a session say of nodes; `plugins` are those that say anything, in order."""
 
-    def __init__(self, session: Session, tiers: Tiers) -> None:
+    def __init__(self, session: SessionView, tiers: Tiers) -> None:
         self._session = session
         self._nodes = session.nodes
         self._predicate: Mapping[BatchPlugin, Call[Status | None]] = _by_plugin(tiers, "predicate")
@@ -48,52 +46,40 @@ class NodeQuestions:
             else:
                 code = int(self._predicate_nodes[plugin](session, task, np.array([node.row]))[0])
                 status = self._predicate_status[plugin](session, task, code) if code else None
-            if _objects(status):
+            if _rejects(status):
                 return status.with_plugin(plugin.name)
         return None
 
     def passing(self, task: TaskInfo, rows: Rows) -> NDArray[np.bool_]:
-        """Tell of many nodes whether all let the task in (bool, aligned with rows)."""
+        """Return which of many nodes all let the task in to (bool, aligned with rows)."""
         passing = np.ones(len(rows), dtype=np.bool_)
         for plugin in self._filtering:
-            asked = self._predicate_nodes.get(plugin)
-            if asked is not None:
-                passing &= asked(self._session, task, rows) == 0
-            else:
-                for place in np.flatnonzero(passing).tolist():
-                    node = self._nodes[int(rows[place])]
-                    passing[place] = not _objects(self._predicate[plugin](self._session, task, node))
+            passing &= self._codes(plugin, task, rows, passing)[0] == 0
         return passing
 
-    def rejections(self, task: TaskInfo, rows: Rows) -> list[tuple[Status, NDArray[np.bool_]]]:
-        """Return each first rejection with the nodes that it is the first rejection to (bool, aligned with rows)."""
-        open_rows = np.ones(len(rows), dtype=np.bool_)
-        found: dict[tuple[str, tuple[str, ...]], tuple[Status, NDArray[np.bool_]]] = {}
+    def rejections(self, task: TaskInfo, rows: Rows) -> Iterator[tuple[Status, NDArray[np.bool_]]]:
+        """Yield each first rejection with the nodes that it is the first rejection to (bool, aligned with rows)."""
+        passing = np.ones(len(rows), dtype=np.bool_)
         for plugin in self._filtering:
-            for status, where in self._said(plugin, task, rows, open_rows):
-                status = status.with_plugin(plugin.name)
-                known = found.setdefault((plugin.name, status.reasons), (status, np.zeros(len(rows), dtype=np.bool_)))
-                known[1][:] |= where
-                open_rows &= ~where
-        return list(found.values())
+            codes, words = self._codes(plugin, task, rows, passing)
+            for code in np.unique(codes[codes != 0]).tolist():
+                yield words(code).with_plugin(plugin.name), codes == code
+            passing &= codes == 0
 
-    def _said(
+    def _codes(
         self, plugin: BatchPlugin, task: TaskInfo, rows: Rows, among: NDArray[np.bool_]
-    ) -> list[tuple[Status, NDArray[np.bool_]]]:
-        """Return what one plugin has against nodes among those that others let pass."""
+    ) -> tuple[Rows, Callable[[int], Status]]:
+        """Ask a plugin about the nodes that others let pass: 0 or a code for each, and what puts codes into words."""
         session, columnar = self._session, self._predicate_nodes.get(plugin)
         if columnar is not None:
             codes = np.where(among, columnar(session, task, rows), 0)
-            distinct = np.unique(codes[codes != 0]).tolist()
-            return [(self._predicate_status[plugin](session, task, code), codes == code) for code in distinct]
-        said = []
+            return codes, partial(self._predicate_status[plugin], session, task)
+        codes, said = np.zeros(len(rows), dtype=np.int64), dict[Status, int]()
         for place in np.flatnonzero(among).tolist():
             status = self._predicate[plugin](session, task, self._nodes[int(rows[place])])
-            if _objects(status):
-                where = np.zeros(len(rows), dtype=np.bool_)
-                where[place] = True
-                said.append((status, where))
-        return said
+            if _rejects(status):
+                codes[place] = said.setdefault(status, len(said) + 1)
+        return codes, lambda code: list(said)[code - 1]
 
     # -- node orders -------------------------------------------------------------------------------------------------
 
@@ -124,7 +110,7 @@ class NodeQuestions:
         return f"<NodeQuestions to {', '.join(plugin.name for plugin in self.plugins) or 'nobody'}>"
 
 
-def _objects(status: Status | None) -> TypeGuard[Status]:
+def _rejects(status: Status | None) -> TypeGuard[Status]:
     return status is not None and status.code != Code.SUCCESS
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 from random import Random
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -20,13 +20,10 @@ from kframework import Code, Status
 from kframework.engine import fit_error
 from kframework_batch.combination import Combination
 from kframework_batch.hookspecs import Rows
+from kframework_batch.job import TaskInfo
 from kframework_batch.node_questions import NodeQuestions
-from kframework_batch.room import NodeRoom
-from kframework_batch.task import TaskInfo
+from kframework_batch.session_view import SessionView
 from kframework_batch.tiers import Call
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
 
 _NOT_HERE = float("-inf")
 
@@ -36,7 +33,7 @@ _NEVER = -1
 #: Up to so many rows are asked one by one, more as columns.
 _FEW = 16
 
-#: So many outlooks are remembered.
+#: The scores of so many signatures are remembered.
 _MOST = 512
 
 
@@ -55,7 +52,7 @@ class Choice(msgspec.Struct, frozen=True):
     feasible: int
 
 
-class Outlook:
+class NodeScores:
     """What the plugins say of every node to the tasks of one signature, and where these fit.
 
     `idle` holds the total of a node that lets them in and has room now, else minus infinity; `future` the same for
@@ -69,47 +66,46 @@ class Outlook:
         self.position: int = _NEVER
 
 
-class Outlooks:
-    """The outlooks of one configuration, least recently used first; they outlive sessions.
+class ScoreCache:
+    """The scores of one configuration, least recently used first; they outlive sessions.
 
     All are forgotten when the set of nodes changes.
     """
 
     def __init__(self) -> None:
-        self._outlooks: OrderedDict[Hashable, Outlook] = OrderedDict()
+        self._scores: OrderedDict[Hashable, NodeScores] = OrderedDict()
         self._generation = -1
 
-    def get(self, signature: Hashable, generation: int, capacity: int) -> Outlook:
-        """Return the outlook of a signature, a new one if there is none."""
+    def get(self, signature: Hashable, generation: int, capacity: int) -> NodeScores:
+        """Return the scores of a signature, new ones if there are none."""
         if generation != self._generation:
-            self._outlooks.clear()
+            self._scores.clear()
             self._generation = generation
-        outlook = self._outlooks.get(signature)
-        if outlook is None:
-            outlook = self._outlooks[signature] = Outlook(capacity)
-            if len(self._outlooks) > _MOST:
-                self._outlooks.popitem(last=False)
+        scores = self._scores.get(signature)
+        if scores is None:
+            scores = self._scores[signature] = NodeScores(capacity)
+            if len(self._scores) > _MOST:
+                self._scores.popitem(last=False)
         else:
-            self._outlooks.move_to_end(signature)
-        return outlook
+            self._scores.move_to_end(signature)
+        return scores
 
     def __len__(self) -> int:
-        return len(self._outlooks)
+        return len(self._scores)
 
 
 class Placement:
     """Finds nodes for the tasks of one session."""
 
-    def __init__(self, session: Session, room: NodeRoom, outlooks: Outlooks, random: Random) -> None:
+    def __init__(self, session: SessionView, plugins: Combination, scores: ScoreCache, random: Random) -> None:
         self._session = session
         self._nodes = session.nodes
-        self._plugins: Combination = session.plugins
-        self._room = room
-        self._outlooks = outlooks
+        self._idle = session.idle
+        self._plugins = plugins
+        self._score_cache = scores
         self._random = random
-        tiers = session.plugins.tiers
-        self.questions: NodeQuestions = NodeQuestions(session, tiers)
-        self._best_nodes = cast("tuple[Call[int | None], ...]", tiers.flat("best_node"))
+        self.questions: NodeQuestions = NodeQuestions(session, plugins.tiers)
+        self._best_nodes = cast("tuple[Call[int | None], ...]", plugins.tiers.flat("best_node"))
         #: What was chosen last for each task, by uid.
         self.chosen: dict[str, Choice] = {}
 
@@ -121,8 +117,8 @@ class Placement:
         if rejection is not None:
             return fit_error(len(self._nodes), dict.fromkeys(rejection.reasons, len(self._nodes)))
         signature = self._sign(task)
-        outlook = self._looked_at(task) if signature is None else self._caught_up(task, signature)
-        choice = self._best(task, outlook.idle, idle=True) or self._best(task, outlook.future, idle=False)
+        scores = self._looked_at(task) if signature is None else self._caught_up(task, signature)
+        choice = self._best(task, scores.idle, idle=True) or self._best(task, scores.future, idle=False)
         if choice is None:
             return self._why_not(task)
         self.chosen[task.uid] = choice
@@ -153,52 +149,52 @@ class Placement:
 
     # -- what is remembered --------------------------------------------------------------------------------------------
 
-    def _caught_up(self, task: TaskInfo, signature: Hashable) -> Outlook:
-        """Return the outlook of tasks like this one, with the rows asked again that have changed."""
+    def _caught_up(self, task: TaskInfo, signature: Hashable) -> NodeScores:
+        """Return the scores of tasks like this one, with the rows asked again that have changed."""
         nodes = self._nodes
-        outlook = self._outlooks.get(signature, nodes.generation, nodes.capacity)
-        position, outlook.position = outlook.position, nodes.pod_log.end
+        scores = self._score_cache.get(signature, nodes.generation, nodes.capacity)
+        position, scores.position = scores.position, nodes.pod_log.end
         rows = nodes.pod_log.since(position)
         if rows is None:
-            self._fill(outlook, task, nodes.order)
+            self._fill(scores, task, nodes.order)
         elif len(distinct := dict.fromkeys(rows)) <= _FEW:
             for row in distinct:
-                self._fill_row(outlook, task, row)
+                self._fill_row(scores, task, row)
         else:
-            self._fill(outlook, task, np.fromiter(distinct, dtype=np.int64, count=len(distinct)))
-        return outlook
+            self._fill(scores, task, np.fromiter(distinct, dtype=np.int64, count=len(distinct)))
+        return scores
 
-    def _fill_row(self, outlook: Outlook, task: TaskInfo, row: int) -> None:
+    def _fill_row(self, scores: NodeScores, task: TaskInfo, row: int) -> None:
         node = self._nodes[row]
-        outlook.idle[row] = outlook.future[row] = _NOT_HERE
-        if self._room.fits_future(task, row) and self.questions.rejection(task, node) is None:
-            outlook.future[row] = self.questions.total(task, node)
-            if self._room.fits_idle(task, row):
-                outlook.idle[row] = outlook.future[row]
+        scores.idle[row] = scores.future[row] = _NOT_HERE
+        if self._idle.fits_future(task, row) and self.questions.rejection(task, node) is None:
+            scores.future[row] = self.questions.total(task, node)
+            if self._idle.fits_idle(task, row):
+                scores.idle[row] = scores.future[row]
 
-    def _fill(self, outlook: Outlook, task: TaskInfo, rows: Rows) -> None:
-        outlook.idle[rows] = outlook.future[rows] = _NOT_HERE
+    def _fill(self, scores: NodeScores, task: TaskInfo, rows: Rows) -> None:
+        scores.idle[rows] = scores.future[rows] = _NOT_HERE
         candidates = self._candidates(task, rows)
-        outlook.future[candidates] = self.questions.totals(task, candidates)
-        idle = candidates[self._room.fitting_idle(task, candidates)]
-        outlook.idle[idle] = outlook.future[idle]
+        scores.future[candidates] = self.questions.totals(task, candidates)
+        idle = candidates[self._idle.fitting_idle(task, candidates)]
+        scores.idle[idle] = scores.future[idle]
 
     # -- what is asked afresh ------------------------------------------------------------------------------------------
 
-    def _looked_at(self, task: TaskInfo) -> Outlook:
-        """Return an outlook for this task alone: those with room now are scored, or if there are none, the others."""
-        outlook = Outlook(self._nodes.capacity)
+    def _looked_at(self, task: TaskInfo) -> NodeScores:
+        """Return scores for this task alone: those with room now are scored, or if there are none, the others."""
+        scores = NodeScores(self._nodes.capacity)
         candidates = self._candidates(task, self._nodes.order)
-        idle = candidates[self._room.fitting_idle(task, candidates)]
+        idle = candidates[self._idle.fitting_idle(task, candidates)]
         if len(idle):
-            outlook.idle[idle] = self.questions.totals(task, idle)
+            scores.idle[idle] = self.questions.totals(task, idle)
         else:
-            outlook.future[candidates] = self.questions.totals(task, candidates)
-        return outlook
+            scores.future[candidates] = self.questions.totals(task, candidates)
+        return scores
 
     def _candidates(self, task: TaskInfo, rows: Rows) -> Rows:
         """Return the nodes that let a task in and will have room for it."""
-        rows = rows[self._room.fitting_future(task, rows)]
+        rows = rows[self._idle.fitting_future(task, rows)]
         return rows[self.questions.passing(task, rows)] if len(rows) else rows
 
     # -- for those who push others out ---------------------------------------------------------------------------------
@@ -213,8 +209,7 @@ class Placement:
         rows = self._nodes.order
         hopeless = np.zeros(len(rows), dtype=np.bool_)
         for status, where in self.questions.rejections(task, rows):
-            if status.code != Code.UNSCHEDULABLE:
-                hopeless |= where
+            hopeless |= where & (status.code != Code.UNSCHEDULABLE)
         rows = rows[~hopeless]
         scores = self.questions.totals(task, rows)
         return [int(row) for row in rows[np.argsort(-scores, kind="stable")]]
@@ -230,7 +225,7 @@ class Placement:
         rows = self._nodes.order
         reasons: dict[str, int] = {}
         short = np.zeros(len(rows), dtype=np.bool_)
-        for resource, _, enough in self._room.shortages(task, rows):
+        for resource, _, enough in self._idle.shortages(task, rows):
             reason = "Too many pods" if resource == "pods" else f"Insufficient {resource}"
             if not enough.all():
                 reasons[reason] = int(np.count_nonzero(~enough))
@@ -242,4 +237,4 @@ class Placement:
         return fit_error(len(rows), reasons)
 
     def __repr__(self) -> str:
-        return f"<Placement on {len(self._nodes)} nodes, {len(self._outlooks)} outlooks>"
+        return f"<Placement on {len(self._nodes)} nodes, scores of {len(self._score_cache)} signatures>"

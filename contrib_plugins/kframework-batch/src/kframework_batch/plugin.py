@@ -14,16 +14,15 @@ The hooks, one by one, stand in `kframework_batch.hookspecs`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pluggy
 from pydantic import BaseModel, ConfigDict
 
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
-    from kframework_batch.task import TaskInfo
+from kframework_batch.job import TaskInfo
+from kframework_batch.session_view import SessionView
 
 #: Marks a method as the implementation of a hook of sessions.
 hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker("kframework_batch")
@@ -63,7 +62,17 @@ class BatchPlugin:
     def __init__(self, arguments: BatchArguments) -> None:
         self.arguments = arguments
 
-    def sign(self, session: Session, task: TaskInfo) -> Hashable | None:
+    @property
+    def core_filters(self) -> Sequence[str]:
+        """The core's Filter plugins that it asks through `session.core`, in order."""
+        return ()
+
+    @property
+    def core_scores(self) -> Mapping[str, int]:
+        """The core's Score plugins that it asks there, with their weights."""
+        return {}
+
+    def sign(self, session: SessionView, task: TaskInfo) -> Hashable | None:
         """Return what `predicate` and `node_order` of this task depend on beside the node; None: ask me every time.
 
         Answers are remembered per signature, for all tasks that have it, and asked again only for nodes that have

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from kframework import ConfigError, PluginError
-from kframework.engine import Place, Problem, RawArgs, collecting, decode, field_names, nearest, raise_all
+from kframework.config.reading import Place, Problem, RawArgs, collecting, decode, field_names, nearest, raise_all
+from kframework.engine import Offers
 from kframework_batch.action import Action
 from kframework_batch.config import BatchConfiguration, PluginEntry
-from kframework_batch.plugin import BatchArguments
-from kframework_batch.registry import ACTIONS, PLUGINS, BatchRegistry, Named, Offers
+from kframework_batch.plugin import BatchArguments, BatchPlugin
+from kframework_batch.registry import ACTIONS, PLUGINS, BatchRegistry
 from kframework_batch.tiers import HIERARCHY, NOT_BUILT, EnabledPlugin, Tiers
 
-N = TypeVar("N", bound=Named)
+N = TypeVar("N", Action, BatchPlugin)
 
 #: What Volcano has and this distribution has not.
 _ACTIONS_OF_VOLCANO = ("gangpreempt", "gangreclaim")
@@ -111,7 +112,7 @@ class _Compiler:
             if entry.flags.get(flag):
                 no_effect = Problem((), f"has no effect: {subject} are not supported")
                 self._notices.append((entry.place / flag).error(no_effect))
-        return EnabledPlugin(plugin, entry.flags, self._plugins.offers.distribution(entry.name))
+        return EnabledPlugin(plugin, entry.flags, self._plugins.offers.distribution(entry.name) or "")
 
     def _made(self, sort: _Sort[N], name: str, place: Place, arguments: RawArgs) -> N | None:
         """Make one of a sort; None where that went wrong."""
@@ -126,7 +127,7 @@ class _Compiler:
                 return offered(read)
             except Exception as error:
                 reason = f"cannot be made: {type(error).__name__}: {error}"
-                raise PluginError(reason, plugin=name, distribution=sort.offers.distribution(name) or None) from error
+                raise PluginError(reason, plugin=name, distribution=sort.offers.distribution(name)) from error
         return None
 
 

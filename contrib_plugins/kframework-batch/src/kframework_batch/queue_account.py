@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import inf
 
-from kframework_batch.job import JobInfo
-from kframework_batch.job_claims import elastic, entering, minimum, still_claimed
+from kframework_batch.job import ALLOCATED, INQUEUE, JobInfo, TaskStatus
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource, share
-from kframework_batch.task import TaskStatus
 
 
 class QueueAccount:
@@ -22,18 +20,6 @@ class QueueAccount:
     `capability` is the most it may hold, `otherwise` the same for a resource that this does not name. `deserved` is
     what it is due; for a resource that this does not name nothing is due to anybody.
     """
-
-    __slots__ = (
-        "allocated",
-        "capability",
-        "deserved",
-        "elastic",
-        "guarantee",
-        "inqueue",
-        "name",
-        "otherwise",
-        "requested",
-    )
 
     def __init__(self, queue: QueueInfo) -> None:
         self.name: str = queue.name
@@ -148,3 +134,48 @@ def unguaranteed(whole: Resource, accounts: Iterable[QueueAccount]) -> Resource:
     for account in accounts:
         rest.sub({name: amount for name, amount in account.guarantee.items() if name in whole})
     return rest.positive()
+
+
+#: Volcano's job controller writes a whole quota into `minResources`; these are no resources of nodes.
+_QUOTAS = ("requests.", "limits.", "count/")
+
+
+def minimum(job: JobInfo) -> Resource:
+    """Return what a job says it needs before its pods are made; the number of pods is not shared, so it is left out."""
+    return Resource(
+        (name, amount)
+        for name, amount in (job.min_resources or Resource()).items()
+        if name != "pods" and not name.startswith(_QUOTAS)
+    )
+
+
+def entering(job: JobInfo) -> Resource:
+    """Return what a job claims from the moment that its pods may be made: its minimum, but for pods behind gates."""
+    return _ungated(job, minimum(job))
+
+
+def still_claimed(job: JobInfo) -> Resource:
+    """Return the part of a job's minimum that is kept for it and that its tasks do not hold yet.
+
+    What a running job lacks counts only while it has its minimum of tasks: if the driver has ended, executors that are
+    not there any more claim nothing.
+    """
+    if job.phase != INQUEUE and not (job.phase == "Running" and job.count(*ALLOCATED) >= job.min_available):
+        return Resource()
+    lacking = ((name, amount - job.allocated.get(name, 0)) for name, amount in minimum(job).items())
+    return _ungated(job, Resource((name, amount) for name, amount in lacking if amount > 0))
+
+
+def elastic(job: JobInfo) -> Resource:
+    """Return what a job holds beyond its minimum."""
+    return job.allocated.minus(minimum(job)).positive()
+
+
+def _ungated(job: JobInfo, claim: Resource) -> Resource:
+    if claim.empty:
+        return claim
+    gated = Resource()
+    for task in job.with_status(TaskStatus.PENDING).values():
+        if task.gated:
+            gated.add(task.request)
+    return Resource((name, max(amount - gated.get(name, 0), 0)) for name, amount in claim.items())

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from kframework.engine import Quantity, QuantityError
-from kframework.objects import ResourceList
+from kframework.objects import Quantity, QuantityError, ResourceList
 from kframework_batch.job import JobInfo
 from kframework_batch.objects import QueueStatus
 from kframework_batch.queue import ROOT_QUEUE, QueueInfo

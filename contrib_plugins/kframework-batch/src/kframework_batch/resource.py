@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Self
 
-from kframework.engine import milli, value
-from kframework.objects import ResourceList
+from kframework.objects import ResourceList, milli, value
 
 
 class Resource(dict[str, int]):
@@ -85,13 +84,13 @@ class Resource(dict[str, int]):
         return f"<Resource {', '.join(f'{name}={amount}' for name, amount in self.items()) or 'nothing'}>"
 
 
-def share(part: int, whole: int) -> float:
+def share(part: float, whole: int) -> float:
     """Return which share of the whole a part is: 0 of nothing if there is no part, else 1."""
     if whole == 0:
         return 0.0 if part == 0 else 1.0
     return part / whole
 
 
-def dominant_share(allocated: Mapping[str, int], total: Mapping[str, int]) -> float:
+def dominant_share(allocated: Mapping[str, float], total: Mapping[str, int]) -> float:
     """Return the largest share over all resources that there are (dominant resource fairness, NSDI 2011)."""
-    return max((share(allocated.get(name, 0), whole) for name, whole in total.items()), default=0.0)
+    return max([share(allocated.get(name, 0), whole) for name, whole in total.items()], default=0.0)

@@ -21,12 +21,14 @@ from typing import ClassVar
 import msgspec
 
 from kframework import Clock
-from kframework.engine import RUN_SECONDS, Change, MemoryCluster, has_ended, seconds_of
+from kframework.clock import seconds_of
+from kframework.engine import MemoryCluster
 from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, RawQuantity
-from kframework.testing import make_pod
+from kframework.testing import RUN_SECONDS, Change, make_pod
 from kframework.testing.scenario import Action
 from kframework_batch.config import BatchConfiguration, default_configuration, parse
 from kframework_batch.engine import SCHEDULER
+from kframework_batch.job import has_ended
 from kframework_batch.objects import Job, JobSpec, PodGroup, PodTemplateSpec, Queue, TaskSpec
 from kframework_batch.program import compile_program
 from kframework_batch.registry import BatchRegistry

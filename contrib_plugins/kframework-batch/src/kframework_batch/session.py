@@ -8,25 +8,21 @@ stay assumed. So a session costs no copy of the cluster, and nothing that comes 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from kframework import NodeTable, PluginError, PodInfo
-from kframework.engine import ClusterState, Column, run_unreserve
-from kframework_batch.action import Action
+from kframework import PluginError, PodInfo
+from kframework.engine import ClusterState, run_unreserve
 from kframework_batch.combination import Combination
-from kframework_batch.config import BatchConfiguration
-from kframework_batch.core import CoreQuestions
-from kframework_batch.job import JobInfo, Place
-from kframework_batch.placement import Outlooks, Placement
-from kframework_batch.program import Program
+from kframework_batch.core_questions import CoreQuestions
+from kframework_batch.job import JobInfo, Place, TaskInfo, TaskStatus
+from kframework_batch.placement import Placement, ScoreCache
 from kframework_batch.queue import QueueInfo
-from kframework_batch.resource import Resource
-from kframework_batch.room import NodeRoom
-from kframework_batch.statement import JobStatement
-from kframework_batch.task import TaskInfo, TaskStatus
+from kframework_batch.session_view import SessionView
+from kframework_batch.statement import JobStatement, StatementHost
+from kframework_batch.tiers import Tiers
 
 
 class Consequences(Protocol):
@@ -53,53 +49,44 @@ class Consequences(Protocol):
         ...
 
 
-class Session:
-    """One session, from `run` to its end.
+class Runnable(Protocol):
+    """What a session runs: an action (`kframework_batch.action`)."""
 
-    `jobs` are those that can be scheduled: there is a group that says so, and its queue is known; in the order of their
-    creation. `queues` are all queues by name; `total` is what all nodes offer, `used` what pods take of it. `leaving`
-    are the pods that still take room but are to go.
-    """
+    name: ClassVar[str]
+
+    def run(self, session: Session) -> Iterator[None]:
+        """Do the work, and yield after each task."""
+        ...
+
+
+class Session(SessionView, StatementHost):
+    """One session, from `run` to its end: what hooks see of it, and what actions may do."""
 
     def __init__(
         self,
         uid: str,
         now: float,
         cluster: ClusterState,
-        jobs: Iterable[JobInfo],
+        jobs: Collection[JobInfo],
         queues: Mapping[str, QueueInfo],
         leaving: Iterable[PodInfo],
-        program: Program,
+        tiers: Tiers,
+        actions: Sequence[Runnable],
         core: CoreQuestions,
-        outlooks: Outlooks,
+        scores: ScoreCache,
         random: Random,
         consequences: Consequences,
     ) -> None:
-        self.uid: str = uid
-        #: Seconds since 1970.
-        self.now: float = now
+        super().__init__(uid, now, cluster, jobs, queues, leaving, core)
         self.cluster: ClusterState = cluster
-        self.nodes: NodeTable = cluster.nodes
-        self.queues: Mapping[str, QueueInfo] = queues
-        self._all = [job for job in jobs if job.known]
-        able = (job for job in self._all if not job.refused and job.queue in queues)
-        self.jobs: Mapping[str, JobInfo] = {
-            job.uid: job for job in sorted(able, key=lambda job: (job.created, job.uid))
-        }
-        self.configuration: BatchConfiguration = program.configuration
-        self.total: Resource = _sum(self.nodes, self.nodes.allocatables)
-        self.used: Resource = _sum(self.nodes, self.nodes.requesteds)
-        self.core: CoreQuestions = core
+        self.actions: Sequence[Runnable] = actions
         self.random: Random = random
-        self.plugins: Combination = Combination(program.tiers, self)
-        self.room: NodeRoom = NodeRoom(cluster.nodes, leaving)
-        self.placement: Placement = Placement(self, self.room, outlooks, random)
-        #: The tasks that are promised room, and those that hold room without being bound, until the session ends.
+        self.plugins: Combination = Combination(tiers, self)
+        self.placement: Placement = Placement(self, self.plugins, scores, random)
         self.promised: list[TaskInfo] = []
         self.reserved: list[TaskInfo] = []
-        #: What a plugin raised that was told that something is undone.
         self.fault: PluginError | None = None
-        self._program = program
+        self._known = [job for job in jobs if job.known]
         self._consequences = consequences
         self._statement = cluster.statement()
 
@@ -112,14 +99,14 @@ class Session:
             self._close()
 
     def _run_all(self) -> Generator[None, None, None]:
-        for job in self._all:
+        for job in self._known:
             job.fit_errors.clear()
             job.places.clear()
             job.message = "" if job.queue in self.queues else f"there is no queue {job.queue!r}"
         self.core.begin()
         self._consequences.mend(self)
         yield from self.plugins.open()
-        for action in self._program.actions:
+        for action in self.actions:
             yield from self._run(action)
             yield
         self.plugins.close()
@@ -127,7 +114,7 @@ class Session:
             task.job.places[task.uid] = Place(task.status, task.node_name)
         yield from self._consequences.account(self)
 
-    def _run(self, action: Action) -> Generator[None, None, None]:
+    def _run(self, action: Runnable) -> Generator[None, None, None]:
         try:
             yield from action.run(self)
         except PluginError:
@@ -143,12 +130,10 @@ class Session:
     # -- what is committed -------------------------------------------------------------------------------------------
 
     def bind(self, task: TaskInfo) -> None:
-        """Have a task bound to the node that it is allocated on."""
         task.job.move(task, TaskStatus.BINDING)
         self._consequences.bind(task)
 
     def send_away(self, task: TaskInfo, reason: str) -> None:
-        """Have a victim sent away."""
         self._consequences.send_away(task, reason)
 
     def tell(self, job: JobInfo, reason: str, message: str) -> None:
@@ -156,10 +141,6 @@ class Session:
         self._consequences.tell(job, reason, message)
 
     def tell_undone(self, tell: Callable[[TaskInfo], object], task: TaskInfo) -> None:
-        """Tell the plugins that an operation is undone; what one raises is kept, so that undoing comes to its end.
-
-        Nobody is told any more then: the session ends, and the books with it.
-        """
         if self.fault is None:
             try:
                 tell(task)
@@ -182,10 +163,7 @@ class Session:
             run_unreserve(profile, state, self.core.pending(task), task.node_name)
             self.cluster.forget(task.uid)
             _returns(task)
-        self.room.close()
-
-    def __repr__(self) -> str:
-        return f"<Session {self.uid}: {len(self.jobs)} jobs in {len(self.queues)} queues>"
+        self.idle.close()
 
 
 @contextmanager
@@ -207,9 +185,3 @@ def _uncollected() -> Iterator[None]:
 def _returns(task: TaskInfo) -> None:
     task.job.move(task, TaskStatus.PENDING)
     task.node_name = ""
-
-
-def _sum(nodes: NodeTable, columns: Mapping[str, Column]) -> Resource:
-    """Add up the columns of all nodes, but for the number of pods."""
-    order = nodes.order
-    return Resource((name, int(column.values[order].sum())) for name, column in columns.items() if name != "pods")

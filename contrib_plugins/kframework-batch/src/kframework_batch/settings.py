@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from kframework import Clock
-from kframework.engine import Cluster, Configuration, MakeEngine, Registry
+from kframework.clock import SystemClock
+from kframework.config.reading import Configuration, LeaderElection
+from kframework.engine import Cluster, MakeEngine, MemoryCluster, Registry, Scheduler
+from kframework.process.running import manifests
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.jobs import JobController
 from kframework_batch.controllers.pod_groups import PodGroupController
@@ -47,9 +50,7 @@ class Settings:
 
     def engine(self, *observers: SessionObserver) -> MakeEngine[BatchEngine]:
         """Return what makes the engine, whose sessions are observed."""
-        return BatchEngine.maker(
-            self.program, period=self.period, default_queue=self.default_queue, observers=observers
-        )
+        return BatchEngine.maker(self.program, self.period, self.default_queue, observers)
 
     @property
     def controllers(self) -> tuple[MakeController, ...]:
@@ -60,3 +61,19 @@ class Settings:
             lambda cluster, clock: PodGroupController(cluster, clock, names, self.default_queue),
             lambda cluster, clock: QueueController(cluster, clock, self.default_queue),
         )
+
+
+def rights(
+    settings: Settings, controllers: Iterable[MakeController], election: LeaderElection, *, name: str, namespace: str
+) -> list[dict[str, object]]:
+    """Return the objects that grant the rights to the ServiceAccount of this name and namespace; their name is its.
+
+    `controllers` are those that work beside the scheduler, on the same account.
+    """
+    clock = SystemClock()
+    cluster = MemoryCluster(clock)
+    scheduler = Scheduler(settings.configuration, cluster, clock, registry=settings.registry, engine=settings.engine())
+    watches = [*scheduler.engine.watches]
+    for make in controllers:
+        watches += make(cluster, clock).watches
+    return manifests(scheduler.profiles, election, watches=watches, name=name, namespace=namespace)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import pairwise
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from kframework_batch.resource import Resource, dominant_share
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
+from kframework_batch.session import Session
 
 _TITLE = "What queues hold of the cluster"
 _STYLE = 'role="img" font-family="sans-serif" font-size="14" fill="#24292f"'

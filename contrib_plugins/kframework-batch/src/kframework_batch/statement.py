@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kframework import Statement, Status
+from kframework import PluginError, Statement, Status
 from kframework.engine import run_reserve, run_unreserve
-from kframework_batch.job import Place
-from kframework_batch.task import TaskInfo, TaskStatus
+from kframework_batch.combination import Combination
+from kframework_batch.core_questions import CoreQuestions
+from kframework_batch.idle import NodeIdle
+from kframework_batch.job import Place, TaskInfo, TaskStatus
 
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
+
+class StatementHost(Protocol):
+    """What a session keeps for the statements of its jobs, and does for them (`kframework_batch.session`)."""
+
+    core: CoreQuestions
+    idle: NodeIdle
+    plugins: Combination
+    #: The tasks that are promised room, and those that hold room without being bound, until the session ends.
+    promised: list[TaskInfo]
+    reserved: list[TaskInfo]
+    #: What a plugin raised that was told that something is undone.
+    fault: PluginError | None
+
+    def bind(self, task: TaskInfo) -> None:
+        """Have a task bound to the node that it is allocated on."""
+        ...
+
+    def send_away(self, task: TaskInfo, reason: str) -> None:
+        """Have a victim sent away."""
+        ...
+
+    def tell_undone(self, tell: Callable[[TaskInfo], object], task: TaskInfo) -> None:
+        """Tell the plugins that an operation is undone; what one raises is kept, so that undoing comes to its end.
+
+        Nobody is told any more then: the session ends, and the books with it.
+        """
+        ...
 
 
 class JobStatement:
@@ -22,7 +50,7 @@ class JobStatement:
     way out unless it was closed before.
     """
 
-    def __init__(self, session: Session, statement: Statement, outer: JobStatement | None = None) -> None:
+    def __init__(self, session: StatementHost, statement: Statement, outer: JobStatement | None = None) -> None:
         self._session = session
         self._statement = statement
         self._outer = outer
@@ -56,7 +84,7 @@ class JobStatement:
         """Promise a pending task room on a node; a Status of a plugin that refuses, and nothing has happened then."""
         with self._statement.statement() as step:
             step.add(task.pod, node_name)
-            self._session.room.pipelined(step, task.pod)
+            self._session.idle.pipelined(step, task.pod)
             status = self._place(step, task, node_name, TaskStatus.PIPELINED)
             if status is None:
                 step.commit()
@@ -72,7 +100,7 @@ class JobStatement:
         with self._statement.statement() as step:
             if row >= 0:
                 step.evict(task.pod)
-                session.room.evicted(step, task.pod, row)
+                session.idle.evicted(step, task.pod, row)
             before = task.status
             task.job.move(task, TaskStatus.RELEASING)
             step.record(lambda: task.job.move(task, before))  # before plugins are told, since they may raise

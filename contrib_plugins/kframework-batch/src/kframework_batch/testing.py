@@ -18,33 +18,19 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework import ClusterError, Code, PendingPod, PodInfo, Status
-from kframework.engine import (
-    VIRTUAL_EPOCH,
-    Api,
-    BindingEnded,
-    Changed,
-    Decision,
-    Eviction,
-    Extenders,
-    Gone,
-    PluginHandle,
-    Reservation,
-    Synced,
-    compile_profiles,
-    convert,
-    rfc3339,
-)
-from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondition, RawQuantity, kind_of
+from kframework.clock import VIRTUAL_EPOCH, rfc3339
+from kframework.engine import Decision, PluginHandle, PodEvent, Reservation, compile_profiles
+from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondition, RawQuantity, convert, kind_of
+from kframework.state.inbox import BindingEnded, Changed, Gone, Synced
 from kframework.testing import make_node, make_pod
 from kframework_batch.config import BatchConfiguration, default_configuration, parse
 from kframework_batch.core import core_configuration, core_registry
 from kframework_batch.engine import SCHEDULER, BatchEngine
-from kframework_batch.job import JobInfo
+from kframework_batch.job import ROLE, JobInfo, TaskInfo
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import Guarantee, PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec
 from kframework_batch.program import compile_program
 from kframework_batch.registry import BatchRegistry
-from kframework_batch.task import ROLE, TaskInfo
 
 __all__ = ["Stage", "make_gang", "make_group", "make_node", "make_queue", "make_task"]
 
@@ -191,8 +177,7 @@ class Stage:
         self.refusing: bool = False
         self.objects: dict[tuple[type[ApiObject], str], ApiObject] = {}
         core = core_configuration(program, [SCHEDULER], seed)
-        make = BatchEngine.maker(program, gang_timeout=gang_timeout)
-        self.engine: BatchEngine = make(core, self, self, Extenders())
+        self.engine: BatchEngine = BatchEngine(core, self, self, program, gang_timeout=gang_timeout)
         self.engine.use(
             compile_profiles(core, core_registry(), lambda name, of: PluginHandle(self.engine, self, name, of))
         )
@@ -263,11 +248,9 @@ class Stage:
     # -- the outside -------------------------------------------------------------------------------------------------
 
     def now(self) -> float:
-        """Return the seconds since 1970."""
         return self.time
 
     def bind(self, reservation: Reservation) -> None:
-        """Bind a pod at once, unless it cannot be."""
         pod, failure = reservation.pod, self.unbindable.get(reservation.pod.name)
         status = None if failure is None else Status(Code.ERROR, (failure,))
         if status is None:
@@ -281,32 +264,19 @@ class Stage:
         self.engine.offer(BindingEnded(pod.uid, reservation.attempt, status))
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
-        """Keep the condition of a pod."""
         if condition is not None:
             self.conditions[pod.name] = condition
 
-    def record(
-        self,
-        profile: str,
-        pod: PodInfo,
-        *,
-        reason: str,
-        action: str,
-        note: str,
-        warning: bool = False,
-        related: PodInfo | None = None,
-    ) -> None:
+    def record(self, event: PodEvent) -> None:
         """Keep an event: its reason and its note; why a victim goes is kept beside."""
-        self.events.append((reason, note))
-        if reason == "Evict":
-            self.evicted[pod.name] = note.removeprefix("Evicted because of ")
+        self.events.append((event.reason, event.note))
+        if event.reason == "Evict":
+            self.evicted[event.pod.name] = event.note.removeprefix("Evicted because of ")
 
-    def evict(self, eviction: Eviction) -> None:
-        """Refuse: sessions send their victims away themselves."""
+    def evict(self, eviction: object) -> None:
         raise AssertionError(eviction)
 
     def decided(self, decision: Decision) -> None:
-        """Keep a Decision."""
         self.decisions.append(decision)
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
@@ -318,8 +288,7 @@ class Stage:
         raise AssertionError("an errand waits for something")
 
     @property
-    def api(self) -> Api:
-        """The API of the cluster."""
+    def api(self) -> _Api:
         return _Api(self)
 
 
@@ -334,20 +303,17 @@ class _Api:
         raise AssertionError(pod)
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
-        """Read an object."""
         found = self._stage.objects.get((kind, name))
         if not isinstance(found, kind):
             raise ClusterError(f"{name} not found", status=404)
         return found
 
     async def create(self, obj: T) -> T:
-        """Keep an event."""
         assert isinstance(obj, Event)
         self._stage.events.append((obj.reason, obj.note))
         return obj
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        """Refuse: nobody patches anything but a status."""
         raise AssertionError(patch)
 
     async def patch_status(
@@ -360,7 +326,6 @@ class _Api:
         return new
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        """Begin the end of a pod."""
         if self._stage.refusing:
             raise ClusterError("not today", status=403)
         pod = self._stage.objects[kind, name]

@@ -115,6 +115,7 @@ class Tiers:
                 _check(enabled)
         self.plugins: tuple[BatchPlugin, ...] = tuple(enabled.plugin for tier in tiers for enabled in tier)
         self._calls = {hook: _calls(tiers, hook) for hook in _SPECIFIED}
+        self._flat = {hook: tuple(call for tier in calls for call in tier) for hook, calls in self._calls.items()}
 
     def calls(self, hook: str) -> tuple[tuple[Call[object], ...], ...]:
         """Return who is asked at a hook, in order; a tier in which nobody is asked is left out."""
@@ -122,7 +123,7 @@ class Tiers:
 
     def flat(self, hook: str) -> tuple[Call[object], ...]:
         """Return the same without the borders of tiers."""
-        return tuple(call for tier in self._calls[hook] for call in tier)
+        return self._flat[hook]
 
     def __repr__(self) -> str:
         return f"<Tiers of {', '.join(plugin.name for plugin in self.plugins) or 'nothing'}>"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.session import Session
-from kframework_batch.task import TaskInfo
 from kframework_batch.testing import Stage, make_gang, make_node
 
 CONFIGURATION = "actions: shuffle\ntiers:\n- plugins:\n  - name: picky\n"

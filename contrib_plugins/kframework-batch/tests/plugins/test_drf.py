@@ -9,13 +9,12 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.job import JobInfo
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.plugins.drf import Drf
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource, dominant_share
 from kframework_batch.session import Session
-from kframework_batch.task import TaskInfo, TaskStatus
 from kframework_batch.testing import make_queue
 
 from kframework.state.pods import Interned, PodInfo

@@ -9,11 +9,10 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.job import JobInfo
+from kframework_batch.job import ROLE, JobInfo, TaskInfo, TaskStatus
 from kframework_batch.plugin import BatchArguments, Vote
 from kframework_batch.plugins.gang import Gang
 from kframework_batch.session import Session
-from kframework_batch.task import ROLE, TaskInfo, TaskStatus
 
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod

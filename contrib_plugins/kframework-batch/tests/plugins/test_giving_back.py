@@ -13,15 +13,14 @@ from typing import cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kframework_batch.job import JobInfo
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
 from kframework_batch.plugin import BatchArguments, BatchPlugin
 from kframework_batch.plugins.capacity import Capacity, CapacityArguments
 from kframework_batch.plugins.drf import Drf
 from kframework_batch.plugins.proportion import Proportion
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource
-from kframework_batch.session import Session
-from kframework_batch.task import TaskInfo, TaskStatus
+from kframework_batch.session_view import SessionView
 from kframework_batch.testing import make_queue
 
 from kframework.state.pods import Interned, PodInfo
@@ -65,7 +64,7 @@ class Pool:
 
     def ask(self, hook: str, *arguments: object, default: object) -> object:
         asked: Callable[..., object] | None = getattr(self.plugin, hook, None)
-        return default if asked is None else asked(cast("Session", self), *arguments)
+        return default if asked is None else asked(cast("SessionView", self), *arguments)
 
     def session(self) -> None:
         """Place what can be placed, then take back; promises are taken back at the end."""
@@ -209,10 +208,10 @@ def test_taking_back_comes_to_an_end(name: str, data: st.DataObject) -> None:
 class ByPriority(Capacity):
     """The naive rule: who has priority is served first, and whoever holds more than its due gives way."""
 
-    def queue_order(self, session: Session, queue: QueueInfo) -> object:  # type: ignore[override]  # keys of its own
+    def queue_order(self, session: SessionView, queue: QueueInfo) -> object:  # type: ignore[override]  # keys of its own
         return -queue.priority, self._chains[queue.name][0].share
 
-    def _goes_before(self, session: Session, reclaimer: TaskInfo, victim: TaskInfo) -> bool:
+    def _goes_before(self, session: SessionView, reclaimer: TaskInfo, victim: TaskInfo) -> bool:
         return True
 
 

@@ -17,7 +17,8 @@ from kframework_batch.testing import Stage, make_group, make_node, make_queue, m
 from msgspec.structs import replace
 
 from kframework.clock import rfc3339
-from kframework.core.effects import Reservation
+from kframework.core.cycle.consequences import Reservation
+from kframework.core.effects import PodEvent
 from kframework.framework.status import Code, Status
 from kframework.objects import (
     Affinity,
@@ -30,7 +31,6 @@ from kframework.objects import (
     PriorityClass,
 )
 from kframework.state.inbox import BindingEnded
-from kframework.state.pods import PodInfo
 from kframework.testing import make_pod, make_taint
 
 GPU, HOSTNAME = "nvidia.com/gpu", "kubernetes.io/hostname"
@@ -300,11 +300,11 @@ class World(Stage):
         spec = replace(pod.spec, node_name=reservation.node_name)
         self.put(replace(pod, spec=spec, status=replace(pod.status, phase=phase)))
 
-    def record(self, profile: str, pod: PodInfo, *, reason: str, note: str, **more: object) -> None:
+    def record(self, event: PodEvent) -> None:
         """Log who is evicted."""
-        if reason == "Evict":
-            self.log.append(("evict", pod.name, note.removeprefix("Evicted because of ")))
-        super().record(profile, pod, reason=reason, note=note, **more)  # type: ignore[arg-type]  # as it was called
+        if event.reason == "Evict":
+            self.log.append(("evict", event.pod.name, event.note.removeprefix("Evicted because of ")))
+        super().record(event)
 
     # -- what happens between two sessions ---------------------------------------------------------------------------
 

@@ -13,12 +13,12 @@ from typing import ClassVar
 import pytest
 from kframework_batch.config import parse
 from kframework_batch.engine import BatchEngine
+from kframework_batch.job import TaskStatus
 from kframework_batch.objects import Job, PodGroup, PodGroupStatus
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import simulate_batch
-from kframework_batch.task import TaskStatus
 from kframework_batch.testing import make_queue
 from msgspec.structs import replace
 

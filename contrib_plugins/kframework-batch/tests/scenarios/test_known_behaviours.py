@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 from kframework_batch import combination
-from kframework_batch.actions.clearing import Clearing
+from kframework_batch.actions.victim_selection import VictimSelection
+from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.scenario import Record, Scenario, make_job
 from kframework_batch.session import Session
-from kframework_batch.task import TaskInfo
 from kframework_batch.testing import make_queue
 
 from kframework.objects import ObjectMeta, PriorityClass
@@ -43,7 +43,7 @@ def test_reclaim_counts_on_room_that_is_there_already() -> None:
 
 
 def test_without_that_a_gang_is_never_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Clearing, "find_free", lambda self, statement, task: False)
+    monkeypatch.setattr(VictimSelection, "find_free", lambda self, statement, task: False)
     record = one_for_three()
     assert record.evicted == []
     assert record.running("gang") == 0
@@ -70,7 +70,9 @@ def test_reclaim_minds_what_other_plugins_say_of_the_node() -> None:
 
 def test_by_amounts_alone_the_wrong_one_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        Clearing, "_fits", lambda self, task, row: self._session.room.fits_future(task, row) and self._is_due(task)
+        VictimSelection,
+        "_fits",
+        lambda self, task, row: self._session.idle.fits_future(task, row) and self._is_due(task),
     )
     record = port_in_use()
     assert record.evicted

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
-from kframework_batch.actions import clearing
+from kframework_batch.actions import victim_selection
+from kframework_batch.job import TaskInfo
 from kframework_batch.objects import Job, Queue
 from kframework_batch.scenario import Record, Scenario, make_job
 from kframework_batch.statement import JobStatement
-from kframework_batch.task import TaskInfo
 from kframework_batch.testing import make_queue
 
 from kframework.objects import Node, ObjectMeta, PriorityClass
@@ -135,8 +135,8 @@ def all_of_them(
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_without_counting_more_go_than_it_takes(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clearing, "fewest", all_of_them)
-    monkeypatch.setattr(clearing.Clearing, "_superfluous", lambda self, statement: [])
+    monkeypatch.setattr(victim_selection, "fewest", all_of_them)
+    monkeypatch.setattr(victim_selection.VictimSelection, "_superfluous", lambda self, statement: [])
     record = case.run()
     assert sum(evicted(record, case).values()) > sum(case.evicted.values())
 

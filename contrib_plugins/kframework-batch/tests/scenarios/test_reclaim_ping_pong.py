@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
-from kframework_batch.actions.clearing import Clearing
+from kframework_batch.actions.victim_selection import VictimSelection
+from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import hookimpl
 from kframework_batch.plugins.capacity import Capacity
 from kframework_batch.plugins.proportion import Proportion
 from kframework_batch.queue import QueueInfo
 from kframework_batch.queue_account import QueueAccount
 from kframework_batch.scenario import Record, Scenario, make_job
-from kframework_batch.session import Session
-from kframework_batch.task import TaskInfo
+from kframework_batch.session_view import SessionView
 from kframework_batch.testing import make_queue
 
 from kframework.objects import Node, RawQuantity
@@ -38,15 +38,15 @@ class OldProportion(Proportion):
     name = "proportion"
 
     @hookimpl
-    def allocatable(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+    def allocatable(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
         return queue.open
 
     @hookimpl
-    def preemptive(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+    def preemptive(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
         return queue.open and not self._accounts[queue.name].overused
 
     @hookimpl
-    def reclaimable(self, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+    def reclaimable(self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         return [task for task in tasks if _has_more_than_due(self._accounts[task.job.queue])]
 
 
@@ -56,11 +56,11 @@ class OldCapacity(Capacity):
     name = "capacity"
 
     @hookimpl
-    def preemptive(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+    def preemptive(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
         return queue.open and not self._chains[queue.name][-1].overused
 
     @hookimpl
-    def reclaimable(self, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+    def reclaimable(self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         return [task for task in tasks if _has_more_than_due(self._chains[task.job.queue][-1])]
 
 
@@ -167,7 +167,7 @@ def test_once_queues_have_their_due_nobody_is_evicted_any_more(fair: str, case: 
 def test_by_what_they_hold_before_it_queues_take_from_each_other_for_ever(
     fair: str, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Clearing, "_would_be_undone", lambda self, *what: False)
+    monkeypatch.setattr(VictimSelection, "_would_be_undone", lambda self, *what: False)
     record = case.run(fair, [OLD[fair]], until=120.0)
     assert len(record.evicted) > 5 * case.evicted
     assert max(when for when, _, _ in record.evicted) > 115.0

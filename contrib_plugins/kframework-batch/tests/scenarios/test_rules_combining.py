@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 from kframework_batch.hookspecs import SPECIFICATIONS
+from kframework_batch.job import TaskInfo
 from kframework_batch.objects import Queue
 from kframework_batch.plugin import BatchPlugin, Vote, hookimpl
 from kframework_batch.session import Session
-from kframework_batch.task import TaskInfo
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_queue, make_task
 from msgspec.structs import replace
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pytest
+from kframework_batch.job import TaskStatus
 from kframework_batch.objects import PodGroup
-from kframework_batch.task import TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_task
 from msgspec.structs import replace
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,34 +11,20 @@ from kframework import NodeInfo, NodeTable, Rows, Scores
 
 #: A row whose number must be worked out.
 _UNKNOWN = -1
-#: The position of a reader of a change log that has read nothing yet.
-_NOWHERE = -1
-
-
-class ChangeLog(Protocol):
-    """A change log of the node table: `node_log` or `pod_log`."""
-
-    @property
-    def end(self) -> int:
-        """The position after the newest entry."""
-        ...
-
-    def since(self, position: int) -> list[int] | None:
-        """Return the rows that changed since a position; None when the log does not reach back so far."""
-        ...
 
 
 class RowNumbers:
-    """A natural number for each row, worked out when it is first asked for, and again when the log names the row.
+    """A natural number for each row, worked out when it is first asked for, and again when `changed` names the row.
 
     So the pods of a node are looked at when they have changed, not in every cycle.
     """
 
-    def __init__(self, nodes: NodeTable, log: ChangeLog, work_out: Callable[[NodeInfo], int]) -> None:
+    def __init__(
+        self, nodes: NodeTable, changed: Callable[[], list[int] | None], work_out: Callable[[NodeInfo], int]
+    ) -> None:
         self._nodes = nodes
-        self._log = log
+        self._changed = changed
         self._work_out = work_out
-        self._position = _NOWHERE
         self._numbers: NDArray[np.int64] = np.full(nodes.capacity, _UNKNOWN, dtype=np.int64)
 
     def of_rows(self, rows: Rows) -> Scores:
@@ -55,10 +40,7 @@ class RowNumbers:
         return int(self.of_rows(np.array([node.row]))[0])
 
     def _catch_up(self) -> None:
-        if self._position == self._log.end:
-            return
-        changed = self._log.since(self._position)
-        self._position = self._log.end
+        changed = self._changed()
         if changed is None or len(self._numbers) < self._nodes.capacity:
             self._numbers = np.full(self._nodes.capacity, _UNKNOWN, dtype=np.int64)
         else:

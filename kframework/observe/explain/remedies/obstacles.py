@@ -21,8 +21,8 @@ from kframework.objects import (
     Toleration,
     TopologySpreadConstraint,
 )
+from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.objects.ports import HostPort, any_conflict, conflicts
-from kframework.objects.selectors import NodeSelector
 from kframework.objects.taints import first_untolerated
 from kframework.plugins.inter_pod_affinity.affinity import Affinities
 from kframework.plugins.pod_topology_spread.spread_constraints import (
@@ -32,11 +32,11 @@ from kframework.plugins.pod_topology_spread.spread_constraints import (
     topology_keys,
 )
 from kframework.state.cluster import ClusterState
-from kframework.state.counters import Selection
 from kframework.state.domain_counts import DomainCounts
 from kframework.state.namespaces import Namespaces
 from kframework.state.node_sets import NodeSets
 from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pod_counts import Selection
 from kframework.state.pods import PendingPod, PodInfo
 
 #: Of the pods that are too many in a domain so many are listed: it may be a zone with thousands of them.
@@ -58,12 +58,12 @@ def unmet(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> list[
     by_label = [
         each
         for each in term.match_expressions
-        if not NodeSelector((NodeSelectorTerm(match_expressions=(each,)),)).matches(labels, name)
+        if not NodeSelectorTerms((NodeSelectorTerm(match_expressions=(each,)),)).matches(labels, name)
     ]
     by_field = [
         each
         for each in term.match_fields
-        if not NodeSelector((NodeSelectorTerm(match_fields=(each,)),)).matches(labels, name)
+        if not NodeSelectorTerms((NodeSelectorTerm(match_fields=(each,)),)).matches(labels, name)
     ]
     return by_label + by_field
 
@@ -119,7 +119,7 @@ def enemies(cluster: ClusterState, node: NodeInfo, pod: PendingPod) -> Iterator[
     for held in affinities.existing_terms(pod, nodes.counters).anti_affinity:
         for row in held.rows:
             if _same_domain(nodes, held.topology.key, row, node.row):
-                yield from (other for other in nodes[row].pods if held in nodes.counters.held(other))
+                yield from (other for other in nodes[row].pods if held in nodes.counters.existing_terms(other))
 
 
 def _chosen(nodes: NodeTable, node: NodeInfo, key: str, selection: Selection) -> Iterator[PodInfo]:

@@ -22,10 +22,10 @@ from kframework.objects import (
     TopologySpreadConstraint,
     Volume,
 )
+from kframework.objects.label_selectors import SelectorError, label_selector
 from kframework.objects.ports import HostPort
 from kframework.objects.quantity import Quantity, nano
 from kframework.objects.requests import fit_requests
-from kframework.objects.selectors import SelectorError, label_selector
 from kframework.observe.explain.remedies.changes import PodChange, amount_of, written
 
 T = TypeVar("T", bound=msgspec.Struct)

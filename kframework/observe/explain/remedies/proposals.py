@@ -13,7 +13,7 @@ from kframework.config.args import NodeAffinityArgs
 from kframework.core.cycle.oracle import Oracle
 from kframework.framework.status import Code, Status
 from kframework.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from kframework.objects.affinity import node_affinity
+from kframework.objects.node_selectors import node_affinity
 from kframework.observe.explain.remedies.changes import (
     Change,
     DeletePod,
@@ -233,7 +233,7 @@ def _delete_disk_holders(afresh: Oracle, node: NodeInfo) -> Iterator[Proposal]:
     users = [
         other
         for claim in pod.claims
-        for row in nodes.claims.rows(pod.namespace, claim)
+        for row in nodes.claims.rows((pod.namespace, claim))
         for other in nodes[row].pods
         if claim in other.claims and other.namespace == pod.namespace
     ]

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.core.cycle.rejections import PASS
-from kframework.framework.plugin import Scores
+from kframework.framework.answers import Scores
 from kframework.framework.status import Code
 from kframework.objects import Namespace, NodeSelectorTerm
-from kframework.objects.affinity import node_affinity
+from kframework.objects.node_selectors import node_affinity
 from kframework.observe.explain.full_evaluation import FullEvaluation
 from kframework.observe.explain.remedies.changes import is_cordon
 from kframework.observe.explain.remedies.obstacles import spreads, untolerated

@@ -11,8 +11,9 @@ import numpy as np
 from kframework.core.cycle.layers import ask_filter_rows
 from kframework.core.cycle.oracle import Oracle
 from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable
-from kframework.core.runtime.points import excluded_status, run_filter, run_pre_enqueue
-from kframework.core.runtime.profile import FilterStep, Profile
+from kframework.core.runtime.points import run_pre_enqueue
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.steps import FilterStep
 from kframework.framework.status import Status
 from kframework.objects import Node
 from kframework.observe.explain.remedies.changes import Change, DeletePod, NodeChange, PodChange
@@ -100,7 +101,7 @@ def rejections_to(afresh: Oracle, node_name: str) -> list[Status]:
         return [rejected]
     if node is None or (afresh.pre_filter_result.nodes is not None and node_name not in afresh.pre_filter_result.nodes):
         return [_left_out(afresh)]
-    said = (run_filter(afresh.profile, step, afresh.state, afresh.pod, node) for step in _filters(afresh))
+    said = (step.ask(afresh.state, afresh.pod, node) for step in _filters(afresh))
     found = [status for status in said if status is not None]
     if found:
         return found
@@ -111,7 +112,9 @@ def rejections_to(afresh: Oracle, node_name: str) -> list[Status]:
 
 def _left_out(afresh: Oracle) -> Status:
     """Say who leaves nodes out of the question."""
-    return excluded_status(afresh.pre_filter_result).with_plugin(next(iter(afresh.pre_filter_result.narrowed_by), ""))
+    excluded = afresh.pre_filter_result.excluded
+    assert excluded is not None
+    return excluded.with_plugin(next(iter(afresh.pre_filter_result.narrowed_by), ""))
 
 
 def _passing(afresh: Oracle) -> list[str]:
@@ -124,13 +127,13 @@ def _passing(afresh: Oracle) -> list[str]:
     rejections, table = np.full(len(rows), PASS, dtype=np.int64), StatusTable(ATTEMPT)
     for step in _filters(afresh):
         if step.ask_rows is not None:
-            ask_filter_rows(afresh.profile, step, afresh.state, afresh.pod, afresh.nodes, rows, rejections, table)
+            ask_filter_rows(step, afresh.state, afresh.pod, afresh.nodes, rows, rejections, table)
     return [afresh.nodes[row].name for row in rows[rejections == PASS].tolist()]
 
 
 def _object(steps: Iterable[FilterStep], afresh: Oracle, node_name: str) -> bool:
     node = afresh.nodes.named(node_name)
-    return node is None or any(run_filter(afresh.profile, step, afresh.state, afresh.pod, node) for step in steps)
+    return node is None or any(step.ask(afresh.state, afresh.pod, node) for step in steps)
 
 
 def _filters(afresh: Oracle) -> Iterator[FilterStep]:

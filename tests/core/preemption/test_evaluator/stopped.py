@@ -30,9 +30,9 @@ from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
+from kframework.framework.answers import Candidate, Diagnosis
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.handle import DryRuns
-from kframework.framework.plugin import Candidate, Diagnosis
 from kframework.objects import (
     LabelSelector,
     Node,
@@ -219,8 +219,8 @@ def cycle(
     )
     engine.use(profiles(*plugins))
     pending = PendingPod(preemptor, cluster.interned)
-    search = engine.search(engine.profiles["default-scheduler"], QueuedPod(pending, 0.0))
-    outcome = engine.find(search)
+    search = engine.search(engine.begin(QueuedPod(pending, 0.0)))
+    outcome = engine.found(search, search.run())
     return Cycle(engine, search, pending, outcome.diagnosis) if isinstance(outcome, FitError) else None
 
 

@@ -5,12 +5,13 @@ from typing import Any
 from kframework import ClearNomination, CycleState, PendingPod, Plugin, Preempt, Wait, Watch, hookimpl
 from kframework.clock import SystemClock
 from kframework.config.load import parse
-from kframework.core.effects import Eviction, NullEffects
+from kframework.core.cycle.consequences import Eviction
+from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
-from kframework.framework.plugin import Diagnosis
+from kframework.framework.answers import Diagnosis
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed, Synced

@@ -9,7 +9,7 @@ from kframework import Code, PendingPod, PodInfo, Status
 from kframework.clock import Seeds
 from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.preemption.preempting import Preempting
-from kframework.framework.plugin import Candidate
+from kframework.framework.answers import Candidate
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 from tests.core.preemption.test_evaluator.stopped import WEB, budget, full, unfit

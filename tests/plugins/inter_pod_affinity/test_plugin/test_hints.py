@@ -80,7 +80,7 @@ def after_pods(pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
         (PLAIN, there(), SKIP),
     ],
 )
-def test_a_new_pod_wakes_those_that_want_its_company(pod: Pod, new: Pod, hint: QueueingHint) -> None:
+def test_a_new_pod_wakes_those_whose_affinity_is_about_it(pod: Pod, new: Pod, hint: QueueingHint) -> None:
     assert after_pods(pod, None, new) is hint
 
 

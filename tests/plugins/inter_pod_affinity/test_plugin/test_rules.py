@@ -66,7 +66,7 @@ def namespace(name: str, **labels: str) -> Namespace:
 # -- filter --------------------------------------------------------------------------------------------------------
 
 
-def test_affinity_asks_for_company_in_the_domain() -> None:
+def test_affinity_asks_for_such_a_pod_in_the_domain() -> None:
     there = asked([pod("web", "web", "a1")])
     assert there.rejections(pod(affinity=near(term()))) == {"b1": ALONE, "bare": ALONE}
     assert there.rejections(pod(affinity=near(term(HOST)))) == {"a2": ALONE, "b1": ALONE, "bare": ALONE}
@@ -92,7 +92,7 @@ def test_one_and_the_same_pod_must_satisfy_all_terms() -> None:
         ("web", [pod("db", "db", "b1")], {"bare": ALONE}),
     ],
 )
-def test_the_first_of_a_group_needs_no_company_but_the_label(app: str, there: list[Pod], rejected: Any) -> None:
+def test_the_first_of_a_group_needs_no_other_but_the_label(app: str, there: list[Pod], rejected: Any) -> None:
     assert asked(there).rejections(pod(app=app, affinity=near(term()))) == rejected
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kframework import ClearNomination, CycleState, PendingPod, Plugin, Preempt, Status, error, hookimpl, unschedulable
 from kframework.core.runtime.registry import Registry
-from kframework.framework.plugin import Diagnosis
+from kframework.framework.answers import Diagnosis
 from kframework.objects.codec import spelled
 from kframework.testing.conformance.cases import Uncompared
 from kframework.testing.conformance.recorded import PostFilter

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kframework import Status
 from kframework_batch.action import Action
-from kframework_batch.actions.arguments import SearchArguments
-from kframework_batch.actions.candidates import candidates, pending_tasks
-from kframework_batch.actions.turns import Turns
-from kframework_batch.job import INQUEUE, READY, JobInfo
+from kframework_batch.actions.candidates import SearchArguments, Turns, candidates, pending_tasks
+from kframework_batch.job import INQUEUE, READY, JobInfo, TaskInfo, TaskStatus
 from kframework_batch.placement import Choice
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.queue import QueueInfo
+from kframework_batch.session import Session
 from kframework_batch.statement import JobStatement
-from kframework_batch.task import TaskInfo, TaskStatus
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
 
 
 class Allocate(Action):
@@ -38,7 +33,7 @@ class Allocate(Action):
 
     def run(self, session: Session) -> Iterator[None]:
         """Allocate; yields after each task."""
-        if "enqueue" not in session.configuration.actions:
+        if all(action.name != "enqueue" for action in session.actions):
             _let_all_in(session)
         plugins = session.plugins
         hopes: dict[str, _Hope] = {}
@@ -152,11 +147,11 @@ def _nominated(session: Session, task: TaskInfo) -> Choice | None:
     """Return the node that was freed for a task, if it still has room for it."""
     name = task.object.status.nominated_node_name
     row = session.nodes.row(name) if name else None
-    if row is None or not session.room.fits_future(task, row) or session.plugins.pre_predicate(task) is not None:
+    if row is None or not session.idle.fits_future(task, row) or session.plugins.pre_predicate(task) is not None:
         return None
     if session.placement.rejection(task, row) is not None:
         return None
-    return Choice(row, name, session.room.fits_idle(task, row), score=0.0, ties=1, feasible=1)
+    return Choice(row, name, session.idle.fits_idle(task, row), score=0.0, ties=1, feasible=1)
 
 
 def _put(statement: JobStatement, task: TaskInfo, choice: Choice) -> Status | None:

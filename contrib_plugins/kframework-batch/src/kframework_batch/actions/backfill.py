@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kframework_batch.action import Action
-from kframework_batch.actions.arguments import SearchArguments
-from kframework_batch.actions.candidates import candidates, pending_tasks
-from kframework_batch.job import JobInfo
+from kframework_batch.actions.candidates import SearchArguments, candidates, pending_tasks
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
-    from kframework_batch.task import TaskInfo
+from kframework_batch.session import Session
 
 
 class Backfill(Action):

@@ -1,15 +1,17 @@
-"""The jobs that actions work on, and their tasks in order."""
+"""What actions have in common: the jobs that they work on, and whose turn it is."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+import heapq
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Generic, TypeVar
 
-from kframework_batch.job import JobInfo
-from kframework_batch.task import TaskInfo, TaskStatus
+from pydantic import Field
 
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
+from kframework_batch.hookspecs import Key
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.plugin import BatchArguments
+from kframework_batch.session import Session
 
 
 def candidates(session: Session) -> Iterator[JobInfo]:
@@ -38,3 +40,41 @@ def pending_tasks(session: Session, job: JobInfo) -> list[TaskInfo]:
     """List the pending tasks of a job in order; those with scheduling gates are not among them."""
     tasks = (task for task in job.with_status(TaskStatus.PENDING).values() if not task.gated)
     return sorted(tasks, key=session.plugins.task_key)
+
+
+class SearchArguments(BatchArguments):
+    """`predicateErrorCacheEnable` is accepted, since remembered answers need no switch."""
+
+    predicate_error_cache: bool = Field(True, alias="predicateErrorCacheEnable")
+
+
+T = TypeVar("T")
+
+
+class Turns(Generic[T]):
+    """Queues or jobs in the order of their keys, lowest first; of equal keys the one that was put in first.
+
+    A key stays as it was when its thing was put in. So what has had its turn is put in again, under a new key.
+    """
+
+    def __init__(self, key: Callable[[T], tuple[Key, ...]], things: Iterable[T] = ()) -> None:
+        self._key = key
+        self._count = 0
+        self._heap: list[tuple[tuple[Key, ...], int, T]] = []
+        for thing in things:
+            self.put(thing)
+
+    def put(self, thing: T) -> None:
+        """Put something in, by its key as it is now."""
+        self._count += 1
+        heapq.heappush(self._heap, (self._key(thing), self._count, thing))
+
+    def take(self) -> T:
+        """Take out whose turn it is; IndexError if there is nothing."""
+        return heapq.heappop(self._heap)[2]
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __repr__(self) -> str:
+        return f"<Turns of {len(self)}>"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kframework_batch.action import Action
-from kframework_batch.actions.turns import Turns
+from kframework_batch.actions.candidates import Turns
 from kframework_batch.job import INQUEUE, JobInfo
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
+from kframework_batch.session import Session
 
 
 class Enqueue(Action):

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
-from kframework.engine import seconds_of
+from kframework.clock import seconds_of
 from kframework_batch.action import Action
-from kframework_batch.actions.arguments import SearchArguments
-from kframework_batch.actions.candidates import pending_tasks, starving
-from kframework_batch.actions.clearing import Clearance, Clearing, MayGo, may_push_out
-from kframework_batch.actions.residents import Residents
-from kframework_batch.actions.turns import Turns
-from kframework_batch.job import JobInfo
+from kframework_batch.actions.candidates import SearchArguments, Turns, pending_tasks, starving
+from kframework_batch.actions.victim_selection import Candidate, MayGo, VictimSelection, may_push_out
+from kframework_batch.actions.victims import Residents
+from kframework_batch.job import PREEMPTABLE, JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
+from kframework_batch.session import Session
 from kframework_batch.statement import JobStatement
-from kframework_batch.task import PREEMPTABLE, TaskInfo
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
 
 #: Less than this no priority can be, with the sign the other way round.
 _LOWEST = 2**31
@@ -61,16 +56,16 @@ class Preempt(Action):
         residents = yield from Residents.of(session)
         plugins = session.plugins
         queues = Turns(plugins.queue_key, (session.queues[name] for name in jobs))
-        clearing = Clearing(session, residents, self.name, plugins.preemptable, plugins.allocatable)
-        of_others = partial(self._clear_a_node, session, clearing, _of_other_job)
+        selection = VictimSelection(session, residents, self.name, plugins.preemptable, plugins.allocatable)
+        of_others = partial(self._select_victims, session, selection, _of_other_job)
         while queues:
             queue = queues.take()
             for job in sorted(jobs[queue.name], key=plugins.job_key):
-                yield from clearing.help(job, of_others)
+                yield from selection.help(job, of_others)
             for job in jobs[queue.name]:
-                yield from self._within_job(session, clearing, job)
+                yield from self._within_job(session, selection, job)
 
-    def _within_job(self, session: Session, clearing: Clearing, job: JobInfo) -> Iterator[None]:
+    def _within_job(self, session: Session, selection: VictimSelection, job: JobInfo) -> Iterator[None]:
         """Help the tasks of a job at the expense of its less important ones, until one cannot be helped."""
         if not any(job.with_status(status) for status in PREEMPTABLE):
             return
@@ -78,26 +73,28 @@ class Preempt(Action):
             if not session.plugins.job_starving(job) or not may_push_out(session, task):
                 return
             with session.statement() as statement:
-                free = clearing.find_free(statement, task)
-                if not free and not (yield from self._clear_a_node(session, clearing, _of_same_job, statement, task)):
+                free = selection.find_free(statement, task)
+                if not free and not (
+                    yield from self._select_victims(session, selection, _of_same_job, statement, task)
+                ):
                     return
                 if statement.evicted:
-                    clearing.commit(statement)
+                    selection.commit(statement)
             yield
 
-    def _clear_a_node(
-        self, session: Session, clearing: Clearing, may_go: MayGo, statement: JobStatement, task: TaskInfo
+    def _select_victims(
+        self, session: Session, selection: VictimSelection, may_go: MayGo, statement: JobStatement, task: TaskInfo
     ) -> Generator[None, None, bool]:
         """Promise a task the room of others on the best node where that is of use; return whether there was one."""
         rows = session.placement.ranked(task)
         if not self.arguments.topology_aware:
-            return (yield from clearing.make_room(statement, task, rows, may_go))
-        clearances = clearing.clearances(statement, task, _from_anywhere(session, rows), may_go)
-        compared = yield from _compared(clearances, self.arguments.wanted(len(rows)))
+            return (yield from selection.make_room(statement, task, rows, may_go))
+        candidates = selection.candidates(statement, task, _from_anywhere(session, rows), may_go)
+        compared = yield from _compared(candidates, self.arguments.wanted(len(rows)))
         cheapest_first = sorted(
-            compared, key=lambda clearance: (clearance.tears, *cost(clearance.victims, session.now))
+            compared, key=lambda candidate: (candidate.tears, *cost(candidate.victims, session.now))
         )
-        return any(clearing.clear(statement, task, clearance) for clearance in cheapest_first)
+        return any(selection.take(statement, task, candidate) for candidate in cheapest_first)
 
 
 def _of_other_job(task: TaskInfo, other: TaskInfo) -> bool:
@@ -123,12 +120,12 @@ def _from_anywhere(session: Session, rows: list[int]) -> list[int]:
     return rows[start:] + rows[:start]
 
 
-def _compared(clearances: Iterator[Clearance | None], wanted: int) -> Generator[None, None, list[Clearance]]:
+def _compared(candidates: Iterator[Candidate | None], wanted: int) -> Generator[None, None, list[Candidate]]:
     """Return the first so many nodes that are of use."""
-    found: list[Clearance] = []
-    for clearance in clearances:
-        if clearance is not None:
-            found.append(clearance)
+    found: list[Candidate] = []
+    for candidate in candidates:
+        if candidate is not None:
+            found.append(candidate)
             if len(found) == wanted:
                 break
         yield

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kframework_batch.action import Action
-from kframework_batch.actions.arguments import SearchArguments
-from kframework_batch.actions.candidates import starving
-from kframework_batch.actions.clearing import Clearing
-from kframework_batch.actions.residents import Residents
-from kframework_batch.actions.turns import Turns
+from kframework_batch.actions.candidates import SearchArguments, Turns, starving
+from kframework_batch.actions.victim_selection import VictimSelection
+from kframework_batch.actions.victims import Residents
+from kframework_batch.job import TaskInfo, TaskStatus
 from kframework_batch.plugin import BatchArguments
+from kframework_batch.session import Session
 from kframework_batch.statement import JobStatement
-from kframework_batch.task import TaskInfo, TaskStatus
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
 
 
 class Reclaim(Action):
@@ -39,23 +35,23 @@ class Reclaim(Action):
         plugins = session.plugins
         jobs = {name: Turns(plugins.job_key, hungry) for name, hungry in found.items()}
         queues = Turns(plugins.queue_key, (session.queues[name] for name in jobs))
-        clearing = Clearing(session, residents, self.name, plugins.reclaimable, plugins.preemptive)
+        selection = VictimSelection(session, residents, self.name, plugins.reclaimable, plugins.preemptive)
         while queues:
             queue = queues.take()
             if plugins.overused(queue):
                 continue
-            yield from clearing.help(jobs[queue.name].take(), partial(_clear_a_node, session, clearing))
+            yield from selection.help(jobs[queue.name].take(), partial(_select_victims, session, selection))
             if jobs[queue.name]:
                 queues.put(queue)
 
 
-def _clear_a_node(
-    session: Session, clearing: Clearing, statement: JobStatement, task: TaskInfo
+def _select_victims(
+    session: Session, selection: VictimSelection, statement: JobStatement, task: TaskInfo
 ) -> Generator[None, None, bool]:
     """Promise a task the room of others on the first node where that is of use; return whether there was one."""
     if not session.plugins.preemptive(session.queues[task.job.queue], task):
         return False
-    return (yield from clearing.make_room(statement, task, session.placement.ranked(task), partial(_may_go, session)))
+    return (yield from selection.make_room(statement, task, session.placement.ranked(task), partial(_may_go, session)))
 
 
 def _may_go(session: Session, task: TaskInfo, other: TaskInfo) -> bool:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kframework_batch.action import Action
-from kframework_batch.task import TaskStatus
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
+from kframework_batch.job import TaskStatus
+from kframework_batch.session import Session
 
 
 class Shuffle(Action):

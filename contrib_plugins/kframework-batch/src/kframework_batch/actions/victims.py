@@ -1,18 +1,15 @@
-"""Victims: who goes first, and how few of them are enough."""
+"""Victims: who may be one, who goes first, and how few of them are enough."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 from kframework_batch.combination import Descending
 from kframework_batch.hookspecs import Key
+from kframework_batch.job import PREEMPTABLE, TaskInfo
 from kframework_batch.queue import QueueInfo
+from kframework_batch.session import Session
 from kframework_batch.statement import JobStatement
-from kframework_batch.task import TaskInfo
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
 
 
 def in_victim_order(session: Session, tasks: Iterable[TaskInfo], preemptor_queue: QueueInfo) -> list[TaskInfo]:
@@ -72,3 +69,28 @@ def _are_enough(statement: JobStatement, victims: Sequence[TaskInfo], enough: Ca
         for victim in victims:
             trial.evict(victim, reason)
         return enough()
+
+
+class Residents:
+    """The tasks on nodes that do not forbid to be pushed out; pods without a known job are not among them."""
+
+    def __init__(self) -> None:
+        self._on: dict[str, list[TaskInfo]] = {}
+
+    @classmethod
+    def of(cls, session: Session) -> Generator[None, None, Residents]:
+        """Look through the jobs of a session; yields after each."""
+        residents = cls()
+        for job in session.jobs.values():
+            for task in job.tasks.values():
+                if task.status in PREEMPTABLE and task.preemptable and task.pod.row >= 0:
+                    residents._on.setdefault(task.node_name, []).append(task)
+            yield
+        return residents
+
+    def on(self, node_name: str) -> list[TaskInfo]:
+        """List those on a node who have not been chosen as victims yet."""
+        return [task for task in self._on.get(node_name, ()) if task.status in PREEMPTABLE]
+
+    def __repr__(self) -> str:
+        return f"<Residents on {len(self._on)} nodes>"

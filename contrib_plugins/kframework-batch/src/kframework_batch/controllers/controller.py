@@ -10,13 +10,15 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import anyio
+import msgspec
 
 from kframework import Clock, ClusterError, Watch
-from kframework.engine import Changed, Cluster, Gone, Message, Synced
-from kframework.objects import ApiObject, kind_of
+from kframework.engine import Cluster
+from kframework.objects import ApiObject, ApiStruct, kind_of
+from kframework.state.inbox import Changed, Gone, Message, Synced
 from kframework_batch.controllers.mirror import Mirror
 
 _log = logging.getLogger(__name__)
@@ -204,3 +206,21 @@ class Controller(ABC):
         first = objects[0]
         place = f"{first.metadata.namespace}/" if first.metadata.namespace else ""
         return f"{kind_of(first).name} {place}{first.metadata.name}"
+
+
+def merge_patch(old: ApiStruct, new: ApiStruct) -> dict[str, object]:
+    """Return the patch that makes the new of the old, {} if they are equal."""
+    return _difference(msgspec.to_builtins(old), msgspec.to_builtins(new))
+
+
+def _difference(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, object]:
+    patch: dict[str, object] = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        was = old.get(key)
+        if isinstance(value, Mapping) and isinstance(was, Mapping):
+            inner = _difference(cast("Mapping[str, object]", was), cast("Mapping[str, object]", value))
+            if inner:
+                patch[key] = inner
+        elif was != value:
+            patch[key] = value
+    return patch

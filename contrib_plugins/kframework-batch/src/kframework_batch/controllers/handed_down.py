@@ -1,10 +1,12 @@
-"""What is handed down in annotations and labels, from a job to its pods and from a plain pod to its group."""
+"""What is handed down from jobs and plain pods to their groups and pods: annotations, labels, sums of requests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from kframework_batch.task import MAY_BE_PREEMPTED
+from kframework.objects import Pod, PodSpec, Quantity, ResourceList, on_node_requests
+from kframework_batch.job import MAY_BE_PREEMPTED
+from kframework_batch.resource import Resource
 
 _COOLDOWN = "volcano.sh/cooldown-time"
 _ZONE = "volcano.sh/revocable-zone"
@@ -24,3 +26,21 @@ def labels_handed_down(labels: Mapping[str, str]) -> dict[str, str]:
 
 def _taken(texts: Mapping[str, str], *keys: str) -> dict[str, str]:
     return {key: texts[key] for key in keys if key in texts}
+
+
+def min_resources(pods: Iterable[tuple[PodSpec, int]]) -> ResourceList:
+    """Sum what so many pods of each spec ask for; QuantityError for a request that is no quantity.
+
+    The number of pods is left out, unlike with Volcano: no session counts it among what is shared.
+    """
+    total = Resource()
+    for spec, number in pods:
+        if number > 0:
+            total.add(Resource((name, amount * number) for name, amount in on_node_requests(Pod(spec=spec)).items()))
+    return {name: _written(name, amount) for name, amount in total.items() if amount}
+
+
+def _written(name: str, amount: int) -> str:
+    if name == "cpu":
+        return str(Quantity(amount * 10**6))
+    return str(Quantity(amount * 10**9, "BinarySI" if name == "memory" else "DecimalSI"))

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from kframework.engine import QuantityError
-from kframework_batch.controllers.minimums import min_resources
+from kframework.objects import QuantityError
+from kframework_batch.controllers.handed_down import min_resources
 from kframework_batch.objects import Job, JobPolicy, TaskSpec
 from kframework_batch.queue import DEFAULT_QUEUE
 

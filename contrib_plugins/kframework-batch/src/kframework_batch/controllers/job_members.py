@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kframework.engine import has_ended
 from kframework.objects import ApiObject, Pod
 from kframework_batch.controllers.job_admission import pod_name
+from kframework_batch.job import has_ended
 from kframework_batch.objects import Job, JobStatus, TaskSpec
 
 #: The annotation with the version of the job that an object was made for; a job gets another one when it is killed.

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec.structs import replace
 
 from kframework.objects import ObjectMeta, OwnerReference, Pod, PodSpec, ResourceList
-from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down
+from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down, min_resources
 from kframework_batch.controllers.job_admission import pod_name
 from kframework_batch.controllers.job_members import VERSION
-from kframework_batch.controllers.minimums import min_resources
+from kframework_batch.job import INDEX, ROLE
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import Job, PodGroup, PodGroupSpec, TaskSpec
-from kframework_batch.task import INDEX, ROLE
 
 _JOB_NAME = "volcano.sh/job-name"
 _JOB_NAMESPACE = "volcano.sh/job-namespace"

@@ -11,15 +11,15 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from kframework import Clock, Watch
-from kframework.engine import Cluster, rfc3339, seconds_of
+from kframework.clock import rfc3339, seconds_of
+from kframework.engine import Cluster
 from kframework.objects import ApiObject, Pod, PriorityClass
-from kframework_batch.controllers.controller import Controller
+from kframework_batch.controllers.controller import Controller, merge_patch
 from kframework_batch.controllers.job_admission import admitted, rejection
 from kframework_batch.controllers.job_members import ENDED, RESTARTED_BY, VERSION, Members, is_outdated
 from kframework_batch.controllers.job_objects import made_group, made_pod
 from kframework_batch.controllers.job_phases import ALIVE, after_action, brought_up_to_date, refused
 from kframework_batch.controllers.job_policies import Action, due, not_built
-from kframework_batch.controllers.merge_patch import merge_patch
 from kframework_batch.objects import Job, JobStatus, PodGroup
 from kframework_batch.queue import DEFAULT_QUEUE
 
@@ -113,7 +113,7 @@ class JobController(Controller):
         await self._write(job, status)
 
     async def _remove(self, job: Job, members: Members) -> bool:
-        """Delete the pods that have to go, and the pod group of a job that ended or was killed; tell if any had to."""
+        """Delete the pods that have to go, and the pod group of a job that ended or was killed; return whether any."""
         over = job.status.state.phase not in (*ALIVE, "Restarting")
         groups = self.mirror.concerning(job.metadata.uid, PodGroup)
         doomed: list[Pod | PodGroup] = [group for group in groups if over or is_outdated(group, job.status)]
@@ -124,7 +124,7 @@ class JobController(Controller):
         return bool(leaving)
 
     async def _make(self, job: Job, members: Members) -> bool:
-        """Make the pod group; once it is in the queue, make the pods that are missing; tell if any was made."""
+        """Make the pod group; once it is in the queue, make the pods that are missing; return whether any was made."""
         wanted = made_group(job, self._priority_of)
         group = self._group(job)
         if group is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, TypeAlias
 
 from kframework import Clock, Watch
-from kframework.engine import Cluster, has_ended
+from kframework.engine import Cluster
 from kframework.objects import (
     ApiObject,
     ObjectMeta,
@@ -17,11 +17,10 @@ from kframework.objects import (
     ReplicationController,
     StatefulSet,
 )
-from kframework_batch.controllers.controller import Controller
-from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down
-from kframework_batch.controllers.merge_patch import merge_patch
-from kframework_batch.controllers.minimums import min_resources
+from kframework_batch.controllers.controller import Controller, merge_patch
+from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down, min_resources
 from kframework_batch.groups import QUEUE_NAME
+from kframework_batch.job import has_ended
 from kframework_batch.membership import GROUP_NAME, group_of
 from kframework_batch.objects import PodGroup, PodGroupSpec
 from kframework_batch.queue import DEFAULT_QUEUE

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from kframework import NodeInfo
 from kframework_batch.hookspecs import Rows
+from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
-
-if TYPE_CHECKING:
-    from kframework import NodeInfo
-    from kframework_batch.session import Session
-    from kframework_batch.task import TaskInfo
+from kframework_batch.session_view import SessionView
 
 _MAX_SCORE = 100
 _RESOURCES = "binpack.resources"
@@ -68,13 +66,12 @@ class Binpack(BatchPlugin):
 
     arguments: BinpackArguments
 
-    def sign(self, session: Session, task: TaskInfo) -> Hashable | None:
+    def sign(self, session: SessionView, task: TaskInfo) -> Hashable | None:
         """Sign what the task asks for: nothing else counts."""
         return tuple(task.request.items())
 
     @hookimpl
-    def node_order(self, session: Session, task: TaskInfo, node: NodeInfo) -> float:
-        """Score one node."""
+    def node_order(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> float:
         score, weights = 0.0, 0
         for resource, amount, weight in self._weighed(task):
             offered, taken = node.allocatable(resource), node.requested(resource) + amount
@@ -86,8 +83,7 @@ class Binpack(BatchPlugin):
         return score / weights * self._full if weights else 0.0
 
     @hookimpl
-    def node_order_nodes(self, session: Session, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
-        """Score many nodes."""
+    def node_order_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
         nodes, weights = session.nodes, 0
         scores, too_full = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.bool_)
         for resource, amount, weight in self._weighed(task):

@@ -5,22 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from pydantic import Field, field_validator
 
 from kframework.objects import ObjectMeta
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.objects import Queue
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
-from kframework_batch.queue import ROOT_QUEUE, QueueInfo
+from kframework_batch.queue import ROOT_QUEUE, QueueInfo, QueueTree
 from kframework_batch.queue_account import QueueAccount, unguaranteed
-from kframework_batch.queue_tree import QueueTree
-
-if TYPE_CHECKING:
-    from kframework_batch.job import JobInfo
-    from kframework_batch.resource import Resource
-    from kframework_batch.session import Session
-    from kframework_batch.task import TaskInfo
+from kframework_batch.resource import Resource
+from kframework_batch.session_view import SessionView
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +71,7 @@ class Capacity(BatchPlugin):
                 _log.warning("capacity: %s has no effect: quotas of devices are not kept", alias)
 
     @hookimpl
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, session: SessionView) -> None:
         if self.hierarchical:
             self._open_tree(session.queues)
         else:
@@ -113,19 +109,19 @@ class Capacity(BatchPlugin):
         self._leaves = frozenset(name for name in tree.paths if tree.is_leaf(name))
 
     @hookimpl
-    def allocated(self, session: Session, task: TaskInfo) -> None:
+    def allocated(self, session: SessionView, task: TaskInfo) -> None:
         for account in self._chains.get(task.job.queue, ()):
             account.allocated.add(task.request)
 
     @hookimpl
-    def deallocated(self, session: Session, task: TaskInfo) -> None:
+    def deallocated(self, session: SessionView, task: TaskInfo) -> None:
         for account in self._chains.get(task.job.queue, ()):
             account.allocated.sub(task.request)
 
     # -- orders ------------------------------------------------------------------------------------------------------
 
     @hookimpl
-    def queue_order(self, session: Session, queue: QueueInfo) -> QueueKey:
+    def queue_order(self, session: SessionView, queue: QueueInfo) -> QueueKey:
         chain = self._chains.get(queue.name, ())
         shares = [account.share for account in chain]
         # A queue to which nothing is due has a share of 1 and goes after those that have just what they are due.
@@ -133,7 +129,7 @@ class Capacity(BatchPlugin):
         return tuple([share >= 1 for share in shares]), -queue.priority, tuple(zip(shares, lent, strict=True))
 
     @hookimpl
-    def victim_queue_order(self, session: Session, queue: QueueInfo, preemptor: QueueInfo) -> int:
+    def victim_queue_order(self, session: SessionView, queue: QueueInfo, preemptor: QueueInfo) -> int:
         """Take from near relatives first: those that share the deepest queue with the one that takes."""
         mine = self._chains.get(preemptor.name, ())
         return -sum(account in mine for account in self._chains.get(queue.name, ()))
@@ -141,13 +137,13 @@ class Capacity(BatchPlugin):
     # -- victims -----------------------------------------------------------------------------------------------------
 
     @hookimpl
-    def preemptive(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+    def preemptive(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
         return self.allocatable(session, queue, task) and any(
             account.is_due(task.request) for account in self._in_reach(self._chains[queue.name])
         )
 
     @hookimpl
-    def reclaimable(self, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+    def reclaimable(self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         victims: list[TaskInfo] = []
         mine = self._chains.get(reclaimer.job.queue, ())
         for task in tasks:
@@ -169,7 +165,7 @@ class Capacity(BatchPlugin):
         above = chain[1:-1][::-1][: self.arguments.ancestor_reclaim_level]
         return (*chain[-1:], *above)
 
-    def _goes_before(self, session: Session, reclaimer: TaskInfo, victim: TaskInfo) -> bool:
+    def _goes_before(self, session: SessionView, reclaimer: TaskInfo, victim: TaskInfo) -> bool:
         queues = session.queues
         mine, theirs = queues[reclaimer.job.queue], queues[victim.job.queue]
         return self.queue_order(session, mine) < self.queue_order(session, theirs)
@@ -177,7 +173,7 @@ class Capacity(BatchPlugin):
     # -- room --------------------------------------------------------------------------------------------------------
 
     @hookimpl
-    def allocatable(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+    def allocatable(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
         return (
             queue.open
             and queue.name in self._leaves
@@ -185,7 +181,7 @@ class Capacity(BatchPlugin):
         )
 
     @hookimpl
-    def job_enqueueable(self, session: Session, job: JobInfo) -> Vote:
+    def job_enqueueable(self, session: SessionView, job: JobInfo) -> Vote:
         if rejection := self._rejection(session.queues[job.queue], job):
             job.message = rejection
             return Vote.REJECT
@@ -204,7 +200,7 @@ class Capacity(BatchPlugin):
         return ""
 
     @hookimpl
-    def job_enqueued(self, session: Session, job: JobInfo) -> None:
+    def job_enqueued(self, session: SessionView, job: JobInfo) -> None:
         for account in self._chains.get(job.queue, ()):
             account.enter(job)
 

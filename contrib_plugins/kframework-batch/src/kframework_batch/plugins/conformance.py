@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin, hookimpl
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
-    from kframework_batch.task import TaskInfo
+from kframework_batch.session_view import SessionView
 
 _CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 _NAMESPACE = "kube-system"
@@ -22,23 +20,20 @@ class Conformance(BatchPlugin):
 
     @hookimpl
     def preemptable(
-        self, session: Session, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
+        self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
-        """Name all others."""
         return _dispensable(tasks)
 
     @hookimpl
     def reclaimable(
-        self, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
+        self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
-        """Name all others."""
         return _dispensable(tasks)
 
     @hookimpl
     def unified_evictable(
-        self, session: Session, evictor: TaskInfo, tasks: Sequence[TaskInfo]
+        self, session: SessionView, evictor: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
-        """Name all others."""
         return _dispensable(tasks)
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kframework_batch.fair_tree import FairKey, FairTree
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
+from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource, dominant_share
-
-if TYPE_CHECKING:
-    from kframework_batch.job import JobInfo
-    from kframework_batch.queue import QueueInfo
-    from kframework_batch.session import Session
-    from kframework_batch.task import TaskInfo
+from kframework_batch.session_view import SessionView
 
 #: Shares that differ by less are the same.
 _CLOSE = 1e-6
@@ -38,7 +35,7 @@ class Drf(BatchPlugin):
         self._tree: FairTree | None = None
 
     @hookimpl
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, session: SessionView) -> None:
         self._total = session.total
         self._held = {uid: Resource(job.allocated) for uid, job in session.jobs.items()}
         self._tree = None
@@ -50,29 +47,29 @@ class Drf(BatchPlugin):
                 self._tree.add_job(job, self._held[job.uid])
 
     @hookimpl
-    def allocated(self, session: Session, task: TaskInfo) -> None:
+    def allocated(self, session: SessionView, task: TaskInfo) -> None:
         if (held := self._held.get(task.job.uid)) is not None:
             held.add(task.request)
             if self._tree is not None:
                 self._tree.note(task.job, task.request, 1)
 
     @hookimpl
-    def deallocated(self, session: Session, task: TaskInfo) -> None:
+    def deallocated(self, session: SessionView, task: TaskInfo) -> None:
         if (held := self._held.get(task.job.uid)) is not None:
             held.sub(task.request)
             if self._tree is not None:
                 self._tree.note(task.job, task.request, -1)
 
     @hookimpl
-    def job_order(self, session: Session, job: JobInfo) -> tuple[bool, float]:
+    def job_order(self, session: SessionView, job: JobInfo) -> tuple[bool, float]:
         return not job.is_broken, dominant_share(self._held[job.uid], self._total)
 
     @hookimpl
-    def queue_order(self, session: Session, queue: QueueInfo) -> FairKey:
+    def queue_order(self, session: SessionView, queue: QueueInfo) -> FairKey:
         return () if self._tree is None else self._tree.key(queue)
 
     @hookimpl
-    def preemptable(self, session: Session, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+    def preemptable(self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         """Name those whose jobs have, without them, no less than the preemptor's has with it."""
         gained = dominant_share(self._held[preemptor.job.uid].plus(preemptor.request), self._total)
         left: dict[str, Resource] = {}
@@ -89,7 +86,7 @@ class Drf(BatchPlugin):
 
     @hookimpl
     def reclaimable(
-        self, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
+        self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
         """Name those whose queues come, without them, still after the reclaimer's with it; abstain without a tree."""
         if self._tree is None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kframework import Status, unschedulable
 from kframework_batch.hookspecs import Key
-from kframework_batch.job import READY, JobInfo
+from kframework_batch.job import READY, JobInfo, TaskInfo, TaskStatus
 from kframework_batch.plugin import BatchPlugin, Vote, hookimpl
-from kframework_batch.task import TaskStatus
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
-    from kframework_batch.task import TaskInfo
+from kframework_batch.session_view import SessionView
 
 _VALID = (*READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
 
@@ -28,7 +24,7 @@ class Gang(BatchPlugin):
     name: ClassVar[str] = "gang"
 
     @hookimpl
-    def job_valid(self, session: Session, job: JobInfo) -> Status | None:
+    def job_valid(self, session: SessionView, job: JobInfo) -> Status | None:
         """Refuse a job that has not enough tasks to be ready ever."""
         if job.minds_roles and not _has_roles(job):
             return unschedulable("Not enough valid pods of each task for gang-scheduling")
@@ -38,35 +34,34 @@ class Gang(BatchPlugin):
         return None
 
     @hookimpl
-    def job_order(self, session: Session, job: JobInfo) -> Key:
+    def job_order(self, session: SessionView, job: JobInfo) -> Key:
         """Put jobs that are not ready first."""
         return job.is_ready
 
     @hookimpl
-    def job_ready(self, session: Session, job: JobInfo) -> bool:
-        """Return whether the minimum has room."""
+    def job_ready(self, session: SessionView, job: JobInfo) -> bool:
         return job.is_ready
 
     @hookimpl
-    def job_pipelined(self, session: Session, job: JobInfo) -> Vote:
+    def job_pipelined(self, session: SessionView, job: JobInfo) -> Vote:
         """Permit what gives the minimum room or a promise of it."""
         return Vote.PERMIT if job.is_pipelined else Vote.REJECT
 
     @hookimpl
-    def job_starving(self, session: Session, job: JobInfo) -> bool:
+    def job_starving(self, session: SessionView, job: JobInfo) -> bool:
         """Let a job starve below its minimum."""
         return job.is_starving
 
     @hookimpl
     def preemptable(
-        self, session: Session, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
+        self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
         """Name what jobs can spare, the first of the tasks first."""
         return _spared(tasks)
 
     @hookimpl
     def reclaimable(
-        self, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
+        self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
         """Name what jobs can spare, the first of the tasks first."""
         return _spared(tasks)

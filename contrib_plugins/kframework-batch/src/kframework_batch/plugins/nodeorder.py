@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Hashable, Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from kframework import PluginError, Status
+from kframework import NodeInfo, PluginError, Status
 from kframework_batch.hookspecs import Rows
+from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
-
-if TYPE_CHECKING:
-    from kframework import NodeInfo
-    from kframework_batch.session import Session
-    from kframework_batch.task import TaskInfo
+from kframework_batch.session_view import SessionView
 
 #: The core's plugin behind each weight.
 _WEIGHTS = {
@@ -57,33 +54,31 @@ class NodeOrder(BatchPlugin):
     arguments: NodeOrderArguments
 
     @property
-    def scores(self) -> dict[str, int]:
-        """The core's plugins to be asked, with their weights."""
+    def core_scores(self) -> Mapping[str, int]:
         weights = {name: int(getattr(self.arguments, argument)) for argument, name in _WEIGHTS.items()}
         return {name: weight for name, weight in weights.items() if weight}
 
-    def sign(self, session: Session, task: TaskInfo) -> Hashable | None:
+    def sign(self, session: SessionView, task: TaskInfo) -> Hashable | None:
         """Sign the task as the core does, if its memory alone answers."""
         return session.core.signature(task) if session.core.remembers(task) else None
 
     @hookimpl
-    def node_order(self, session: Session, task: TaskInfo, node: NodeInfo) -> float:
-        """Score one node."""
+    def node_order(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> float:
         core = session.core
-        top = core.plan(task).top if core.remembers(task) else None
+        top = core.plan(task).cache if core.remembers(task) else None
         if top is not None:
             return float(top.totals.cells[node.row])
         return float(self.node_order_nodes(session, task, np.array([node.row]))[0])
 
     @hookimpl
-    def node_order_nodes(self, session: Session, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
+    def node_order_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
         """Score many nodes; PluginError for what a Score plugin did wrong."""
         core = session.core
         if core.remembers(task):
-            top = core.plan(task).top
+            top = core.plan(task).cache
             assert top is not None
             return top.totals.values[rows].astype(np.float64)
-        totals = core.survey(task).score(rows)
+        totals = core.search(task).score(rows)
         if isinstance(totals, Status):
             raise PluginError(totals.message, plugin=totals.plugin, hook="score")
         return totals.astype(np.float64)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pydantic import Field, field_validator
 
-from kframework_batch.job_claims import entering, minimum, still_claimed
+from kframework_batch.job import JobInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
+from kframework_batch.queue_account import entering, minimum, still_claimed
 from kframework_batch.resource import Resource
-
-if TYPE_CHECKING:
-    from kframework_batch.job import JobInfo
-    from kframework_batch.session import Session
+from kframework_batch.session_view import SessionView
 
 _FACTOR = 1.2
 
@@ -45,13 +43,13 @@ class Overcommit(BatchPlugin):
         self._room = Resource()
 
     @hookimpl
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, session: SessionView) -> None:
         self._room = session.total.times(self.arguments.factor).minus(session.used)
         for job in session.jobs.values():
             self._room.sub(still_claimed(job))
 
     @hookimpl
-    def job_enqueueable(self, session: Session, job: JobInfo) -> Vote:
+    def job_enqueueable(self, session: SessionView, job: JobInfo) -> Vote:
         asked = minimum(job)
         lacking = [name for name, amount in asked.items() if 0 < amount and amount > self._room.get(name, 0)]
         if not lacking:
@@ -60,5 +58,5 @@ class Overcommit(BatchPlugin):
         return Vote.REJECT
 
     @hookimpl
-    def job_enqueued(self, session: Session, job: JobInfo) -> None:
+    def job_enqueued(self, session: SessionView, job: JobInfo) -> None:
         self._room.sub(entering(job))

@@ -6,20 +6,17 @@ Resources are not among them: the actions compare them with what is free now, an
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from kframework import Status
+from kframework import NodeInfo, Status
 from kframework.engine import PASS
 from kframework_batch.hookspecs import Rows
+from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
-
-if TYPE_CHECKING:
-    from kframework import NodeInfo
-    from kframework_batch.session import Session
-    from kframework_batch.task import TaskInfo
+from kframework_batch.session_view import SessionView
 
 #: The core's plugin behind each switch, in kube-scheduler's order.
 _SWITCHES = {
@@ -59,41 +56,37 @@ class Predicates(BatchPlugin):
     arguments: PredicatesArguments
 
     @property
-    def filters(self) -> tuple[str, ...]:
-        """The core's plugins to be asked, in order."""
+    def core_filters(self) -> tuple[str, ...]:
         return ("NodeUnschedulable", *(name for switch, name in _SWITCHES.items() if getattr(self.arguments, switch)))
 
-    def sign(self, session: Session, task: TaskInfo) -> Hashable | None:
+    def sign(self, session: SessionView, task: TaskInfo) -> Hashable | None:
         """Sign the task as the core does, if its memory alone answers."""
         return session.core.signature(task) if session.core.remembers(task) else None
 
     @hookimpl
-    def pre_predicate(self, session: Session, task: TaskInfo) -> Status | None:
-        """Say what PreFilter has against the task as a whole."""
+    def pre_predicate(self, session: SessionView, task: TaskInfo) -> Status | None:
         if session.core.remembers(task):
             return None
-        return session.core.survey(task).rejected
+        return session.core.search(task).rejected
 
     @hookimpl
-    def predicate(self, session: Session, task: TaskInfo, node: NodeInfo) -> Status | None:
-        """Ask about one node."""
+    def predicate(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> Status | None:
         core = session.core
         if not core.remembers(task):
             return core.ask(task).ask(node.row)
-        top = core.plan(task).top
+        top = core.plan(task).cache
         rejection = PASS if top is None else top.rejections.cells[node.row]
         return None if rejection == PASS else core.ask(task).status(rejection)
 
     @hookimpl
-    def predicate_nodes(self, session: Session, task: TaskInfo, rows: Rows) -> Rows:
+    def predicate_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> Rows:
         """Ask about many nodes; the codes are the core's rejections."""
         core = session.core
-        top = core.plan(task).top if core.remembers(task) else None
-        rejections = core.survey(task).by_row if top is None else top.rejections.values
+        top = core.plan(task).cache if core.remembers(task) else None
+        rejections = core.search(task).by_row if top is None else top.rejections.values
         return np.where(rejections[rows] == PASS, 0, rejections[rows])
 
     @hookimpl
-    def predicate_status(self, session: Session, task: TaskInfo, code: int) -> Status:
-        """Put a rejection into words."""
+    def predicate_status(self, session: SessionView, task: TaskInfo, code: int) -> Status:
         core = session.core
-        return core.ask(task).status(code) if core.remembers(task) else core.survey(task).words(code)
+        return core.ask(task).status(code) if core.remembers(task) else core.search(task).words(code)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kframework_batch.hookspecs import Key
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchPlugin, hookimpl
-
-if TYPE_CHECKING:
-    from kframework_batch.job import JobInfo
-    from kframework_batch.session import Session
-    from kframework_batch.task import TaskInfo
+from kframework_batch.session_view import SessionView
 
 
 class Priority(BatchPlugin):
@@ -23,32 +20,30 @@ class Priority(BatchPlugin):
     name: ClassVar[str] = "priority"
 
     @hookimpl
-    def job_order(self, session: Session, job: JobInfo) -> Key:
-        """Put higher priorities first."""
+    def job_order(self, session: SessionView, job: JobInfo) -> Key:
         return -job.priority
 
     @hookimpl
-    def task_order(self, session: Session, task: TaskInfo) -> Key:
-        """Put higher priorities first."""
+    def task_order(self, session: SessionView, task: TaskInfo) -> Key:
         return -task.priority
 
     @hookimpl
     def preemptable(
-        self, session: Session, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
+        self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
         """Name the tasks of less important jobs, and the less important tasks of the preemptor's own."""
         return [task for task in tasks if _is_less_important(task, preemptor)]
 
     @hookimpl
     def unified_evictable(
-        self, session: Session, evictor: TaskInfo, tasks: Sequence[TaskInfo]
+        self, session: SessionView, evictor: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
         """Name the tasks of less important jobs of the evictor's queue, and all of other queues."""
         job = evictor.job
         return [task for task in tasks if task.job.queue != job.queue or task.job.priority < job.priority]
 
     @hookimpl
-    def job_starving(self, session: Session, job: JobInfo) -> bool:
+    def job_starving(self, session: SessionView, job: JobInfo) -> bool:
         """Let a job starve for as long as any task of it has no room."""
         return job.ready_num + job.waiting_num < len(job.tasks)
 

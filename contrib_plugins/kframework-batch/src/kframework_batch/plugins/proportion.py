@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from kframework_batch.job import JobInfo
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
 from kframework_batch.queue import QueueInfo
 from kframework_batch.queue_account import QueueAccount, unguaranteed
 from kframework_batch.resource import Resource
+from kframework_batch.session_view import SessionView
 from kframework_batch.water_filling import Claim, fill
-
-if TYPE_CHECKING:
-    from kframework_batch.session import Session
-    from kframework_batch.task import TaskInfo
 
 
 class Proportion(BatchPlugin):
@@ -35,7 +32,7 @@ class Proportion(BatchPlugin):
         self._accounts: dict[str, QueueAccount] = {}
 
     @hookimpl
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, session: SessionView) -> None:
         self._accounts = {name: QueueAccount(queue) for name, queue in session.queues.items()}
         for job in session.jobs.values():
             self._accounts[job.queue].add(job)
@@ -45,33 +42,33 @@ class Proportion(BatchPlugin):
         _share(session.total, session.queues.values(), self._accounts)
 
     @hookimpl
-    def allocated(self, session: Session, task: TaskInfo) -> None:
+    def allocated(self, session: SessionView, task: TaskInfo) -> None:
         if (account := self._accounts.get(task.job.queue)) is not None:
             account.allocated.add(task.request)
 
     @hookimpl
-    def deallocated(self, session: Session, task: TaskInfo) -> None:
+    def deallocated(self, session: SessionView, task: TaskInfo) -> None:
         if (account := self._accounts.get(task.job.queue)) is not None:
             account.allocated.sub(task.request)
 
     @hookimpl
-    def queue_order(self, session: Session, queue: QueueInfo) -> tuple[int, float]:
+    def queue_order(self, session: SessionView, queue: QueueInfo) -> tuple[int, float]:
         return -queue.priority, self._accounts[queue.name].share
 
     @hookimpl
-    def overused(self, session: Session, queue: QueueInfo) -> bool:
+    def overused(self, session: SessionView, queue: QueueInfo) -> bool:
         return self._accounts[queue.name].overused
 
     @hookimpl
-    def allocatable(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+    def allocatable(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
         return queue.open and (task.best_effort or self._accounts[queue.name].is_due(task.request))
 
     @hookimpl
-    def preemptive(self, session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+    def preemptive(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
         return queue.open and self._accounts[queue.name].is_due(task.request)
 
     @hookimpl
-    def reclaimable(self, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+    def reclaimable(self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         victims: list[TaskInfo] = []
         for task in tasks:
             account = self._accounts.get(task.job.queue)
@@ -83,7 +80,7 @@ class Proportion(BatchPlugin):
         return victims
 
     @hookimpl
-    def job_enqueueable(self, session: Session, job: JobInfo) -> Vote:
+    def job_enqueueable(self, session: SessionView, job: JobInfo) -> Vote:
         if not session.queues[job.queue].open:
             job.message = f"queue {job.queue} is not open"
             return Vote.REJECT
@@ -93,7 +90,7 @@ class Proportion(BatchPlugin):
         return Vote.PERMIT
 
     @hookimpl
-    def job_enqueued(self, session: Session, job: JobInfo) -> None:
+    def job_enqueued(self, session: SessionView, job: JobInfo) -> None:
         self._accounts[job.queue].enter(job)
 
     def deserved(self, queue: str) -> Resource:

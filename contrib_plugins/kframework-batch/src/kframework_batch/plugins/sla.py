@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
-from kframework.engine import Duration, seconds_of
+from kframework.clock import seconds_of
+from kframework.config.reading import Duration
 from kframework_batch.hookspecs import Key
+from kframework_batch.job import JobInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
-
-if TYPE_CHECKING:
-    from kframework_batch.job import JobInfo
-    from kframework_batch.session import Session
+from kframework_batch.session_view import SessionView
 
 #: The annotations of a pod group that say how long it may wait; the first that is there counts.
 _ANNOTATIONS = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
@@ -38,28 +37,26 @@ class Sla(BatchPlugin):
     arguments: SlaArguments
 
     @hookimpl
-    def job_order(self, session: Session, job: JobInfo) -> Key:
+    def job_order(self, session: SessionView, job: JobInfo) -> Key:
         """Put the earliest deadline first; jobs without one come last."""
         return self._deadline(job)
 
     @hookimpl
-    def job_enqueueable(self, session: Session, job: JobInfo) -> Vote:
-        """Permit what is overdue."""
+    def job_enqueueable(self, session: SessionView, job: JobInfo) -> Vote:
         return self._vote(session, job)
 
     @hookimpl
-    def job_pipelined(self, session: Session, job: JobInfo) -> Vote:
-        """Permit what is overdue."""
+    def job_pipelined(self, session: SessionView, job: JobInfo) -> Vote:
         return self._vote(session, job)
 
     @hookimpl
-    def wakes_at(self, session: Session) -> float | None:
+    def wakes_at(self, session: SessionView) -> float | None:
         """Want a session at the next deadline of a job that waits."""
         waiting = (job for job in session.jobs.values() if not job.is_ready or job.is_pending)
         deadlines = map(self._deadline, waiting)
         return min((deadline for deadline in deadlines if session.now < deadline < inf), default=None)
 
-    def _vote(self, session: Session, job: JobInfo) -> Vote:
+    def _vote(self, session: SessionView, job: JobInfo) -> Vote:
         return Vote.PERMIT if self._deadline(job) <= session.now else Vote.ABSTAIN
 
     def _deadline(self, job: JobInfo) -> float:

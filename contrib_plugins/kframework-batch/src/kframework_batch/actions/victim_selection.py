@@ -1,0 +1,296 @@
+"""The selection of victims: what `preempt` and `reclaim` have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kframework import Code
+from kframework_batch.actions.candidates import pending_tasks
+from kframework_batch.actions.victims import Residents, fewest, in_victim_order
+from kframework_batch.job import PREEMPTABLE, JobInfo, TaskInfo
+from kframework_batch.queue import QueueInfo
+from kframework_batch.resource import Resource
+from kframework_batch.session import Session
+from kframework_batch.statement import JobStatement
+
+#: Looks for a node whose pods a task may push out; yields after each node looked at, returns whether there was a way.
+SelectVictims = Callable[[JobStatement, TaskInfo], Generator[None, None, bool]]
+
+#: Whether a task may have room at the expense of another one.
+MayGo = Callable[[TaskInfo, TaskInfo], bool]
+
+
+#: Where gangs are torn apart whatever is done, so many nodes are looked at.
+_ENOUGH = 100
+
+
+class Candidate(NamedTuple):
+    """Whom it takes that a task fits a node; `victims` in the order in which they go.
+
+    `tears` says that gangs are among them that lose what they need: these go as a whole, unless that would be undone.
+    """
+
+    row: int
+    victims: list[TaskInfo]
+    tears: bool
+
+
+class VictimSelection:
+    """Makes room for the tasks of starving jobs.
+
+    `named` are those whom the plugins name among tasks that may go; `due` tells whether the plugins let a task of a
+    queue have room as the tables stand; `reason` is what victims are told.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        residents: Residents,
+        reason: str,
+        named: Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]],
+        due: Callable[[QueueInfo, TaskInfo], bool],
+    ) -> None:
+        self._session = session
+        self._residents = residents
+        self._reason = reason
+        self._named = named
+        self._due = due
+        #: The kinds of tasks for which there is no way, as long as nobody else is sent away.
+        self._hopeless: set[Hashable] = set()
+
+    def help(self, job: JobInfo, select_victims: SelectVictims) -> Iterator[None]:
+        """Give a starving job enough to be ready, or nothing; yields after each task, and each node looked at.
+
+        Room for which nobody has to go is counted on. Where that is enough, the job is left to `allocate`.
+        """
+        yield
+        plugins = self._session.plugins
+        failed: set[Hashable] = set()
+        with self._session.statement() as statement:
+            for task in pending_tasks(self._session, job):
+                if not plugins.job_starving(job):
+                    break
+                kind = _kind(task)
+                if kind in failed or kind in self._hopeless or not may_push_out(self._session, task):
+                    continue
+                if not self.find_free(statement, task) and not (yield from select_victims(statement, task)):
+                    failed.add(kind)
+                    if not statement.pipelined:
+                        self._hopeless.add(kind)
+                yield
+            if statement.evicted and plugins.job_pipelined(job):
+                self.commit(statement)
+
+    def find_free(self, statement: JobStatement, task: TaskInfo) -> bool:
+        """Promise a task room for which nobody has to go; return whether there is any."""
+        if not self._is_due(task):
+            return False
+        choice = self._session.placement.choose(task)
+        return not isinstance(choice, str) and statement.pipeline(task, choice.node) is None
+
+    def make_room(
+        self, statement: JobStatement, task: TaskInfo, rows: Iterable[int], may_go: MayGo
+    ) -> Generator[None, None, bool]:
+        """Promise a task the room of others on the first node where that is of use; return whether there was one.
+
+        Nodes where a gang is torn apart are left for the end.
+        """
+        tearing: list[Candidate] = []
+        for candidate in self.candidates(statement, task, rows, may_go):
+            if candidate is not None and candidate.tears:
+                tearing.append(candidate)
+                if len(tearing) == _ENOUGH:
+                    break
+            elif candidate is not None and self.take(statement, task, candidate):
+                return True
+            yield
+        return any(self.take(statement, task, candidate) for candidate in tearing)
+
+    def candidates(
+        self, statement: JobStatement, task: TaskInfo, rows: Iterable[int], may_go: MayGo
+    ) -> Iterator[Candidate | None]:
+        """Look at one node after the other; None stands for one where it is no use."""
+        for row in rows:
+            victims = self._victims(statement, task, row, may_go)
+            if victims is None:
+                yield None
+                continue
+            followers = self._followers(statement, task, victims)
+            if followers and not self._would_be_undone(statement, task, victims, followers):
+                yield Candidate(row, [*victims, *followers], tears=True)
+            elif not self._would_be_undone(statement, task, victims, ()):
+                yield Candidate(row, victims, tears=bool(followers))
+            else:
+                yield None
+
+    def take(self, statement: JobStatement, task: TaskInfo, candidate: Candidate) -> bool:
+        """Evict the victims and promise the task their room; return whether the plugins agree."""
+        with statement.statement() as on_node:
+            self._evict(on_node, candidate.victims)
+            if on_node.pipeline(task, self._session.nodes[candidate.row].name) is not None:
+                return False
+            on_node.commit()
+        return True
+
+    def _victims(self, statement: JobStatement, task: TaskInfo, row: int, may_go: MayGo) -> list[TaskInfo] | None:
+        """Return whom it takes on a node, None if that is no use.
+
+        Those who are the first to go are the first that plugins hear of: what gangs can spare is given away in this
+        order.
+        """
+        session = self._session
+        residents = [other for other in self._residents.on(session.nodes[row].name) if may_go(task, other)]
+        # Most of the time nobody may go: that is known before they are in order.
+        if not residents or not self._named(task, residents):
+            return None
+        named = self._named(task, in_victim_order(session, residents, session.queues[task.job.queue]))
+        if not self._could_suffice(task, row, named):
+            return None
+        return fewest(statement, named, lambda: self._fits(task, row), self._reason)
+
+    def _followers(self, statement: JobStatement, task: TaskInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """List what is left of gangs that cannot run without these victims, wherever it is.
+
+        It comes to that only where plugins of a later tier overrule those of the tier that protects gangs.
+        """
+        plugins = self._session.plugins
+        gangs = {victim.job.uid: victim.job for victim in victims if victim.job is not task.job}
+        whole = [job for job in gangs.values() if plugins.job_ready(job)]
+        with statement.statement() as trial:
+            self._evict(trial, victims)
+            left = (other for job in whole if not plugins.job_ready(job) for other in job.tasks.values())
+            return [other for other in left if other.preemptable and other.status in PREEMPTABLE]
+
+    def _would_be_undone(
+        self, statement: JobStatement, task: TaskInfo, victims: Sequence[TaskInfo], followers: Sequence[TaskInfo]
+    ) -> bool:
+        """Return whether those who lose would be served first once they are made anew: then it never came to an end.
+
+        Those are jobs that come before the task's in their queue, and queues that come before its own and may have room
+        again for one of the victims. Where all plugins have been heard nobody is named who would; but a tier that
+        protects gangs alone names what they can spare, whatever their queue holds.
+        """
+        plugins, queues, mine = self._session.plugins, self._session.queues, task.job
+        losers = {victim.job.uid: victim.job for victim in victims if victim.job.queue == mine.queue}
+        restored: set[str] = set()
+        with statement.statement() as trial:
+            for victim in victims:
+                trial.evict(victim, self._reason)
+                if victim.job.queue != mine.queue and plugins.allocatable(queues[victim.job.queue], victim):
+                    restored.add(victim.job.queue)
+            self._evict(trial, followers)
+            job_key, queue_key = plugins.job_key(mine), plugins.queue_key(queues[mine.queue])
+            return any(plugins.job_key(job) < job_key for job in losers.values()) or any(
+                plugins.queue_key(queues[name]) < queue_key for name in restored
+            )
+
+    def _evict(self, statement: JobStatement, victims: Iterable[TaskInfo]) -> None:
+        for victim in victims:
+            statement.evict(victim, self._reason)
+
+    def _fits(self, task: TaskInfo, row: int) -> bool:
+        """Return whether a task may go to a node as the tables stand."""
+        session = self._session
+        if not session.idle.fits_future(task, row) or not self._is_due(task):
+            return False
+        return session.placement.rejection(task, row) is None
+
+    def _is_due(self, task: TaskInfo) -> bool:
+        return self._due(self._session.queues[task.job.queue], task)
+
+    def _could_suffice(self, task: TaskInfo, row: int, victims: Sequence[TaskInfo]) -> bool:
+        """Return whether a task would fit by amounts if they all went: most nodes are out of the question at once."""
+        room: Resource = self._session.idle.future(row)
+        for victim in victims:
+            room.add(victim.request)
+        return task.request.fits(room)
+
+    # -- in the end --------------------------------------------------------------------------------------------------
+
+    def commit(self, statement: JobStatement) -> None:
+        """Keep what was done for a job, without the victims that it turns out not to need.
+
+        Those are that went for one task, while what had to go for a later one would have been enough for both.
+        """
+        self._hopeless.clear()
+        spare = self._superfluous(statement)
+        if not spare:
+            statement.commit()
+            return
+        session = self._session
+        places = [(task, task.node_name) for task in statement.pipelined]
+        victims = [victim for victim, _ in statement.evicted]
+        lame = {victim.job.uid for victim in victims if not session.plugins.job_ready(victim.job)}
+        statement.discard()
+        torn = {
+            victim.job.uid for victim in victims if victim.job.uid in lame and session.plugins.job_ready(victim.job)
+        }
+        for together in _together(spare, victims, torn):
+            others = [victim for victim in victims if victim not in together]
+            with session.statement() as trial:
+                if self._repeat(trial, others, places):
+                    victims = others
+        with session.statement() as again:
+            if victims and self._repeat(again, victims, places):
+                again.commit()
+
+    def _superfluous(self, statement: JobStatement) -> list[TaskInfo]:
+        """List the victims that would still fit their node by amounts, those first that would be the last to go."""
+        session = self._session
+        spare = []
+        for victim, _ in statement.evicted:
+            row = session.nodes.row(victim.node_name)
+            if row is not None and session.idle.fits_future(victim, row):
+                spare.append(victim)
+        return in_victim_order(session, spare, session.queues[statement.pipelined[0].job.queue])[::-1]
+
+    def _repeat(
+        self, statement: JobStatement, victims: Sequence[TaskInfo], places: Sequence[tuple[TaskInfo, str]]
+    ) -> bool:
+        """Evict victims and promise tasks their places; return whether all of them can have them."""
+        nodes = self._session.nodes
+        self._evict(statement, victims)
+        for task, name in places:
+            row = nodes.row(name)
+            if row is None or not self._fits(task, row) or statement.pipeline(task, name) is not None:
+                return False
+        return True
+
+    def __repr__(self) -> str:
+        return f"<VictimSelection: {self._reason}>"
+
+
+def may_push_out(session: Session, task: TaskInfo) -> bool:
+    """Return whether a task may push others out: its policy allows it, and it does not wait already for some to go."""
+    return task.object.spec.preemption_policy != "Never" and not _waits_for_victims(session, task)
+
+
+def _waits_for_victims(session: Session, task: TaskInfo) -> bool:
+    """Return whether victims of lower priority are still going from the node where a task is to follow them."""
+    name = task.object.status.nominated_node_name
+    node = session.nodes.named(name) if name else None
+    if node is None:
+        return False
+    rejection = session.placement.rejection(task, node.row)
+    if rejection is not None and rejection.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        return False
+    return any(pod.terminating and pod.disrupted and pod.priority < task.pod.priority for pod in node.pods)
+
+
+def _kind(task: TaskInfo) -> Hashable:
+    """Return what a task has in common with those that find victims where it does."""
+    job = task.job
+    said = (frozenset(job.annotations.items()), frozenset(job.labels.items()))
+    return (task.pod.template, task.priority, job.queue, job.priority, frozenset(job.allocated.items()), said)
+
+
+def _together(spare: Sequence[TaskInfo], victims: Sequence[TaskInfo], torn: Collection[str]) -> list[list[TaskInfo]]:
+    """List who is spared together, or not: of gangs that were torn apart all victims, of others each for itself."""
+    units: dict[str, list[TaskInfo]] = {}
+    for task in spare:
+        if task.job.uid in torn:
+            units[task.job.uid] = [victim for victim in victims if victim.job is task.job]
+        else:
+            units[task.uid] = [task]
+    return list(units.values())

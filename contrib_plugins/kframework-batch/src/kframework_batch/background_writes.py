@@ -1,0 +1,160 @@
+"""What sessions have done beside binding: statuses written, victims sent away, each in a coroutine of its own.
+
+How an errand ended reaches the engine between two sessions, in the order in which errands end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+
+import msgspec
+
+from kframework import ClusterError
+from kframework.clock import rfc3339_micro
+from kframework.engine import EngineHost
+from kframework.objects import ApiObject, Event, ObjectMeta, ObjectReference, Pod, kind_of
+
+_log = logging.getLogger(__name__)
+
+#: Each pause before an errand is tried again is twice the one before, in seconds; after the last one it has failed.
+_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
+
+#: Who records the events.
+_CONTROLLER = "kframework-batch"
+
+_GONE, _CONFLICT, _TOO_MANY, _FAULTS = 404, 409, 429, 500
+
+
+class _Write(msgspec.Struct):
+    """A status that is to be written."""
+
+    subject: ApiObject
+    patch: Mapping[str, object]
+
+
+class BackgroundWrites:
+    """Writes statuses, the latest of each object and one at a time, and deletes victims.
+
+    `report` takes what the engine is to do about the end of an errand.
+    """
+
+    def __init__(self, outside: EngineHost, report: Callable[[Callable[[], None]], None]) -> None:
+        self._outside = outside
+        self._report = report
+        #: What is still to be written by the object's uid, and of which objects a status is being written.
+        self._waiting: dict[str, _Write] = {}
+        self._writing: set[str] = set()
+        self._under_way = 0
+        self._told = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not self._under_way
+
+    def _start(self, errand: Coroutine[object, object, None]) -> None:
+        self._under_way += 1
+        self._outside.spawn(self._counted(errand))
+
+    async def _counted(self, errand: Coroutine[object, object, None]) -> None:
+        try:
+            await errand
+        finally:
+            self._under_way -= 1
+            self._report(_nothing)
+
+    def write(self, subject: ApiObject, patch: Mapping[str, object], failed: Callable[[], None]) -> None:
+        """Have a merge patch of an object's status written; `failed` is called if it cannot be."""
+        uid = subject.metadata.uid
+        self._waiting[uid] = _Write(subject, patch)
+        if uid not in self._writing:
+            self._writing.add(uid)
+            self._start(self._write_all(uid, failed))
+
+    async def _write_all(self, uid: str, failed: Callable[[], None]) -> None:
+        while uid in self._waiting:
+            write = self._waiting.pop(uid)
+            error = await self._written(write)
+            # One that is gone, though another one has its name by now, has no status any more.
+            if error is not None and error.status not in (_GONE, _CONFLICT):
+                _log.warning("the status of %s cannot be written: %s", _name(write.subject), error)
+            if error is not None:
+                self._report(failed)
+        self._writing.discard(uid)
+
+    async def _written(self, write: _Write) -> ClusterError | None:
+        metadata = write.subject.metadata
+        return await _tried(
+            lambda: self._outside.api.patch_status(
+                type(write.subject), metadata.name, write.patch, metadata.namespace, uid=metadata.uid
+            )
+        )
+
+    def send_away(self, pod: Pod, failed: Callable[[], None]) -> None:
+        """Have a victim deleted, with its grace; `failed` is called if it cannot be."""
+        self._start(self._delete(pod, failed))
+
+    def tell(self, subject: ApiObject, now: float, reason: str, message: str) -> None:
+        """Have a warning about an object recorded; one that cannot be is lost. `now` is in seconds since 1970."""
+        metadata = subject.metadata
+        self._told += 1
+        event = Event(
+            # The number keeps two events of one moment apart.
+            metadata=ObjectMeta(name=f"{metadata.name}.{int(now * 1e9) + self._told:x}", namespace=metadata.namespace),
+            event_time=rfc3339_micro(now),
+            reporting_controller=_CONTROLLER,
+            reporting_instance=_CONTROLLER,
+            action="Scheduling",
+            reason=reason,
+            regarding=ObjectReference(
+                api_version=kind_of(subject).api_version,
+                kind=kind_of(subject).name,
+                name=metadata.name,
+                namespace=metadata.namespace,
+                uid=metadata.uid,
+            ),
+            note=message,
+            type="Warning",
+        )
+        self._start(self._record(event))
+
+    async def _record(self, event: Event) -> None:
+        error = await _tried(lambda: self._outside.api.create(event))
+        if error is not None:
+            _log.warning("an event of %s cannot be written: %s", event.regarding.name, error)
+
+    async def _delete(self, pod: Pod, failed: Callable[[], None]) -> None:
+        metadata = pod.metadata
+        error = await _tried(lambda: self._outside.api.delete(Pod, metadata.name, metadata.namespace, uid=metadata.uid))
+        # Where there is no such pod any more, it went by itself.
+        if error is not None and error.status not in (_GONE, _CONFLICT):
+            _log.warning("victim %s/%s cannot be deleted: %s", metadata.namespace, metadata.name, error)
+            self._report(failed)
+
+    def __repr__(self) -> str:
+        return f"<BackgroundWrites: {self._under_way} under way>"
+
+
+async def _tried(call: Callable[[], Awaitable[object]]) -> ClusterError | None:
+    """Make a call of the API until it is done or refused; return what stands against it in the end."""
+    for pause in (*_PAUSES, None):
+        try:
+            await call()
+        except ClusterError as error:
+            if pause is None or not (error.retryable or error.status >= _FAULTS or error.status in (0, _TOO_MANY)):
+                return error
+            await asyncio.sleep(pause)
+        else:
+            return None
+    return None
+
+
+def _nothing() -> None:
+    """Only wake the engine."""
+
+
+def _name(subject: ApiObject) -> str:
+    namespace = f"{subject.metadata.namespace}/" if subject.metadata.namespace else ""
+    return f"{kind_of(subject).name} {namespace}{subject.metadata.name}"

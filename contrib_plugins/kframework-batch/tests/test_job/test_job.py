@@ -1,0 +1,115 @@
+"""Sums and counts of a job follow the status of its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.resource import Resource
+
+from kframework.state.pods import Interned, PodInfo
+from kframework.testing import make_pod
+
+P, A, L, N, B, R, X, S, F, U = TaskStatus
+#: A task: its status, its role, and what it asks for in milli-CPU.
+Task = tuple[TaskStatus, str, int]
+
+
+def job_of(tasks: Sequence[Task], minimum: int = 0, roles: Mapping[str, int] | None = None) -> JobInfo:
+    job = JobInfo("default", "j")
+    job.min_available, job.role_minimums = minimum, roles or {}
+    for at, (status, role, cpu) in enumerate(tasks):
+        annotations = {"volcano.sh/task-spec": role} if role else {}
+        pod = make_pod(f"p{at}", annotations=annotations, cpu=f"{cpu}m", memory=None)
+        job.add(TaskInfo(job, PodInfo(pod, Interned()), pod, status))
+    return job
+
+
+def plain(*statuses: TaskStatus) -> list[Task]:
+    return [(status, "", 1) for status in statuses]
+
+
+def test_it_is_known_by_namespace_and_name() -> None:
+    assert JobInfo("n", "g").uid == "n/g"
+
+
+tasks = st.lists(st.tuples(st.sampled_from(TaskStatus), st.sampled_from(["", "a", "b"]), st.integers(0, 2)), max_size=8)
+
+
+@given(
+    tasks, st.lists(st.tuples(st.integers(0, 7), st.sampled_from([*TaskStatus, None])), max_size=12), st.integers(0, 5)
+)
+def test_sums_and_counts_are_those_of_its_tasks(
+    given: list[Task], moves: list[tuple[int, TaskStatus | None]], minimum: int
+) -> None:
+    job = job_of(given, minimum, {"a": 1, "b": 2})
+    uids = list(job.tasks)
+    for at, status in moves:
+        task = job.tasks.get(uids[at % len(uids)]) if uids else None
+        if task is not None:
+            if status is None:
+                assert job.remove(task.uid) is task
+            else:
+                job.move(task, status)
+    left = list(job.tasks.values())
+    for status in TaskStatus:
+        assert set(job.with_status(status)) == {task.uid for task in left if task.status is status}
+    held = sum(task.request.get("cpu", 0) for task in left if task.status in (A, N, B, R))
+    wanted = sum(task.request.get("cpu", 0) for task in left if task.status not in (S, F))
+    assert (job.allocated.get("cpu", 0), job.requested.get("cpu", 0)) == (held, wanted)
+    kept = sum(task.request.get("cpu", 0) for task in left if task.status in (N, B, R))
+    assert job.held.get("cpu", 0) == kept
+    ready = [task for task in left if task.status in (A, N, B, R, S)]
+    idle = [task for task in left if task.status is P and task.best_effort]
+    promised = [task for task in left if task.status is L]
+    valid = [*ready, *promised, *(task for task in left if task.status is P)]
+    assert (job.ready_num, job.best_effort_pending, job.waiting_num) == (len(ready), len(idle), len(promised))
+    assert job.valid_num == len(valid)
+
+    def enough(counted: list[TaskInfo]) -> bool:
+        roles = [task.role for task in counted]
+        complete = minimum < 3 or (roles.count("a") >= 1 and roles.count("b") >= 2)
+        return len(counted) >= minimum and complete
+
+    assert job.is_ready == enough([*ready, *idle])
+    assert job.is_broken == (held > 0 and not job.is_ready)
+    assert job.is_pipelined == enough([*ready, *idle, *promised])
+    assert job.is_starving == (len(ready) + len(promised) < minimum)
+
+
+def test_a_task_that_is_not_there_cannot_be_removed() -> None:
+    assert job_of([]).remove("x") is None
+
+
+def test_tasks_of_a_status_come_in_the_order_in_which_they_came_to_it() -> None:
+    job = job_of(plain(P, P, P))
+    first, second, third = job.tasks.values()
+    job.move(second, B)
+    job.move(first, B)
+    job.move(first, P)
+    assert list(job.with_status(P).values()) == [third, first]
+
+
+@pytest.mark.parametrize(
+    ("minimum", "roles", "minds"),
+    [(3, {}, False), (3, {"a": 1, "b": 2}, True), (2, {"a": 1, "b": 2}, False), (4, {"a": 1, "b": 2}, True)],
+)
+def test_roles_count_where_the_gang_is_to_have_them_all(minimum: int, roles: dict[str, int], minds: bool) -> None:
+    assert job_of([], minimum, roles).minds_roles is minds
+
+
+def test_tasks_are_counted_by_role() -> None:
+    job = job_of([(R, "a", 1), (P, "b", 1), (B, "a", 1)])
+    assert job.roles(R, B) == {"a": 2}
+    assert job.roles(P) == {"b": 1}
+
+
+def test_it_shows_where_its_tasks_stand() -> None:
+    job = job_of(plain(P, P, R), minimum=2)
+    job.queue = "q"
+    assert repr(job) == "<JobInfo default/j of q, min 2: 2 Pending, 1 Running>"
+    assert repr(JobInfo("n", "g")) == "<JobInfo n/g of , min 0: no tasks>"
+    assert isinstance(job.allocated, Resource)

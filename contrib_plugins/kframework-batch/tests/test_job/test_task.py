@@ -1,0 +1,122 @@
+"""What of a pod makes its task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus, flag, status_of
+from msgspec.structs import replace
+
+from kframework.objects import ContainerStatus, Pod, Resources
+from kframework.state.pods import Interned, PodInfo
+from kframework.testing import make_pod
+
+
+def task(pod: Pod) -> TaskInfo:
+    return TaskInfo(JobInfo("default", "j"), PodInfo(pod, Interned()), pod, TaskStatus.PENDING)
+
+
+@pytest.mark.parametrize(
+    ("phase", "node", "deleted", "status"),
+    [
+        ("", "", False, TaskStatus.PENDING),
+        ("Pending", "", False, TaskStatus.PENDING),
+        ("Pending", "a", False, TaskStatus.BOUND),
+        ("Pending", "", True, TaskStatus.RELEASING),
+        ("Pending", "a", True, TaskStatus.RELEASING),
+        ("Running", "a", False, TaskStatus.RUNNING),
+        ("Running", "a", True, TaskStatus.RELEASING),
+        ("Succeeded", "a", False, TaskStatus.SUCCEEDED),
+        ("Succeeded", "a", True, TaskStatus.SUCCEEDED),
+        ("Failed", "a", False, TaskStatus.FAILED),
+        ("Failed", "", True, TaskStatus.FAILED),
+        ("Unknown", "a", False, TaskStatus.UNKNOWN),
+        ("Unknown", "a", True, TaskStatus.UNKNOWN),
+    ],
+)
+def test_the_status_follows_from_the_pod(phase: str, node: str, deleted: bool, status: TaskStatus) -> None:
+    pod = make_pod(node_name=node, deletion_timestamp="2026-01-01T00:00:00Z" if deleted else None)
+    assert status_of(replace(pod, status=replace(pod.status, phase=phase))) is status
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "role"),
+    [
+        ({}, {}, ""),
+        ({"volcano.sh/task-spec": "worker"}, {}, "worker"),
+        ({}, {"volcano.sh/task-spec": "worker"}, "worker"),
+        ({"volcano.sh/task-spec": "worker"}, {"volcano.sh/task-spec": "master"}, "worker"),
+    ],
+)
+def test_the_role(annotations: Mapping[str, str], labels: Mapping[str, str], role: str) -> None:
+    assert task(make_pod(annotations=annotations, labels=labels)).role == role
+
+
+@pytest.mark.parametrize(("text", "index"), [(None, None), ("", None), ("3", 3), ("0", 0), ("three", None)])
+def test_the_index(text: str | None, index: int | None) -> None:
+    labels = {} if text is None else {"volcano.sh/task-index": text}
+    assert task(make_pod(labels=labels)).index == index
+    assert task(make_pod(annotations=labels)).index == index
+
+
+@pytest.mark.parametrize(
+    ("own", "pods", "priority"),
+    [(None, None, 0), (None, 7, 7), ("3", 7, 3), ("0", 7, 0), ("-2", None, -2), ("x", 7, 7)],
+)
+def test_the_priority_of_the_task_goes_before_that_of_the_pod(own: str | None, pods: int | None, priority: int) -> None:
+    annotations = {} if own is None else {"volcano.sh/task-priority": own}
+    assert task(make_pod(annotations=annotations, priority=pods)).priority == priority
+
+
+@pytest.mark.parametrize(
+    ("annotation", "label", "yes"),
+    [
+        (None, None, True),
+        ("false", None, False),
+        ("true", "false", True),
+        (None, "false", False),
+        (None, "0", False),
+        ("T", None, True),
+        ("1", None, True),
+        ("perhaps", None, False),
+        ("", "true", False),
+    ],
+)
+def test_a_pod_may_be_preempted_unless_it_says_otherwise(annotation: str | None, label: str | None, yes: bool) -> None:
+    key = "volcano.sh/preemptable"
+    annotations = {} if annotation is None else {key: annotation}
+    labels = {} if label is None else {key: label}
+    assert task(make_pod(annotations=annotations, labels=labels)).preemptable is yes
+    assert flag(annotations, labels, key, default=True) is yes
+
+
+def test_without_a_word_the_default_counts() -> None:
+    assert not flag({}, {}, "x", default=False)
+
+
+def test_the_request_is_what_the_pod_takes_on_a_node() -> None:
+    asks = task(make_pod(cpu="1500m", memory="1Ki", requests={"example.com/gpu": 2}))
+    assert asks.request == {"cpu": 1500, "memory": 1024, "example.com/gpu": 2}
+    assert not asks.best_effort
+    nothing = task(make_pod(cpu=None, memory=None))
+    assert nothing.request == {} and nothing.best_effort
+    assert task(make_pod(cpu=0, memory="0")).best_effort
+
+
+def test_a_pod_resized_in_place_takes_what_it_has_now() -> None:
+    pod = make_pod(cpu=1, memory=None, node_name="a")
+    resized = ContainerStatus(name="main", resources=Resources(requests={"cpu": 3}), allocated_resources={"cpu": 3})
+    grown = replace(pod, status=replace(pod.status, container_statuses=(resized,)))
+    assert task(grown).request == dict(PodInfo(grown, Interned()).on_node) == {"cpu": 3000}
+
+
+def test_gates_hold_a_task_back() -> None:
+    assert task(make_pod(gates=["wait"])).gated
+    assert not task(make_pod()).gated
+
+
+def test_it_goes_by_the_name_of_its_pod() -> None:
+    named = task(make_pod("p", namespace="n", node_name="a"))
+    assert (named.key, named.node_name) == ("n/p", "a")
+    assert repr(named) == "<TaskInfo n/p Pending on a>"

@@ -1,0 +1,71 @@
+"""What jobs count for beside what their tasks hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.queue_account import elastic, entering, minimum, still_claimed
+from kframework_batch.resource import Resource
+
+from kframework.state.pods import Interned, PodInfo
+from kframework.testing import make_pod
+
+RUNNING, PENDING, SUCCEEDED = TaskStatus.RUNNING, TaskStatus.PENDING, TaskStatus.SUCCEEDED
+GATED = "gated"
+
+
+def job_of(
+    *tasks: TaskStatus | str, phase: str = "Inqueue", least: Mapping[str, int] | None = None, minimum: int = 0
+) -> JobInfo:
+    """Make a job whose tasks ask for 1000 milli-CPU each."""
+    job = JobInfo("default", "j")
+    job.phase, job.min_available = phase, minimum
+    job.min_resources = None if least is None else Resource(least)
+    for at, status in enumerate(tasks):
+        gates = ["wait"] if status == GATED else []
+        pod = make_pod(f"p{at}", cpu=1, memory=None, gates=gates)
+        job.add(TaskInfo(job, PodInfo(pod, Interned()), pod, status if isinstance(status, TaskStatus) else PENDING))
+    return job
+
+
+def test_quotas_and_numbers_of_pods_are_no_resources() -> None:
+    least = {"cpu": 1, "nvidia.com/gpu": 2, "pods": 3, "count/pods": 3, "requests.cpu": 1, "limits.memory": 5}
+    assert minimum(job_of(least=least)) == {"cpu": 1, "nvidia.com/gpu": 2}
+    assert minimum(job_of()) == {}
+
+
+@pytest.mark.parametrize(
+    ("job", "claim"),
+    [
+        (job_of(least={"cpu": 3000}), {"cpu": 3000}),
+        (job_of(), {}),
+        (job_of(PENDING, GATED, least={"cpu": 3000}), {"cpu": 2000}),
+        (job_of(GATED, GATED, least={"cpu": 1000, "memory": 5}), {"cpu": 0, "memory": 5}),
+    ],
+)
+def test_a_job_enters_with_its_minimum_but_for_gated_pods(job: JobInfo, claim: dict[str, int]) -> None:
+    assert entering(job) == claim
+
+
+@pytest.mark.parametrize(
+    ("job", "claim"),
+    [
+        (job_of(least={"cpu": 3000}), {"cpu": 3000}),
+        (job_of(phase="Pending", least={"cpu": 3000}), {}),
+        (job_of(phase="Unknown", least={"cpu": 3000}), {}),
+        (job_of(RUNNING, PENDING, least={"cpu": 3000, "memory": 7}), {"cpu": 2000, "memory": 7}),
+        (job_of(RUNNING, RUNNING, least={"cpu": 1500}), {}),
+        (job_of(RUNNING, GATED, least={"cpu": 3000}), {"cpu": 1000}),
+        (job_of(RUNNING, phase="Running", least={"cpu": 3000}, minimum=1), {"cpu": 2000}),
+        (job_of(RUNNING, SUCCEEDED, phase="Running", least={"cpu": 3000}, minimum=2), {}),  # the driver has ended
+    ],
+)
+def test_what_is_kept_for_an_admitted_job_is_what_it_lacks(job: JobInfo, claim: dict[str, int]) -> None:
+    assert still_claimed(job) == claim
+
+
+def test_elastic_is_what_it_holds_beyond_its_minimum() -> None:
+    assert elastic(job_of(RUNNING, RUNNING, PENDING, least={"cpu": 500, "memory": 9})) == {"cpu": 1500, "memory": 0}
+    assert elastic(job_of(RUNNING)) == {"cpu": 1000}

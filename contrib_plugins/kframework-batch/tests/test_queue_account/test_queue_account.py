@@ -1,0 +1,171 @@
+"""What follows from the sums of a queue."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.queue import QueueInfo
+from kframework_batch.queue_account import QueueAccount, unguaranteed
+from kframework_batch.resource import Resource
+from kframework_batch.testing import make_queue
+
+from kframework.state.pods import Interned, PodInfo
+from kframework.testing import make_pod
+
+amounts = st.dictionaries(st.sampled_from("cg"), st.integers(0, 6)).map(Resource)
+
+
+def account(
+    allocated: dict[str, int] | None = None,
+    deserved: dict[str, int] | None = None,
+    guarantee: dict[str, int] | None = None,
+) -> QueueAccount:
+    made = QueueAccount(QueueInfo(make_queue("q")))
+    made.allocated.add(allocated or {})
+    made.deserved = Resource(deserved or {})
+    made.guarantee = Resource(guarantee or {})
+    return made
+
+
+def job_of(*statuses: TaskStatus, least: dict[str, int] | None = None, phase: str = "") -> JobInfo:
+    job = JobInfo("default", "j")
+    job.phase, job.min_resources = phase, None if least is None else Resource(least)
+    for at, status in enumerate(statuses):
+        pod = make_pod(f"p{at}", cpu=1, memory=None)
+        job.add(TaskInfo(job, PodInfo(pod, Interned()), pod, status))
+    return job
+
+
+def test_jobs_are_counted_by_what_they_hold_ask_for_and_claim() -> None:
+    made = account()
+    made.add(job_of(TaskStatus.RUNNING, TaskStatus.PENDING, TaskStatus.RELEASING, TaskStatus.SUCCEEDED))
+    made.add(job_of(TaskStatus.BOUND, least={"cpu": 3000}, phase="Inqueue"))
+    assert made.allocated == {"cpu": 2000}
+    assert made.requested == {"cpu": 3000}
+    assert made.inqueue == {"cpu": 2000}
+    assert made.elastic == {"cpu": 1000}
+    above = account({"cpu": 1})
+    above.include(made)
+    assert (above.allocated, above.inqueue) == ({"cpu": 2001}, {"cpu": 2000})
+
+
+@pytest.mark.parametrize(
+    ("allocated", "deserved", "share", "overused"),
+    [
+        ({}, {}, 1.0, True),  # nothing is due: as if it had all
+        ({"cpu": 5}, {"cpu": 0}, 1.0, True),
+        ({}, {"cpu": 4}, 0.0, False),
+        ({"cpu": 1, "gpu": 3}, {"cpu": 4, "gpu": 4}, 0.75, False),
+        ({"cpu": 6}, {"cpu": 4, "gpu": 4}, 1.5, False),
+        ({"cpu": 4, "gpu": 4}, {"cpu": 4, "gpu": 4}, 1.0, True),
+        ({"gpu": 1}, {"cpu": 4, "gpu": 0}, 1.0, False),
+    ],
+)
+def test_share_and_overuse(allocated: dict[str, int], deserved: dict[str, int], share: float, overused: bool) -> None:
+    made = account(allocated, deserved)
+    assert (made.share, made.overused) == (share, overused)
+
+
+@pytest.mark.parametrize(
+    ("request_", "due"),
+    [
+        ({"cpu": 1}, True),
+        ({"cpu": 2}, False),
+        ({"cpu": 1, "gpu": 2}, True),
+        ({"cpu": 1, "gpu": 3}, False),
+        ({"cpu": 1, "disk": 9}, True),  # of which nothing is due to anybody
+        ({"disk": 9}, False),
+        ({"cpu": 0}, False),
+        ({}, False),
+    ],
+)
+def test_due_is_what_keeps_all_that_it_asks_for_within_its_due(request_: dict[str, int], due: bool) -> None:
+    assert account({"cpu": 3}, {"cpu": 4, "gpu": 2}).is_due(request_) is due
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "spared"),
+    [
+        ({"cpu": 2}, {"cpu": 1}, True),  # 6 - 2 is what is due
+        ({"cpu": 3}, {"cpu": 1}, False),  # that would be less
+        ({"gpu": 1}, {"gpu": 1}, False),
+        ({"cpu": 2}, {"gpu": 1}, False),  # of no use
+        ({"cpu": 2, "gpu": 1}, {"cpu": 1}, True),  # the GPU goes along
+        ({"cpu": 2, "gpu": 1}, {"gpu": 1}, False),  # but is not what anybody takes it for
+        ({"cpu": 2, "memory": 3}, {"cpu": 1}, False),  # memory is guaranteed
+        ({"cpu": 2, "memory": 1}, {"cpu": 1}, True),
+        ({"disk": 5}, {"disk": 1}, True),  # nothing of it is due
+        ({"disk": 5}, {"cpu": 1}, False),
+        ({"disk": 5, "gpu": 1}, {"disk": 1}, False),
+        ({"cpu": 0, "disk": 5}, {"disk": 1, "cpu": 1}, True),
+        ({}, {"cpu": 1}, False),
+    ],
+)
+def test_a_queue_spares_what_it_holds_beyond_its_due(
+    held: dict[str, int], wanted: dict[str, int], spared: bool
+) -> None:
+    made = account({"cpu": 6, "gpu": 1, "memory": 4, "disk": 9}, {"cpu": 4, "gpu": 2, "memory": 3}, {"memory": 2})
+    assert made.can_spare(held, wanted) is spared
+
+
+@given(amounts, amounts, amounts, amounts)
+def test_it_never_gets_below_its_due_of_all_that_is_wanted(
+    allocated: Resource, deserved: Resource, held: Resource, wanted: Resource
+) -> None:
+    made = account(allocated, deserved)
+    if made.can_spare(held, wanted):
+        useful = [name for name in held if held[name] and wanted.get(name)]
+        assert any(allocated.get(name, 0) - held[name] >= deserved.get(name, 0) for name in useful) or not any(
+            name in deserved for name in held if held[name]
+        )
+
+
+def test_what_a_queue_may_hold_depends_on_the_guarantees_of_the_others() -> None:
+    queues = [
+        make_queue("a", guarantee={"cpu": 2}, capability={"cpu": 7, "gpu": 4}),
+        make_queue("b", guarantee={"cpu": 1, "gpu": 1}),
+        make_queue("c", guarantee={"cpu": 9}, capability={"cpu": 1}),  # a guarantee is no more than may be held
+    ]
+    accounts = [QueueAccount(QueueInfo(queue)) for queue in queues]
+    rest = unguaranteed(Resource({"cpu": 10_000, "memory": 5}), accounts)
+    assert rest == {"cpu": 6000, "memory": 5}
+    for each in accounts:
+        each.limit(rest, 0)
+    assert [each.capability for each in accounts] == [
+        {"cpu": 7000, "memory": 5, "gpu": 0},
+        {"cpu": 7000, "memory": 5},
+        {"cpu": 1000, "memory": 5},
+    ]
+    assert [accounts[1].has_room({name: 1}) for name in ("cpu", "gpu", "disk")] == [True, False, False]
+
+
+def test_more_guarantees_than_there_is_leave_each_its_own() -> None:
+    accounts = [QueueAccount(QueueInfo(make_queue(name, guarantee={"cpu": 3}))) for name in "ab"]
+    rest = unguaranteed(Resource({"cpu": 4000}), accounts)
+    accounts[0].limit(rest, 0)
+    assert accounts[0].capability == {"cpu": 3000}
+
+
+def test_without_a_limit_above_only_its_own_counts() -> None:
+    made = QueueAccount(QueueInfo(make_queue("a", capability={"cpu": 2})))
+    made.limit(Resource({"memory": 5}), inf)
+    assert made.capability == {"cpu": 2000, "memory": 5}
+    made.allocated.add({"cpu": 1000})
+    asked = [{"cpu": 1000}, {"cpu": 1001}, {"memory": 6}, {"gpu": 99}, {"cpu": 0}]
+    assert [made.has_room(request) for request in asked] == [True, False, False, True, True]
+
+
+def test_a_job_enters_if_its_minimum_fits_beside_what_cannot_be_taken_back() -> None:
+    made = account({"cpu": 5000})
+    made.limit(Resource({"cpu": 8000, "gpu": 1}), 0)
+    assert made.admits(job_of(least={"cpu": 3000, "gpu": 1})) == ""
+    assert made.admits(job_of(least={"cpu": 3001, "gpu": 2, "disk": 1, "memory": 0})) == "cpu, gpu, disk"
+    assert made.admits(job_of()) == ""
+    made.enter(job_of(least={"cpu": 3000}))
+    assert made.admits(job_of(least={"cpu": 1})) == "cpu"
+    made.elastic.add({"cpu": 1})
+    assert made.admits(job_of(least={"cpu": 1})) == ""

@@ -1,0 +1,193 @@
+"""The rights of a batch scheduler: enough for all that it does, with controllers and without, and no others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+from kframework_batch.config import parse
+from kframework_batch.objects import Job, JobPolicy, KubePodGroup, PodGroup, Queue, SigsPodGroup, SigsPodGroupSpec
+from kframework_batch.program import compile_program
+from kframework_batch.scenario import make_job
+from kframework_batch.settings import MakeController, Settings, rights
+from kframework_batch.testing import make_gang, make_queue, make_task
+from msgspec.structs import replace
+
+from kframework.apiserver.in_process import InProcess
+from kframework.apiserver.server import ApiServer
+from kframework.clock import LoopClock, run_virtual
+from kframework.cluster import Cluster
+from kframework.cluster.kube_cluster import KubeCluster
+from kframework.cluster.kubelet import Kubelet
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.transport import Request, Response, Transport
+from kframework.cluster.volume_controller import VolumeController
+from kframework.config.models import LeaderElection
+from kframework.objects import ApiObject, Event, ObjectMeta, Pod, PodSchedulingGroup, PriorityClass
+from kframework.scheduler.scheduler import Scheduler
+from kframework.testing import make_node, make_pod
+from tests.support.rights import Authorizer
+from tests.support.storage import claim, mounted, storage_class, volume
+
+ACCOUNT = ("volcano-system", "kframework-batch")
+ALONE = LeaderElection(leader_elect=False)
+
+CONFIG = """
+actions: "enqueue, allocate, preempt, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: drf}, {name: predicates%s}, {name: proportion}, {name: nodeorder}]
+"""
+
+
+def settings(arguments: str = "") -> Settings:
+    return Settings(compile_program(parse(CONFIG % arguments)))
+
+
+def granted(settings: Settings, controllers: Iterable[MakeController] = (), election: LeaderElection = ALONE) -> Any:
+    return rights(settings, controllers, election, name=ACCOUNT[1], namespace=ACCOUNT[0])
+
+
+@asynccontextmanager
+async def at_work(
+    authorizer: Authorizer, settings: Settings, controllers: Sequence[MakeController], objects: Iterable[ApiObject]
+) -> AsyncIterator[MemoryCluster]:
+    """Run a scheduler, and what works beside it, on an API that holds them to their rights."""
+    clock = LoopClock(asyncio.get_running_loop())
+    memory = MemoryCluster(clock, objects)
+    authorizer.server = InProcess(ApiServer(memory, clock))
+    client: Cluster = KubeCluster(authorizer, clock, random=Random(0))
+    scheduler = Scheduler(
+        settings.configuration, client, clock, registry=settings.registry, engine=settings.engine(), slice=0.0
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(Kubelet(memory, clock).run)
+        tasks.start_soon(VolumeController(memory).run)
+        tasks.start_soon(scheduler.run)
+        for make in controllers:
+            tasks.start_soon(make(client, clock).run)
+        yield memory
+        tasks.cancel_scope.cancel()
+
+
+def of_the_projects() -> list[ApiObject]:
+    """Make pods in groups of the other two kinds, which ask for volumes too."""
+    kube = make_pod("kube", scheduler_name="volcano", volumes=mounted("made"))
+    return [
+        SigsPodGroup(metadata=ObjectMeta(name="sigs", namespace="default"), spec=SigsPodGroupSpec(min_member=1)),
+        make_pod(
+            "sigs", scheduler_name="volcano", labels={"scheduling.x-k8s.io/pod-group": "sigs"}, volumes=mounted("local")
+        ),
+        KubePodGroup(metadata=ObjectMeta(name="kube", namespace="default")),
+        replace(kube, spec=replace(kube.spec, scheduling_group=PodSchedulingGroup(pod_group_name="kube"))),
+        *(storage_class(), volume(), claim("local"), storage_class("csi", "x.io/csi"), claim("made", "csi")),
+    ]
+
+
+class Unwilling:
+    """A server that binds nothing."""
+
+    def __init__(self, server: Transport) -> None:
+        self.stream = server.stream
+        self.close = server.close
+        self._server = server
+
+    async def send(self, request: Request) -> Response:
+        return Response(500, b"{}") if request.path.endswith("/binding") else await self._server.send(request)
+
+
+def unwrapped(group: PodGroup, pods: list[Pod]) -> list[ApiObject]:
+    return [group, *pods]
+
+
+async def sessions(authorizer: Authorizer, settings: Settings) -> MemoryCluster:
+    """Let sessions do all that they can: bind pods and volumes, preempt, and say what is wrong."""
+    objects = [
+        make_queue("default"),
+        PriorityClass(metadata=ObjectMeta(name="high"), value=1000),
+        make_task("picky", "low", node_selector={"name": "c"}),
+        *unwrapped(*make_gang("low", 4, minimum=1, phase="")),
+        *of_the_projects(),
+    ]
+    async with at_work(authorizer, settings, (), objects) as memory:
+        for name in "ab":
+            memory.add(make_node(name, cpu=3, labels={"name": name}))
+            await asyncio.sleep(60.0)
+        server = authorizer.server
+        authorizer.server = Unwilling(server)
+        memory.add(make_task("failing", "low", cpu=0))
+        await asyncio.sleep(10.0)  # each session fails in the same way: of such events there is a series
+        authorizer.server = server
+        for obj in unwrapped(*make_gang("high", 2, priority_class="high", priority=1000, phase="")):
+            memory.add(obj)
+        await asyncio.sleep(120.0)
+    return memory
+
+
+async def with_controllers(authorizer: Authorizer, settings: Settings) -> MemoryCluster:
+    """Let the controllers do all that they can too: make pods and groups, restart, close queues and clean up."""
+    again = JobPolicy(event="PodFailed", action="RestartJob")
+    done, restarted = make_job("done", 1, seconds=5.0), make_job("restarted", 1)
+    objects = [
+        make_queue("above"),
+        make_queue("below", parent="above"),
+        replace(done, spec=replace(done.spec, ttl_seconds_after_finished=5)),
+        replace(restarted, spec=replace(restarted.spec, policies=(again,))),
+        make_job("grows", 1),
+        make_pod("plain", scheduler_name="volcano"),
+        make_node("big", cpu=64),
+    ]
+    async with at_work(authorizer, settings, settings.controllers, objects) as memory:
+        await asyncio.sleep(30.0)
+        memory.merge(Queue, "above", {"status": {"state": "Closed"}})
+        memory.merge(Job, "grows", {"spec": {"queue": "above"}}, "default")
+        memory.remove(Pod, "plain", "default")
+        pod = memory.read(Pod, "restarted-worker-0", "default")
+        memory.set_status(pod, replace(pod.status, phase="Failed"))
+        await asyncio.sleep(120.0)
+    return memory
+
+
+def test_sessions_may_do_what_they_do_and_nothing_else() -> None:
+    ours = settings()
+    authorizer = Authorizer(granted(ours), ACCOUNT)
+    memory = run_virtual(partial(sessions, authorizer, ours))
+    assert authorizer.refused == []
+    assert authorizer.rights - authorizer.used == set()
+    assert {event.reason for event in memory.objects(Event)} >= {"Scheduled", "FailedScheduling", "Evict"}
+    assert [memory.read(Pod, name, "default").spec.node_name for name in ("sigs", "kube", "high-0")] == ["a", "a", "b"]
+
+
+def test_with_controllers_all_of_them_may_do_what_they_do_and_nothing_else() -> None:
+    ours = settings()
+    authorizer = Authorizer(granted(ours, ours.controllers), ACCOUNT)
+    run_virtual(partial(sessions, authorizer, ours))
+    memory = run_virtual(partial(with_controllers, authorizer, ours))
+    assert authorizer.refused == []
+    assert authorizer.rights - authorizer.used == set()
+    assert {job.metadata.name for job in memory.objects(Job)} == {"grows", "restarted"}
+
+
+def test_what_no_plugin_asks_for_is_not_granted() -> None:
+    def resources(settings: Settings) -> set[str]:
+        return {resource for rule in granted(settings)[0]["rules"] for resource in rule["resources"]}
+
+    less = resources(settings()) - resources(settings(", arguments: {predicate.VolumeBindingEnable: false}"))
+    assert less >= {"csistoragecapacities"}
+
+
+@pytest.mark.parametrize(
+    ("election", "kinds"),
+    [
+        (ALONE, ["ClusterRole", "ClusterRoleBinding"]),
+        (LeaderElection(resource_name="volcano"), ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
+    ],
+)
+def test_where_there_is_a_lease_there_is_a_role_for_it(election: LeaderElection, kinds: list[str]) -> None:
+    assert [each["kind"] for each in granted(settings(), election=election)] == kinds

@@ -1,0 +1,54 @@
+"""Jobs without pods are named, with the reason."""
+
+from __future__ import annotations
+
+import pytest
+from kframework_batch.config import default_configuration
+from kframework_batch.objects import Job
+from kframework_batch.program import compile_program
+from kframework_batch.scenario import make_job
+from kframework_batch.settings import Settings
+from kframework_batch.simulation import podless, simulate_batch
+
+from kframework.clock import SystemClock
+from kframework.engine import MemoryCluster
+from kframework.testing import make_node
+
+REFUSAL = (
+    "'minAvailable' is greater than 'replicas' in task: worker; "
+    "job 'minAvailable' should not be greater than total replicas in tasks"
+)
+
+
+@pytest.mark.parametrize(
+    ("job", "lines"),
+    [
+        (make_job("fits", 2), []),
+        (make_job("done", 2, seconds=5.0), []),
+        (make_job("half", 20, minimum=1), []),
+        (
+            make_job("large", 20),
+            ["job default/large waits without pods: the cluster is overcommitted already: not enough cpu"],
+        ),
+        (make_job("lost", 1, queue="nowhere"), ["job default/lost waits without pods: there is no queue 'nowhere'"]),
+        (
+            make_job("odd", 1, minimum=2),
+            [f"job default/odd was refused: {REFUSAL}"],
+        ),
+    ],
+    ids=lambda given: given.metadata.name if isinstance(given, Job) else "",
+)
+def test_jobs_without_pods_say_why(job: Job, lines: list[str]) -> None:
+    said: list[str] = []
+    simulate_batch(
+        [make_node("n", cpu=4), job],
+        Settings(compile_program(default_configuration())),
+        duration=20.0,
+        on_end=lambda scheduler: said.extend(podless(scheduler.cluster)),
+    )
+    assert said == lines
+
+
+def test_where_no_session_was_held_yet_there_is_no_reason() -> None:
+    cluster = MemoryCluster(SystemClock(), [make_job("early", 1)])
+    assert list(podless(cluster)) == ["job default/early waits without pods: it was not looked at yet"]

@@ -1,0 +1,88 @@
+"""The forms in which clients want objects: as they are, or laid out as a Table for `kubectl get`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from kframework.apiserver.printers.tables import table
+from kframework.apiserver.served import Resource
+from kframework.apiserver.wire.documents import Document
+from kframework.clock import Clock
+from kframework.errors import ClusterError
+
+
+class Form(Protocol):
+    """Writes objects of one kind in the form that the client asked for."""
+
+    def one(self, document: Document) -> bytes:
+        """Write one object."""
+        ...
+
+    def many(self, documents: Sequence[Document], metadata: Mapping[str, str]) -> bytes:
+        """Write a list of objects; `metadata` is that of the list."""
+        ...
+
+    def bookmark(self, metadata: Mapping[str, object]) -> bytes:
+        """Write what stands for no object, but says how far a watch has come."""
+        ...
+
+
+class Plain(Form):
+    """Objects as they are."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
+        self._head = msgspec.json.encode({"kind": resource.kind.name, "apiVersion": resource.kind.api_version})[:-1]
+        self._list_head = self._head.replace(b'",', b'List",', 1)
+
+    def one(self, document: Document) -> bytes:
+        return self._resource.body(document)
+
+    def many(self, documents: Sequence[Document], metadata: Mapping[str, str]) -> bytes:
+        items = b",".join([self._resource.body(document) for document in documents])
+        return b'%b,"metadata":%b,"items":[%b]}' % (self._list_head, msgspec.json.encode(metadata), items)
+
+    def bookmark(self, metadata: Mapping[str, object]) -> bytes:
+        return b'%b,"metadata":%b}' % (self._head, msgspec.json.encode(metadata))
+
+
+class Table(Form):
+    """Objects as rows; `include` says what each row carries of its object: None, Metadata or Object."""
+
+    def __init__(self, resource: Resource, clock: Clock, include: str) -> None:
+        self._resource = resource
+        self._clock = clock
+        self._include = include
+
+    def one(self, document: Document) -> bytes:
+        return self.many([document], {"resourceVersion": document.subject.metadata.resource_version})
+
+    def many(self, documents: Sequence[Document], metadata: Mapping[str, str]) -> bytes:
+        rows = (self._resource.data(document) for document in documents)
+        laid_out = table(self._resource.kind, rows, self._clock.now(), self._include)
+        return msgspec.json.encode({**laid_out, "metadata": metadata})
+
+    def bookmark(self, metadata: Mapping[str, object]) -> bytes:
+        return msgspec.json.encode({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "rows": []})
+
+
+def negotiated(accept: str, resource: Resource, clock: Clock, include: str) -> Form:
+    """Choose the first form that the client accepts and that there is; ClusterError 406 if there is none."""
+    for wanted in accept.split(",") if accept else ["*/*"]:
+        media_type, *parameters = (part.strip() for part in wanted.split(";"))
+        if media_type not in ("application/json", "application/*", "*/*"):
+            continue
+        asked = dict(parameter.partition("=")[::2] for parameter in parameters)
+        if asked.get("as") == "Table" and asked.get("g") == "meta.k8s.io":
+            return Table(resource, clock, include)
+        if "as" not in asked:
+            return Plain(resource)
+    raise ClusterError(
+        "only the following media types are accepted: application/json, application/json;as=Table;v=v1;g=meta.k8s.io"
+        " (of a client of Kubernetes, set acceptContentTypes to application/json)",
+        status=406,
+        reason="NotAcceptable",
+    )

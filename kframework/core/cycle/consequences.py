@@ -1,0 +1,69 @@
+"""What follows from an attempt to schedule a pod: a reservation, or a failure, perhaps with others to be evicted."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.profile import Profile
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.status import Status
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.waiting import ReservedPod
+
+
+class Reservation:
+    """A pod that was assumed on a node, and all that its binding cycle needs.
+
+    `draw` is its Decision's; `timed` says whether plugins are timed.
+    """
+
+    __slots__ = ("attempt", "draw", "node_name", "pod", "profile", "queued", "reserved", "state", "timed")
+
+    def __init__(
+        self,
+        attempt: int,
+        profile: Profile,
+        queued: QueuedPod,
+        state: CycleState,
+        reserved: ReservedPod,
+        *,
+        draw: float = 0.0,
+        timed: bool = False,
+    ) -> None:
+        self.attempt: int = attempt
+        self.profile: Profile = profile
+        self.queued: QueuedPod = queued
+        self.pod: PendingPod = queued.pod
+        self.state: CycleState = state
+        self.reserved: ReservedPod = reserved
+        self.draw: float = draw
+        self.timed: bool = timed
+        self.node_name: str = reserved.node_name
+
+    def __repr__(self) -> str:
+        return f"<Reservation {self.attempt}: {self.reserved!r}>"
+
+
+class Eviction(msgspec.Struct, frozen=True):
+    """The victims of a preemption, none of which is going yet, and all that it takes to send them away.
+
+    `plugin` proposed it. `outranked` are the pods, less important than the preemptor, that lose their nomination to the
+    node; the API has not heard of that yet.
+    """
+
+    attempt: int
+    profile: str
+    plugin: str
+    preemptor: PendingPod
+    node_name: str
+    victims: tuple[PodInfo, ...]
+    outranked: tuple[PodInfo, ...]
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a pod is put back; `nominated` None leaves its nomination as it is."""
+
+    status: Status
+    nominated: str | None = ""
+    eviction: Eviction | None = None

@@ -1,0 +1,279 @@
+"""The parts that plugins have in the extension points of a profile, compiled once: hooks that raise nothing.
+
+What a hook answers is checked where it is called. An exception, or an answer that the contract does not know, becomes
+a Status with code Error that names the plugin, its hook and its distribution; the traceback goes to the log.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Container, Mapping
+from typing import Generic, Protocol, cast
+
+import numpy as np
+from typing_extensions import TypeVar
+
+from kframework.core.runtime.registry import hooks_of
+from kframework.framework.answers import MAX_SCORE, NodeNames, Rows, Scores
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import Plugin
+from kframework.framework.status import REJECTIONS, Code, Status
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
+
+Filter = Callable[[CycleState, PendingPod, NodeInfo], Status | None]
+FilterNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores]
+Score = Callable[[CycleState, PendingPod, NodeInfo], int | Status]
+ScoreNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores | int]
+Normalize = Callable[[CycleState, PendingPod, Scores], Scores | int]
+AddRemove = Callable[[CycleState, PendingPod, PodInfo, NodeInfo], Status | None]
+
+#: Turns an exception, or what is wrong with an answer, of a plugin's hook into a Status that names both.
+Fault = Callable[[str, str, BaseException | str], Status]
+
+#: What one plugin's `pre_filter` said: None, a Status, or the names of the nodes worth looking at.
+PreFilterAnswer = Status | NodeNames | None
+
+#: A hook of which nothing more is known.
+Anything = Callable[..., object]
+
+T = TypeVar("T")
+_C = TypeVar("_C", bound=Anything, default=Anything, covariant=True)
+_H = TypeVar("_H", bound=Anything)
+
+#: Looked up once: an enumeration takes a tenth of a microsecond to find a member.
+_SUCCESS = Code.SUCCESS
+
+
+class Through(Protocol):
+    """Returns what is called instead of a hook of a plugin."""
+
+    def __call__(self, hook: str, plugin: str, call: _H, /) -> _H:
+        """Return something that is called as the hook is, and answers what it does."""
+        ...
+
+
+class Hook:
+    """One hook of one plugin: the words for what goes wrong in it."""
+
+    def __init__(self, plugin: str, name: str, fault: Fault) -> None:
+        self.plugin = plugin
+        self.name = name
+        self._fault = fault
+
+    def fault(self, error: BaseException | str) -> Status:
+        """Return the error that an exception or a wrong answer comes to."""
+        return self._fault(self.plugin, self.name, error)
+
+    def checked(self, answer: object, running: str, allowed: Container[Code] = REJECTIONS) -> Status | None:
+        """Return what was answered: None = consent, an allowed code as it is, another one an error of `running` it."""
+        if answer is None:
+            return None
+        if not isinstance(answer, Status):
+            return self.fault(f"answered {answer!r}, which is no Status")
+        if answer.code == _SUCCESS:
+            return None
+        if answer.code in allowed:
+            return answer.with_plugin(self.plugin)
+        text = f"running {running}: {answer.message or answer.code.title}"
+        return Status(Code.ERROR, (text,), self.plugin)
+
+    def answering(self, call: Callable[..., object], check: Callable[[object], T]) -> Callable[..., T | Status | None]:
+        """Return the hook as one that answers None or what was checked, and raises nothing."""
+
+        def ask(*arguments: object) -> T | Status | None:
+            try:
+                answer = call(*arguments)
+            except Exception as error:
+                return self.fault(error)
+            return None if answer is None else check(answer)
+
+        return ask
+
+
+class Step(Generic[_C]):
+    """One plugin's part in one extension point."""
+
+    __slots__ = ("call", "name", "plugin")
+
+    def __init__(self, plugin: Plugin, call: _C) -> None:
+        self.name: str = plugin.name
+        self.plugin: Plugin = plugin
+        self.call: _C = call
+
+    def through(self, wrap: Through, hook: str) -> Step[_C]:
+        """Return the same step, called through something else."""
+        return Step(self.plugin, wrap(hook, self.name, self.call))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+#: A step whose hook answers None or a checked Status, and one of `pre_filter`; both raise nothing.
+StatusStep = Step[Callable[..., Status | None]]
+PreFilterStep = Step[Callable[..., PreFilterAnswer]]
+
+
+def status_step(step: Step, hook: Hook, title: str, allowed: Container[Code] = REJECTIONS) -> StatusStep:
+    """Return a step that answers None, an allowed Status or an error."""
+    running = f'{title} plugin "{hook.plugin}"'
+    return Step(step.plugin, hook.answering(step.call, lambda answer: hook.checked(answer, running, allowed)))
+
+
+def pre_filter_step(step: Step, hook: Hook) -> PreFilterStep:
+    """Return a step that answers what `pre_filter` may."""
+    allowed = (Code.SKIP, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+    running = f'PreFilter plugin "{hook.plugin}"'
+
+    def check(answer: object) -> PreFilterAnswer:
+        if isinstance(answer, set | frozenset):
+            return frozenset(answer)
+        return hook.checked(answer, running, allowed)
+
+    return Step(step.plugin, hook.answering(step.call, check))
+
+
+def as_column(answer: object, length: int) -> Scores:
+    """Return a columnar form's answer, or its one integer for all, as int64; raise TypeError for anything else."""
+    if type(answer) is int:
+        return np.full(length, answer, dtype=np.int64)
+    column = np.asarray(answer).astype(np.int64, casting="safe", copy=False)
+    if column.shape != (length,):
+        raise TypeError(f"answered an array of shape {column.shape} about {length} rows")
+    return column
+
+
+class FilterStep:
+    """A Filter plugin: its place in the configured order and both forms of its question.
+
+    `ask` always works, in the scalar form if the plugin has one (`scalar`), else through the columnar one, and raises
+    nothing. `ask_rows` is None for a plugin without the latter, and may raise. `add_pod` and `remove_pod` are None
+    where `pre_filter` stores nothing that a what-if changes.
+    """
+
+    __slots__ = ("_explain", "add_pod", "ask", "ask_rows", "fault", "name", "order", "plugin", "remove_pod", "scalar")
+
+    def __init__(self, plugin: Plugin, order: int, fault: Fault) -> None:
+        name = plugin.name
+        self.name: str = name
+        self.plugin: Plugin = plugin
+        self.order: int = order
+        self.fault = fault
+        self.ask_rows = cast("FilterNodes | None", method_of(plugin, "filter_nodes"))
+        self._explain = cast("Callable[[PendingPod, int], object]", method_of(plugin, "filter_status"))
+        scalar = method_of(plugin, "filter")
+        self.scalar: bool = scalar is not None
+        hook, running = Hook(name, "filter", fault), f'"{name}" filter plugin'
+        self.ask: Filter = hook.answering(scalar or self._ask_one, lambda answer: hook.checked(answer, running))
+        self.add_pod: AddRemove | None = self._extension("add_pod", "AddPod")
+        self.remove_pod: AddRemove | None = self._extension("remove_pod", "RemovePod")
+
+    def _extension(self, hook: str, title: str) -> AddRemove | None:
+        call = method_of(self.plugin, hook)
+        if call is None:
+            return None
+        words, running = Hook(self.name, hook, self.fault), f'{title} on PreFilter plugin "{self.name}"'
+        return words.answering(call, lambda answer: words.checked(answer, running, ()))
+
+    def _ask_one(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> object:
+        assert self.ask_rows is not None
+        bits = int(as_column(self.ask_rows(state, pod, node.table, np.array([node.row])), 1)[0])
+        return self._explain(pod, bits) if bits else None
+
+    def explain(self, pod: PendingPod, bits: int) -> Status:
+        """Put reason bits of the columnar form into words; what the plugin does wrong there is a fault."""
+        try:
+            status = self._explain(pod, bits)
+        except Exception as error:
+            return self.fault(self.name, "filter_status", error)
+        if isinstance(status, Status) and status.rejected:
+            return status.with_plugin(self.name)
+        return self.fault(self.name, "filter_status", f"answered {status!r}, which is no rejection")
+
+    def through(self, wrap: Through, hook: str) -> FilterStep:
+        """Return the same step, called through something else."""
+        twin = copy.copy(self)
+        twin.ask = wrap(hook, self.name, self.ask)
+        twin.ask_rows = None if self.ask_rows is None else wrap(hook, self.name, self.ask_rows)
+        return twin
+
+    def __repr__(self) -> str:
+        return f"<FilterStep {self.order} {self.name}>"
+
+
+class ScoreStep:
+    """A Score plugin with its weight.
+
+    `ask` answers an integer, or what was wrong, and raises nothing; `ask_rows` may raise. `normalize` is None where raw
+    scores are final and so must lie within `lowest` and `highest`.
+    """
+
+    __slots__ = ("ask", "ask_rows", "fault", "highest", "lowest", "name", "normalize", "plugin", "scalar", "weight")
+
+    def __init__(self, plugin: Plugin, weight: int, fault: Fault) -> None:
+        self.name: str = plugin.name
+        self.plugin: Plugin = plugin
+        self.weight: int = weight
+        self.fault = fault
+        self.ask_rows = cast("ScoreNodes | None", method_of(plugin, "score_nodes"))
+        self.normalize = cast("Normalize | None", method_of(plugin, "normalize_score"))
+        self.lowest: float = 0 if self.normalize is None else -math.inf
+        self.highest: float = MAX_SCORE if self.normalize is None else math.inf
+        scalar = method_of(plugin, "score")
+        self.scalar: bool = scalar is not None
+        self.ask: Score = self._checking(scalar or self._ask_one)
+
+    def _checking(self, call: Callable[..., object]) -> Score:
+        lowest, highest = self.lowest, self.highest
+
+        def ask(state: CycleState, pod: PendingPod, node: NodeInfo) -> int | Status:
+            try:
+                score = call(state, pod, node)
+            except Exception as error:
+                return self.fault(self.name, "score", error)
+            return score if type(score) is int and lowest <= score <= highest else self.bad(score)
+
+        return ask
+
+    def _ask_one(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        assert self.ask_rows is not None
+        return int(as_column(self.ask_rows(state, pod, node.table, np.array([node.row])), 1)[0])
+
+    def bad(self, score: object) -> Status:
+        """Return the error of a score that is no integer or out of range, the latter in kube-scheduler's words."""
+        if type(score) is not int:
+            return self.fault(self.name, "score", f"answered {score!r}, which is no integer")
+        wrong = f"returns an invalid score {score}, it should in the range of [0, 100] after normalizing"
+        text = f'applying score defaultWeights on Score plugins: plugin "{self.name}" {wrong}'
+        return Status(Code.ERROR, (text,), self.name)
+
+    def normalized(self, state: CycleState, pod: PendingPod, raw: Scores) -> Scores | int | Status:
+        """Let the plugin normalise its scores of the candidates: one for each, one for all, or what went wrong."""
+        assert self.normalize is not None
+        try:
+            answer = self.normalize(state, pod, raw)
+            scores = answer if type(answer) is int else as_column(answer, len(raw))
+            low, high = (scores, scores) if isinstance(scores, int) else (int(scores.min()), int(scores.max()))
+        except Exception as error:
+            return self.fault(self.name, "normalize_score", error)
+        return scores if low >= 0 and high <= MAX_SCORE else self.bad(low if low < 0 else high)
+
+    def through(self, wrap: Through, hook: str) -> ScoreStep:
+        """Return the same step, called through something else."""
+        twin = copy.copy(self)
+        twin.ask = wrap(hook, self.name, self.ask)
+        twin.ask_rows = None if self.ask_rows is None else wrap(hook, self.name, self.ask_rows)
+        twin.normalize = None if self.normalize is None else wrap("normalize_score", self.name, self.normalize)
+        return twin
+
+    def __repr__(self) -> str:
+        return f"<ScoreStep {self.name} x{self.weight}>"
+
+
+def method_of(plugin: Plugin, hook: str) -> Callable[..., object] | None:
+    """Return a hook of a plugin; None if it has none, or only wraps the point."""
+    hooks: Mapping[str, Mapping[str, object]] = hooks_of(type(plugin))
+    if hook not in hooks or hooks[hook].get("wrapper"):
+        return None
+    return cast("Callable[..., object]", getattr(plugin, hook))

@@ -1,0 +1,115 @@
+"""What hooks answer beside a Status, and the Diagnosis of which `post_filter` makes its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.framework.status import Code, Status
+
+if TYPE_CHECKING:
+    from kframework.state.nodes import NodeTable
+    from kframework.state.pods import PodInfo
+
+#: The largest score of a node after normalising; the smallest is 0.
+MAX_SCORE = 100
+
+#: Rows of the NodeTable, as a slice or as row numbers (int64).
+Rows = slice | NDArray[np.int64]
+
+#: One integer per row (int64).
+Scores = NDArray[np.int64]
+
+#: What `pre_filter` may answer beside a Status: the names of the nodes worth looking at.
+NodeNames = frozenset[str] | set[str]
+
+
+class Diagnosis:
+    """Why no node was feasible: a rejection per node, put into words when it is asked for.
+
+    `rejections` holds one integer for each row, equal where nodes say the same, and `status_of` knows its meaning.
+    `rejectors` are the plugins that rejected the pod somewhere, `pre_filter_message` is set when a `pre_filter`
+    rejected it as a whole.
+    """
+
+    __slots__ = ("_rejections", "_status_of", "nodes", "pre_filter_message", "rejectors")
+
+    def __init__(
+        self,
+        nodes: NodeTable,
+        rejections: Scores,
+        status_of: Callable[[int], Status],
+        rejectors: Sequence[str],
+        pre_filter_message: str = "",
+    ) -> None:
+        self.nodes: NodeTable = nodes
+        self._rejections = rejections
+        self._status_of = status_of
+        self.rejectors: Sequence[str] = rejectors
+        self.pre_filter_message: str = pre_filter_message
+
+    def __getitem__(self, row: int) -> Status:
+        """Return the first rejection of the node of this row, in configured order."""
+        return self._status_of(int(self._rejections[row]))
+
+    def rows(self, code: Code) -> NDArray[np.int64]:
+        """Return the rows whose rejection has this code, in the order of the nodes."""
+        order = self.nodes.order
+        rejections = self._rejections[order]
+        alike = [each for each in np.unique(rejections).tolist() if self._status_of(each).code == code]
+        return order[np.isin(rejections, alike)]
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A node on which the pod would fit if these pods went away."""
+
+    node: str
+    victims: tuple[PodInfo, ...]
+    pdb_violations: int = 0
+
+
+class Preempt(msgspec.Struct, frozen=True):
+    """`post_filter`'s answer "evict": the engine takes the candidate of the smallest key, nominates and evicts."""
+
+    candidates: tuple[Candidate, ...]
+    key: Callable[[Candidate], Hashable]
+    status: Status = Status(Code.SUCCESS)
+
+
+class Nominate(msgspec.Struct, frozen=True):
+    """`post_filter`'s answer "keep this node free for the pod": it is tried first in the next attempt."""
+
+    node: str
+    status: Status = Status(Code.SUCCESS)
+
+
+class ClearNomination(msgspec.Struct, frozen=True):
+    """`post_filter`'s answer "the pod has no node to wait for": an earlier nomination is taken back."""
+
+    status: Status = Status(Code.UNSCHEDULABLE)
+
+
+#: What `post_filter` may answer beside a Status.
+PluginResult = Preempt | Nominate | ClearNomination
+
+
+def min_max(scores: Scores) -> Scores | int:
+    """Stretch scores linearly so that the smallest becomes 0 and the largest 100; equal ones all become 0."""
+    low, high = int(scores.min()), int(scores.max())
+    return 0 if low == high else (scores - low) * MAX_SCORE // (high - low)
+
+
+def default_normalize(scores: Scores, *, reverse: bool = False) -> Scores | int:
+    """Scale scores to 0..100 by their maximum, `reverse` turning the best into the worst (kube-scheduler's own).
+
+    With a maximum of 0 they stay as they are, or all become 100 when reversed.
+    """
+    high = int(scores.max())
+    if high == 0:
+        return MAX_SCORE if reverse else 0
+    scaled = scores * MAX_SCORE // high
+    return MAX_SCORE - scaled if reverse else scaled

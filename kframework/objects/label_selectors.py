@@ -1,0 +1,271 @@
+"""Label selectors, compiled once into closures that answer for a mapping of labels, and the text that kubectl takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from kframework.objects.meta import LabelSelector, LabelSelectorRequirement
+from kframework.objects.node import NodeSelectorRequirement
+
+Matcher = Callable[[Mapping[str, str]], bool]
+
+_NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9_.-]*)?[A-Za-z0-9]", re.ASCII)
+_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_INTEGER = re.compile(r"[+-]?[0-9]{1,63}", re.ASCII)
+_WORD = re.compile(r"==|!=|[=!(),><]|[^ \t\r\n=!(),><]+")
+_OPERATORS = {"in": "In", "notin": "NotIn", ">": "Gt", "<": "Lt", "=": "=", "==": "==", "!=": "!="}
+_SYMBOLS = {"", "==", "!=", "=", "!", "(", ")", ",", ">", "<"}
+
+
+class SelectorError(ValueError):
+    """Raised for a selector that cannot be understood."""
+
+
+class Requirement(NamedTuple):
+    """A condition on one key.
+
+    Operators: In, NotIn, Exists, DoesNotExist, Gt, Lt, and `=`, `==`, `!=` of the text forms.
+    """
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        values = ",".join(sorted(self.values))
+        match self.operator:
+            case "In":
+                return f"{self.key} in ({values})"
+            case "NotIn":
+                return f"{self.key} notin ({values})"
+            case "Exists":
+                return self.key
+            case "DoesNotExist":
+                return f"!{self.key}"
+            case "Gt":
+                return f"{self.key}>{values}"
+            case "Lt":
+                return f"{self.key}<{values}"
+            case _:
+                escaped = re.sub(r"([\\,=])", r"\\\1", values)  # only values of field selectors can need it
+                return f"{self.key}{self.operator}{escaped}"
+
+
+class Selector:
+    """Requirements that must all hold; `matches(labels)` answers, `str()` gives the canonical text."""
+
+    __slots__ = ("matches", "requirements")
+
+    def __init__(self, requirements: Iterable[Requirement], matches: Matcher | None = None) -> None:
+        self.requirements: tuple[Requirement, ...] = tuple(
+            sorted(requirements, key=lambda requirement: requirement.key)
+        )
+        self.matches: Matcher = matches or all_of(map(_matcher, self.requirements))
+
+    @property
+    def empty(self) -> bool:
+        """Return whether the selector matches everything because it requires nothing."""
+        return not self.requirements and self is not NOTHING
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
+
+    def __repr__(self) -> str:
+        return "NOTHING" if self is NOTHING else f"Selector({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if self is NOTHING or other is NOTHING:
+            return self is other
+        return isinstance(other, Selector) and self.requirements == other.requirements
+
+    def __hash__(self) -> int:
+        return hash(self.requirements)
+
+
+#: The selector of an absent LabelSelector.
+NOTHING = Selector((), lambda _: False)
+#: The selector of an empty LabelSelector.
+EVERYTHING = Selector((), lambda _: True)
+
+
+def label_selector(selector: LabelSelector | None) -> Selector:
+    """Compile a LabelSelector: None matches nothing, an empty one everything; raises SelectorError."""
+    if selector is None:
+        return NOTHING
+    requirements = [_checked(key, "=", (value,)) for key, value in selector.match_labels.items()]
+    known = ("In", "NotIn", "Exists", "DoesNotExist")
+    requirements += [read_requirement("label", known, each) for each in selector.match_expressions]
+    return Selector(requirements)
+
+
+def exact(labels: Mapping[str, str]) -> Selector:
+    """Select what carries all these labels, unchecked, as `spec.nodeSelector` and a Service's selector do."""
+    return Selector(Requirement(key, "=", (value,)) for key, value in labels.items())
+
+
+def is_qualified_name(name: str) -> bool:
+    """Return whether a text may be a label key or an extended resource: `[dns.prefix/]name`."""
+    prefix, slash, last = name.rpartition("/")
+    if slash and not (len(prefix) <= 253 and _SUBDOMAIN.fullmatch(prefix)):
+        return False
+    return len(last) <= 63 and _NAME.fullmatch(last) is not None
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
+def parse_label_selector(text: str) -> Selector:
+    """Read a selector as kubectl's `-l` takes it (`app=x,tier in (a,b),!z`); raises SelectorError."""
+    words = _Words(text)
+    requirements: list[Requirement] = []
+    while words.peek():
+        if requirements:
+            words.take(",")
+        requirements.append(_parse_requirement(words))
+    return Selector(requirements)
+
+
+class _Words:
+    """The words and symbols of a label selector's text, taken from left to right; the empty word is the end."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._words: list[str] = [*_WORD.findall(text), ""]
+        self._next = 0
+
+    def peek(self) -> str:
+        """Look at the next word without taking it."""
+        return self._words[self._next]
+
+    def take(self, *expected: str) -> str:
+        """Take the next word, which must be one of these."""
+        word = self.peek()
+        if word not in expected:
+            raise self._unexpected(word, " or ".join(map(repr, expected)))
+        self._next += 1
+        return word
+
+    def identifier(self) -> str:
+        """Take the next word, which must not be a symbol."""
+        word = self.peek()
+        if word in _SYMBOLS:
+            raise self._unexpected(word, "a name")
+        self._next += 1
+        return word
+
+    def _unexpected(self, word: str, expected: str) -> SelectorError:
+        found = repr(word) if word else "the end"
+        return SelectorError(f"label selector {self._text!r}: found {found} where {expected} was expected")
+
+
+def _parse_requirement(words: _Words) -> Requirement:
+    if words.peek() == "!":
+        words.take("!")
+        return _checked(words.identifier(), "DoesNotExist", ())
+    key = words.identifier()
+    if words.peek() in ("", ","):
+        return _checked(key, "Exists", ())
+    symbol = words.take(*_OPERATORS)
+    if symbol in ("in", "notin"):
+        return _checked(key, _OPERATORS[symbol], tuple(sorted(set(_parse_values(words)))))
+    value = "" if words.peek() in ("", ",") else words.identifier()
+    return _checked(key, _OPERATORS[symbol], (value,))
+
+
+def _parse_values(words: _Words) -> list[str]:
+    words.take("(")
+    values = []
+    while True:
+        values.append("" if words.peek() in (",", ")") else words.identifier())
+        if words.take(",", ")") == ")":
+            return values
+
+
+# --- requirements -----------------------------------------------------------------------------------------------------
+
+
+def read_requirement(
+    what: str, known: tuple[str, ...], stated: LabelSelectorRequirement | NodeSelectorRequirement
+) -> Requirement:
+    """Read a `matchExpressions` entry that may have one of the known operators; raises SelectorError."""
+    key, operator, values = stated.key, stated.operator, stated.values
+    if operator not in known:
+        raise SelectorError(f"{what} {key!r}: unknown operator {operator!r} (known: {', '.join(known)})")
+    return _checked(key, operator, values)
+
+
+def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+    if not is_qualified_name(key):
+        raise SelectorError(f"{key!r} is not a label key: [dns.prefix/]name of letters, digits, '-', '_' and '.'")
+    if operator in ("In", "NotIn"):
+        if not values:
+            raise SelectorError(f"label {key!r}: operator {operator} needs at least one value")
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            raise SelectorError(f"label {key!r}: operator {operator} takes no values")
+    elif len(values) != 1:
+        raise SelectorError(f"label {key!r}: operator {operator} takes exactly one value")
+    if operator in ("Gt", "Lt") and _integer(values[0]) is None:
+        raise SelectorError(f"label {key!r}: operator {operator} takes an integer, not {values[0]!r}")
+    for value in values:
+        if value and not (len(value) <= 63 and _NAME.fullmatch(value)):
+            raise SelectorError(
+                f"label {key!r}: {value!r} is not a label value: at most 63 letters, digits, '-', '_' and '.',"
+                " a letter or digit at both ends"
+            )
+    return Requirement(key, operator, values)
+
+
+def _matcher(requirement: Requirement) -> Matcher:
+    key, operator, values = requirement
+    match operator:
+        case "In" | "=" | "==" if len(values) == 1:
+            (only,) = values
+            return lambda labels: labels.get(key) == only
+        case "In":
+            several = frozenset(values)
+            return lambda labels: labels.get(key) in several
+        case "NotIn" | "!=":
+            refused = frozenset(values)
+            return lambda labels: labels.get(key) not in refused
+        case "Exists":
+            return lambda labels: key in labels
+        case "DoesNotExist":
+            return lambda labels: key not in labels
+        case "Gt" | "Lt":
+            return _comparison(key, _integer(values[0]) or 0, 1 if operator == "Gt" else -1)
+        case _:
+            raise SelectorError(f"label {key!r}: unknown operator {operator!r}")
+
+
+def _comparison(key: str, bound: int, direction: int) -> Matcher:
+    def matches(labels: Mapping[str, str]) -> bool:
+        number = _integer(labels.get(key, ""))
+        return number is not None and (number - bound) * direction > 0
+
+    return matches
+
+
+def all_of(matchers: Iterable[Matcher]) -> Matcher:
+    """Return whether all match, as a function."""
+    several = tuple(matchers)
+    if len(several) == 1:
+        return several[0]
+
+    def matches(labels: Mapping[str, str]) -> bool:
+        for matcher in several:  # half the time of all(), and this runs per pod and term
+            if not matcher(labels):
+                return False
+        return True
+
+    return matches
+
+
+def _integer(text: str) -> int | None:
+    """Read a 64-bit integer as Go's ParseInt does; None when it is none."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

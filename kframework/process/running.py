@@ -1,0 +1,27 @@
+"""The door for those who run an engine: in a simulation, or as a process with an election, endpoints and a log."""
+
+from __future__ import annotations
+
+from kframework.observe.journal import Journal
+from kframework.process.endpoints import Listener
+from kframework.process.observers import Observers
+from kframework.process.process import Companion, Process
+from kframework.process.rbac import manifests
+from kframework.process.servers import Server
+from kframework.scheduler.simulate import MakeController, Progress, Simulation, simulate
+from kframework.verbosity import NOTICE
+
+__all__ = [
+    "NOTICE",
+    "Companion",
+    "Journal",
+    "Listener",
+    "MakeController",
+    "Observers",
+    "Process",
+    "Progress",
+    "Server",
+    "Simulation",
+    "manifests",
+    "simulate",
+]

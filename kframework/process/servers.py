@@ -1,0 +1,135 @@
+"""The API servers that a scheduler's process works with, and its ways to them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import structs
+
+from kframework import __version__
+from kframework.clock import Clock, Seeds
+from kframework.cluster import Cluster
+from kframework.cluster.dry_run import DryRunCluster
+from kframework.cluster.flow_control import FlowControl
+from kframework.cluster.kube import Connection, connect
+from kframework.cluster.kube_cluster import KubeCluster
+from kframework.cluster.write_fence import FencedTransport, WriteFence
+from kframework.config.configuration import Configuration
+from kframework.config.models import PluginEntry, PluginSet
+from kframework.objects import Event
+from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
+from kframework.process.lease import new_identity
+
+if TYPE_CHECKING:
+    from kframework.cluster.kube_transport import KubeTransport
+
+#: Opens a client of the cluster, and closes it.
+Connect = Callable[[], AbstractAsyncContextManager[Cluster]]
+
+_ALL = (PluginEntry(name="*"),)
+
+
+class Server(Protocol):
+    """An API server, and the ways to it; what the scheduler's client writes must pass the fence."""
+
+    fence: WriteFence
+
+    @property
+    def elect(self) -> Connect | None:
+        """Open the client of the leader election; None if there is nobody to be elected among."""
+        ...
+
+    def schedule(self) -> AbstractAsyncContextManager[Cluster]:
+        """Open the scheduler's client."""
+        ...
+
+
+class RealServer(Server):
+    """A real API server; each of its clients has connections of its own.
+
+    `requests` counts what the scheduler's client sends.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        configuration: Configuration,
+        clock: Clock,
+        requests: RequestCounts | None = None,
+    ) -> None:
+        self._connection = connection
+        self._client = configuration.settings.client_connection
+        self._clock = clock
+        self._requests = requests or RequestCounts()
+        self.fence: WriteFence = WriteFence()
+
+    @asynccontextmanager
+    async def schedule(self) -> AsyncIterator[Cluster]:
+        """Open the scheduler's client, which asks no faster than `clientConnection` says."""
+        async with self._transport("scheduler") as transport:
+            metered = MeteredTransport(transport, self._requests, transport.address)
+            fenced = FencedTransport(metered, self.fence)
+            waited = partial(self._requests.waited, transport.address)
+            yield KubeCluster(FlowControl(fenced, self._client, self._clock, waited), self._clock, random=chance())
+
+    @asynccontextmanager
+    async def elect(self) -> AsyncIterator[Cluster]:
+        """Open the client of the leader election, which nothing may slow down."""
+        async with self._transport("leader-election") as transport:
+            yield KubeCluster(transport, self._clock, random=chance())
+
+    @asynccontextmanager
+    async def _transport(self, user: str) -> AsyncIterator[KubeTransport]:
+        agent = self._connection.user_agent or f"kframework/{__version__}"
+        transport = await connect(structs.replace(self._connection, user_agent=f"{agent}/{user}"))
+        try:
+            yield transport
+        finally:
+            await transport.close()
+
+
+class DryRunServer(Server):
+    """The way to another server by which nothing is written: Events are reported instead."""
+
+    elect: Connect | None = None
+
+    def __init__(self, server: Server, clock: Clock, report: Callable[[Event], None]) -> None:
+        self._server = server
+        self._clock = clock
+        self._report = report
+        self.fence: WriteFence = server.fence
+
+    @asynccontextmanager
+    async def schedule(self) -> AsyncIterator[Cluster]:
+        async with self._server.schedule() as cluster:
+            yield DryRunCluster(cluster, self._clock, self._report)
+
+
+def chance() -> Random:
+    """Return a generator that is another in every process: what it spreads must differ from replica to replica."""
+    return Seeds(0).generator(f"client of {new_identity()}")
+
+
+def without_binding(configuration: Configuration) -> Configuration:
+    """Take out all that might act outside: preparing, binding and its aftermath, extenders that bind, the election."""
+    settings = configuration.settings
+    no_election = settings.leader_election.model_copy(update={"leader_elect": False})
+    unbinding = tuple(extender.model_copy(update={"bind_verb": ""}) for extender in settings.extenders)
+    only_default = {
+        "pre_bind": PluginSet(disabled=_ALL),
+        "bind": PluginSet(enabled=(PluginEntry(name="DefaultBinder"),), disabled=_ALL),
+        "post_bind": PluginSet(disabled=_ALL),
+    }
+    return replace(
+        configuration,
+        settings=settings.model_copy(update={"leader_election": no_election, "extenders": unbinding}),
+        profiles=tuple(
+            replace(profile, plugins=profile.plugins.model_copy(update=only_default))
+            for profile in configuration.profiles
+        ),
+    )

@@ -1,0 +1,155 @@
+"""One extender: a service of its own that filters, scores, preempts or binds along with the plugins.
+
+Here is what it is asked when, and what its answers mean. How the bytes travel is for its Line to say: over HTTP in a
+scheduler that runs (`kframework.scheduler.http_line`), in process in a test.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from kframework.config.models import Extender as ExtenderSettings
+from kframework.core.cycle.extending import ExtenderError, Filtered
+from kframework.core.runtime.profiles import EXTENDER
+from kframework.framework.answers import MAX_SCORE, Candidate
+from kframework.framework.status import Code, Status
+from kframework.objects import PodSpec
+from kframework.scheduler.extender_wire import (
+    ask_about_binding,
+    ask_about_nodes,
+    ask_about_victims,
+    read_bound,
+    read_filtered,
+    read_scores,
+    read_victims,
+)
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
+
+T = TypeVar("T")
+
+#: Extenders score from 0 to 10 (kube-scheduler does not check it), plugins up to 100.
+_STRETCH = MAX_SCORE // 10
+
+
+class Line(Protocol):
+    """The way to an extender and back."""
+
+    async def start(self) -> None:
+        """Get ready, before the first question."""
+        ...
+
+    async def ask(self, verb: str, question: bytes) -> bytes:
+        """Put a question, JSON as the answer is; raises ExtenderError when there is none."""
+        ...
+
+    async def close(self) -> None:
+        """Release what `start` took."""
+        ...
+
+
+class Extender:
+    """An extender of the configuration; verbs that this leaves empty are never asked."""
+
+    def __init__(self, settings: ExtenderSettings, line: Line) -> None:
+        self.settings = settings
+        self._line = line
+        self._managed = frozenset(resource.name for resource in settings.managed_resources)
+
+    @property
+    def name(self) -> str:
+        """The extender's URL."""
+        return self.settings.url_prefix
+
+    async def start(self) -> None:
+        """Get ready, before the first question."""
+        await self._line.start()
+
+    async def close(self) -> None:
+        """Release what `start` took."""
+        await self._line.close()
+
+    def interested(self, pod: PodInfo) -> bool:
+        """Return whether the pod asks for a resource that the extender manages; one that manages none takes all."""
+        return not self._managed or pod.template.once((EXTENDER, self._managed), self._asked_for_by)
+
+    def _asked_for_by(self, spec: PodSpec) -> bool:
+        containers = (*spec.containers, *spec.init_containers)
+        return any(
+            resource in self._managed
+            for container in containers
+            for resource in (*container.resources.requests, *container.resources.limits)
+        )
+
+    async def filter(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Filtered:
+        """Ask which of these nodes the pod may go to; raises ExtenderError."""
+        names_only = self.settings.node_cache_capable
+        question = ask_about_nodes(pod, nodes, names_only=names_only)
+        read = functools.partial(read_filtered, names_only=names_only)
+        result = await self._ask(self.settings.filter_verb, question, read)
+        if result.error:
+            raise ExtenderError(result.error)
+        asked = {node.name: node for node in nodes}
+        for name in result.passing:
+            if name not in asked:
+                claim = f'claims a filtered node "{name}" which is not found in the input node list'
+                raise ExtenderError(f'extender "{self.name}" {claim}')
+        failed = {name: Status(Code.UNSCHEDULABLE, (reason,)) for name, reason in result.failed.items()}
+        for name, reason in result.unresolvable.items():
+            failed[name] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
+        return Filtered([asked[name] for name in dict.fromkeys(result.passing)], failed)
+
+    async def prioritize(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
+        """Ask how good these nodes are; return by name what that adds to their totals.
+
+        Raises ExtenderError.
+        """
+        settings = self.settings
+        question = ask_about_nodes(pod, nodes, names_only=settings.node_cache_capable)
+        added: dict[str, int] = {}
+        for host, score in await self._ask(settings.prioritize_verb, question, read_scores):
+            added[host] = added.get(host, 0) + score * settings.weight * _STRETCH
+        return added
+
+    async def preempt(self, pod: PendingPod, candidates: Sequence[Candidate], nodes: NodeTable) -> list[Candidate]:
+        """Ask which of these candidates preemption may choose from, and with which victims; raises ExtenderError."""
+        settings = self.settings
+        question = ask_about_victims(pod, candidates, names_only=settings.node_cache_capable)
+        answer = await self._ask(settings.preempt_verb, question, read_victims)
+        named = [self._candidate(nodes, name, uids, violations) for name, (uids, violations) in answer.items()]
+        for candidate in named:
+            if not candidate.victims and not settings.ignorable:
+                raise ExtenderError(f'expected at least one victim pod on node "{candidate.node}"')
+        return [candidate for candidate in named if candidate.victims]
+
+    def _candidate(self, nodes: NodeTable, name: str, uids: Sequence[str], violations: int) -> Candidate:
+        node = nodes.named(name)
+        if node is None:
+            raise ExtenderError(f'nodeinfo not found for node name "{name}"')
+        pods = {pod.uid: pod for pod in node.pods}
+        for uid in uids:
+            if uid not in pods:
+                who = "&{" + uid + "}"  # as Go prints the struct that holds it
+                claim = f"claims to preempt pod (UID: {who}) on node: {name}, but the pod is not found on that node"
+                raise ExtenderError(f"extender: {self.name} {claim}")
+        return Candidate(name, tuple(pods[uid] for uid in uids), violations)
+
+    async def bind(self, pod: PodInfo, node_name: str) -> None:
+        """Have the pod bound to the node; raises ExtenderError."""
+        error = await self._ask(self.settings.bind_verb, ask_about_binding(pod, node_name), read_bound)
+        if error:
+            raise ExtenderError(error)
+
+    async def _ask(self, verb: str, question: bytes, read: Callable[[bytes], T]) -> T:
+        answer = await self._line.ask(verb, question)
+        try:
+            return read(answer)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise ExtenderError(f'extender "{self.name}" answers {verb} with what cannot be read: {error}') from error
+
+    def __repr__(self) -> str:
+        return f"<Extender {self.name}>"

@@ -1,0 +1,149 @@
+"""All extenders of a scheduler, asked as kube-scheduler asks them: those that may be ignored come last."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+from kframework.core.cycle.extending import (
+    Asking,
+    ExtenderError,
+    ExtenderQuestion,
+    Filtered,
+    FilterQuestion,
+    PrioritizeQuestion,
+)
+from kframework.framework.answers import Candidate
+from kframework.framework.status import Code, Skip, Status
+from kframework.scheduler.extender import Extender
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
+
+_log = logging.getLogger(__name__)
+
+#: What one node's total may gain or lose; kube-scheduler's sums would wrap around beyond.
+_MOST = 1 << 62
+
+
+class Extenders:
+    """The extenders in the order in which they are asked; what an ignorable one gets wrong is logged and skipped."""
+
+    def __init__(self, extenders: Iterable[Extender] = ()) -> None:
+        self._all = tuple(sorted(extenders, key=lambda extender: extender.settings.ignorable))
+        self._filtering = tuple(extender for extender in self._all if extender.settings.filter_verb)
+        self._prioritizing = tuple(extender for extender in self._all if extender.settings.prioritize_verb)
+        self._preempting = tuple(extender for extender in self._all if extender.settings.preempt_verb)
+        self._binding = tuple(extender for extender in self._all if extender.settings.bind_verb)
+
+    async def start(self) -> None:
+        """Get every extender ready, before the first question."""
+        for extender in self._all:
+            await extender.start()
+
+    async def close(self) -> None:
+        """Release what `start` took."""
+        for extender in self._all:
+            await extender.close()
+
+    @property
+    def needs_scoring(self) -> bool:
+        """Whether one of them filters or prioritizes, so that more than one node must be found for it."""
+        return bool(self._filtering or self._prioritizing)
+
+    async def answer(self, work: Asking[None]) -> None:
+        """Drive a cycle to its end, waiting for the answers to what it asks."""
+        try:
+            question = next(work)
+            while True:
+                try:
+                    answer = await self._answer(question)
+                except ExtenderError as error:
+                    question = work.throw(error)
+                else:
+                    question = work.send(answer)
+        except StopIteration:
+            return
+        finally:
+            work.close()
+
+    async def _answer(self, question: ExtenderQuestion) -> object:
+        if isinstance(question, FilterQuestion):
+            return await self.filter(question.pod, question.nodes)
+        if isinstance(question, PrioritizeQuestion):
+            return await self.prioritize(question.pod, question.nodes)
+        return await self.preempt(question.pod, question.candidates, question.nodes)
+
+    async def filter(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Filtered:
+        """Let one after the other take away nodes; raises ExtenderError."""
+        failed: dict[str, Status] = {}
+        for extender in _interested(self._filtering, pod):
+            if not nodes:
+                break
+            try:
+                answer = await extender.filter(pod, nodes)
+            except ExtenderError as error:
+                _skip(extender, error)
+                continue
+            failed.update(answer.failed)
+            nodes = answer.nodes
+        return Filtered(nodes, failed)
+
+    async def prioritize(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Mapping[str, int]:
+        """Ask all at once how good the nodes are; return by name what adds to their totals.
+
+        One that fails has no say, whether it may be ignored or not.
+        """
+        asked = _interested(self._prioritizing, pod)
+        answers = await asyncio.gather(*(extender.prioritize(pod, nodes) for extender in asked), return_exceptions=True)
+        added: dict[str, int] = {}
+        for extender, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, ExtenderError):
+                _log.info("extender %s gives no scores to pod %s: %s", extender.name, pod.key, answer)
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                for name, score in answer.items():
+                    added[name] = max(-_MOST, min(_MOST, added.get(name, 0) + score))
+        return added
+
+    async def preempt(self, pod: PendingPod, candidates: Sequence[Candidate], nodes: NodeTable) -> Sequence[Candidate]:
+        """Let one after the other take away candidates, or change their victims; raises ExtenderError."""
+        for extender in _interested(self._preempting, pod):
+            if not candidates:
+                break
+            try:
+                candidates = await extender.preempt(pod, candidates, nodes)
+            except ExtenderError as error:
+                _skip(extender, error)
+        return candidates
+
+    async def bind(self, pod: PodInfo, node_name: str) -> Status | None:
+        """Have the pod bound; Skip if none of them does, so that it is for the plugins to do."""
+        for extender in _interested(self._binding, pod):
+            try:
+                await extender.bind(pod, node_name)
+            except ExtenderError as error:
+                if not extender.settings.ignorable:
+                    return Status(Code.ERROR, (str(error),))
+                _skip(extender, error)
+            else:
+                return None
+        return Skip
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __repr__(self) -> str:
+        return f"<Extenders {', '.join(extender.name for extender in self._all)}>"
+
+
+def _interested(extenders: Iterable[Extender], pod: PodInfo) -> list[Extender]:
+    return [extender for extender in extenders if extender.interested(pod)]
+
+
+def _skip(extender: Extender, error: ExtenderError) -> None:
+    """Go on without an extender that may be ignored; raise the error of any other."""
+    if not extender.settings.ignorable:
+        raise error
+    _log.warning("extender %s is ignorable and skipped: %s", extender.name, error)

@@ -1,0 +1,184 @@
+"""A process schedules on real, embedded and dry servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+import anyio
+import pytest
+
+from kframework.apiserver.in_process import InProcess
+from kframework.apiserver.published import Publication
+from kframework.clock import LoopClock, SystemClock, run_virtual
+from kframework.cluster import Cluster
+from kframework.cluster.kube import Connection
+from kframework.cluster.kube_cluster import KubeCluster
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.write_fence import WriteFence
+from kframework.config.load import default_configuration, parse
+from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.runtime.registry import Registry
+from kframework.errors import ClusterError
+from kframework.objects import Event, Lease, Node, ObjectMeta, Pod
+from kframework.objects.manifest import Manifest
+from kframework.observe.metrics.requests import RequestCounts
+from kframework.process.fake_api import EmbeddedServer, running
+from kframework.process.observers import PodObservers
+from kframework.process.process import Process
+from kframework.process.servers import Connect, RealServer, without_binding
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import alone, plugin
+from tests.observe.metrics.reading import count_of, values
+
+EXTENDED = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+extenders: [{urlPrefix: "http://extender", filterVerb: filter, bindVerb: bind}]
+"""
+
+
+class InMemory:
+    """A server that is a cluster in memory."""
+
+    elect: Connect | None = None
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self.fence = WriteFence()
+        self._cluster = cluster
+
+    @asynccontextmanager
+    async def schedule(self) -> AsyncIterator[Cluster]:
+        """Yield the cluster."""
+        yield self._cluster
+
+
+def test_a_dry_run_asks_nobody_to_act() -> None:
+    journal: list[str] = []
+    acting = plugin("Acting", reserve=None, pre_bind=None, bind=None, post_bind=None, journal=journal)
+    events: list[Event] = []
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        cluster = MemoryCluster(clock, [make_node("a"), make_pod()])
+
+        process = Process(
+            parse(alone(acting)), InMemory(cluster), clock, registry=Registry.of(acting), report=events.append
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(process.run)
+            await asyncio.sleep(60.0)
+            process.stop()
+        assert cluster.read(Pod, "pod", "default").spec.node_name == ""
+
+    run_virtual(main)
+    assert journal == ["Acting.reserve"]
+    assert [event.note for event in events] == ["Successfully assigned default/pod to a"]
+
+
+def test_a_dry_run_has_no_election_and_no_extender_that_binds() -> None:
+    settings = without_binding(parse(EXTENDED)).settings
+    (extender,) = settings.extenders
+    assert (extender.filter_verb, extender.bind_verb) == ("filter", "")
+    assert not settings.leader_election.leader_elect
+
+
+# -- servers -------------------------------------------------------------------------------------------------------
+
+
+class Until:
+    """Stops a process when so many pods are bound."""
+
+    def __init__(self, pods: int) -> None:
+        self.process: Process | None = None
+        self.nodes: dict[str, str] = {}
+        self._pods = pods
+
+    def decided(self, decision: Decision) -> None:
+        """Take no notice."""
+
+    def bound(self, binding: Binding) -> None:
+        """Note where the pod went."""
+        self.nodes[binding.pod] = binding.node
+        if len(self.nodes) == self._pods:
+            assert self.process is not None
+            self.process.stop()
+
+
+def test_an_embedded_server_is_scheduled_on() -> None:
+    until, places = Until(2), list[Path]()
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        server = EmbeddedServer(
+            Manifest([make_node("a"), make_pod(), make_pod("two")]), clock, Publication(), places.append
+        )
+        until.process = Process(default_configuration(), server, clock, observers=PodObservers(until))
+        await until.process.run()
+
+    run_virtual(main)
+    assert until.nodes == {"default/pod": "a", "default/two": "a"}
+    assert len(places) == 1
+
+
+def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None:
+    until, places, told = Until(1), list[Path](), list[str]()
+
+    async def main() -> None:
+        clock, configuration = SystemClock(), default_configuration()
+        async with running(Manifest([make_node("a"), make_pod()]), clock, Publication(), places.append) as server:
+            connection = Connection(kubeconfig=str(places[0]))
+            real = RealServer(connection, configuration, clock)
+            until.process = Process(configuration, real, clock, observers=PodObservers(until), tell=told.append)
+            await until.process.run()
+            api = KubeCluster(InProcess(server), clock, random=Random(0))
+            lease = await api.get(Lease, "kube-scheduler", "kube-system")
+            assert lease.spec.holder_identity == ""
+            assert (await api.get(Pod, "pod", "default")).spec.node_name == "a"
+            assert "Scheduled" in [event.reason for event in await api.list(Event)]
+
+    asyncio.run(main())
+    assert until.nodes == {"default/pod": "a"}
+    assert any(line.startswith("leading as ") for line in told)
+
+
+def test_requests_of_a_scheduler_are_counted_as_those_to_its_server() -> None:
+    places, counts = list[Path](), RequestCounts()
+
+    async def main() -> None:
+        clock, configuration = SystemClock(), default_configuration()
+        async with running(Manifest([make_node("a")]), clock, Publication(), places.append):
+            real = RealServer(Connection(kubeconfig=str(places[0])), configuration, clock, counts)
+            async with real.schedule() as scheduling:
+                await scheduling.list(Node)
+                real.fence.close()
+                with pytest.raises(ClusterError):
+                    await scheduling.delete(Node, "a")
+
+    asyncio.run(main())
+    ((_, host, _),) = values(counts.series, "rest_client_requests_total")
+    assert host.startswith("127.0.0.1:")
+    assert values(counts.series, "rest_client_requests_total") == {("200", host, "GET"): 1}
+    waits = count_of(counts.series, "rest_client_rate_limiter_duration_seconds")
+    assert waits == {(host, "DELETE"): 1, (host, "GET"): 1}
+
+
+def test_what_a_scheduler_writes_must_pass_the_fence_but_not_what_its_election_does() -> None:
+    places = list[Path]()
+
+    async def main() -> None:
+        clock, configuration = SystemClock(), default_configuration()
+        async with running(Manifest([make_node("a"), make_pod()]), clock, Publication(), places.append):
+            real = RealServer(Connection(kubeconfig=str(places[0])), configuration, clock)
+            async with real.schedule() as scheduling, real.elect() as electing:
+                real.fence.close()
+                pod = await scheduling.get(Pod, "pod", "default")
+                with pytest.raises(ClusterError, match="writes nothing any more"):
+                    await scheduling.bind("default", "pod", pod.metadata.uid, "a")
+                await electing.create(Lease(metadata=ObjectMeta(name="mine", namespace="kube-system")))
+                assert await scheduling.get(Pod, "pod", "default") == pod
+
+    asyncio.run(main())

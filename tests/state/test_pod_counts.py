@@ -1,0 +1,73 @@
+"""Classes of pods with the same labels, and what selections choose of them; counts kept current: test_counters.py."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kframework.objects.label_selectors import exact
+from kframework.state.pod_counts import LabelClass, PodCount, Selection
+from kframework.state.pods import Interned, PodInfo
+from kframework.state.topology import Topology
+from tests.support.objects_made import pod, selection
+
+
+@pytest.mark.parametrize(
+    ("namespace", "labels", "same"),
+    [
+        ("default", {"app": "web", "tier": "x"}, True),
+        ("default", {"tier": "x", "app": "web"}, True),
+        ("other", {"app": "web", "tier": "x"}, False),
+        ("default", {"app": "web"}, False),
+        ("default", {"app": "web", "tier": "y"}, False),
+    ],
+)
+def test_a_label_class_is_a_namespace_and_labels(namespace: str, labels: dict[str, str], same: bool) -> None:
+    interned = Interned()
+    first = PodInfo(pod("a", labels={"app": "web", "tier": "x"}), interned)
+    second = PodInfo(pod("b", namespace=namespace, labels=labels), interned)
+    assert (first.label_class is second.label_class) == same
+    assert (second.namespace, second.labels, second.key) == (namespace, labels, f"{namespace}/b")
+
+
+def test_pods_that_are_being_deleted_are_a_class_of_their_own() -> None:
+    interned, made = Interned(), pod("a", labels={"app": "web"})
+    leaving = msgspec.structs.replace(made.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    stays, leaves = PodInfo(made, interned), PodInfo(msgspec.structs.replace(made, metadata=leaving), interned)
+    assert stays.label_class is not leaves.label_class
+    assert leaves.label_class.terminating
+
+
+def test_a_label_class_shows_itself() -> None:
+    assert repr(LabelClass("default", {"app": "web"}, False)) == "<LabelClass default/app=web on 0 nodes>"
+    assert repr(LabelClass("a", {}, True)) == "<LabelClass a/ on 0 nodes, terminating>"
+
+
+@pytest.mark.parametrize(
+    ("selected", "namespace", "terminating", "chosen"),
+    [
+        (selection("default", app="web"), "default", True, True),
+        (selection("default", app="db"), "default", False, False),
+        (selection("default", app="web"), "other", False, False),
+        (Selection(None, exact({"app": "web"})), "other", False, True),
+        (selection("default", app="web", terminating=False), "default", True, False),
+    ],
+)
+def test_a_selection_chooses_by_namespace_labels_and_deletion(
+    selected: Selection, namespace: str, terminating: bool, chosen: bool
+) -> None:
+    assert selected.chooses(LabelClass(namespace, {"app": "web"}, terminating)) is chosen
+
+
+def test_a_count_is_kept_per_row_and_per_domain() -> None:
+    zones = Topology("zone", 8)
+    for row, zone in enumerate("aab"):
+        zones.put(row, zone)
+    count = PodCount((selection("default", app="web"),), 8)
+    count.add(0, 2)
+    domains = count.domains(zones)
+    count.add(1, 1)
+    count.add(2, 1)
+    assert [count.on_row(row) for row in range(4)] == [2, 1, 1, 0]
+    assert [domains.cells[zones.code(zone)] for zone in "ab"] == [3, 1]
+    assert (domains.total, repr(count)) == (4, "<PodCount of 4 pods>")
