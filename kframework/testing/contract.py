@@ -25,7 +25,7 @@ from kframework.core.cycle.outcome import ScheduleError
 from kframework.core.cycle.plan import Layers
 from kframework.core.cycle.search import Rotation, Search
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.steps import FilterStep, PreFilterStep, ScoreStep, StatusStep
+from kframework.core.runtime.steps import FilterStep, PreFilterStep, ScoreStep, StatusStep, method_of
 from kframework.framework.answers import MAX_SCORE, NodeNames, Rows
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin
@@ -236,7 +236,7 @@ class _Check:
     def _asked_whole(self, state: CycleState, pod: PendingPod, given: NodeTable) -> Status | NodeNames | None:
         if self.pre_filter is None:
             return None
-        answer = self._ask("pre_filter", pod, self.pre_filter.call, state, pod, given)
+        answer = self._said("pre_filter", pod, state, pod, given)
         if answer is None or isinstance(answer, set | frozenset):
             return answer
         if not isinstance(answer, Status):
@@ -254,7 +254,7 @@ class _Check:
     def _asked_filter(self, state: CycleState, pod: PendingPod, row: int) -> Status | None:
         assert self.filter is not None
         node = self.nodes[row]
-        status = self._rejection("filter", pod, self._ask("filter", pod, self.filter.ask, state, pod, node))
+        status = self._rejection("filter", pod, self._said("filter", pod, state, pod, node))
         if status is None:
             self.reached.passes += 1
         else:
@@ -266,12 +266,12 @@ class _Check:
         self.reached.codes[rejection.code] += 1
 
     def _explained(self, pod: PendingPod, bits: int) -> Status | None:
-        assert self.filter is not None and self.filter.explain is not None
+        assert self.filter is not None
         if not 0 <= bits <= _LARGEST_BITS:
             self._violation("filter_nodes", pod, f"answers {bits}, which is more than 32 bits")
         if not bits:
             return None
-        return self._rejection("filter_status", pod, self._ask("filter_status", pod, self.filter.explain, pod, bits))
+        return self._rejection("filter_status", pod, self._said("filter_status", pod, pod, bits))
 
     def _rejection(self, hook: str, pod: PendingPod, status: object) -> Status | None:
         if status is None or (isinstance(status, Status) and status.code == Code.SUCCESS):
@@ -283,7 +283,7 @@ class _Check:
     def _skips_score(self, state: CycleState, pod: PendingPod, rows: NDArray[np.int64]) -> bool:
         if self.pre_score is None:
             return False
-        answer = self._ask("pre_score", pod, self.pre_score.call, state, pod, self.nodes, rows)
+        answer = self._said("pre_score", pod, state, pod, self.nodes, rows)
         if answer is None or answer == Status(Code.SUCCESS):
             return False
         if not isinstance(answer, Status) or answer.code != Code.SKIP:
@@ -293,11 +293,20 @@ class _Check:
 
     def _asked_score(self, state: CycleState, pod: PendingPod, row: int) -> int:
         assert self.score is not None
-        score = self._ask("score", pod, self.score.ask, state, pod, self.nodes[row])
+        score = self._said("score", pod, state, pod, self.nodes[row])
         if type(score) is not int:
             self._violation("score", pod, f"answers {score!r} of {type(score).__name__}, which is no int")
         self.reached.scores[score] += 1
         return score
+
+    def _said(self, hook: str, pod: PendingPod, *arguments: object) -> object:
+        """Ask a hook as the plugin has it, which checks nothing, or one row of its columnar form."""
+        call = method_of(self.plugin, hook)
+        if call is None:
+            step = self.filter if hook == "filter" else self.score
+            assert step is not None
+            call = step.ask_one_row
+        return self._ask(hook, pod, call, *arguments)
 
     def _ask(self, hook: str, pod: PendingPod, call: Callable[..., T], *arguments: object) -> T:
         try:

@@ -165,7 +165,7 @@ class FilterStep:
         scalar = method_of(plugin, "filter")
         self.scalar: bool = scalar is not None
         hook, running = Hook(name, "filter", fault), f'"{name}" filter plugin'
-        self.ask: Filter = hook.answering(scalar or self._ask_one, lambda answer: hook.checked(answer, running))
+        self.ask: Filter = hook.answering(scalar or self.ask_one_row, lambda answer: hook.checked(answer, running))
         self.add_pod: AddRemove | None = self._extension("add_pod", "AddPod")
         self.remove_pod: AddRemove | None = self._extension("remove_pod", "RemovePod")
 
@@ -176,7 +176,8 @@ class FilterStep:
         words, running = Hook(self.name, hook, self.fault), f'{title} on PreFilter plugin "{self.name}"'
         return words.answering(call, lambda answer: words.checked(answer, running, ()))
 
-    def _ask_one(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> object:
+    def ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> object:
+        """Ask the columnar form about one node; it may raise."""
         assert self.ask_rows is not None
         bits = int(as_column(self.ask_rows(state, pod, node.table, np.array([node.row])), 1)[0])
         return self._explain(pod, bits) if bits else None
@@ -222,7 +223,7 @@ class ScoreStep:
         self.highest: float = MAX_SCORE if self.normalize is None else math.inf
         scalar = method_of(plugin, "score")
         self.scalar: bool = scalar is not None
-        self.ask: Score = self._checking(scalar or self._ask_one)
+        self.ask: Score = self._checking(scalar or self.ask_one_row)
 
     def _checking(self, call: Callable[..., object]) -> Score:
         lowest, highest = self.lowest, self.highest
@@ -236,7 +237,8 @@ class ScoreStep:
 
         return ask
 
-    def _ask_one(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+    def ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        """Ask the columnar form about one node; it may raise."""
         assert self.ask_rows is not None
         return int(as_column(self.ask_rows(state, pod, node.table, np.array([node.row])), 1)[0])
 

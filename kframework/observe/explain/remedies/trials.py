@@ -14,7 +14,7 @@ from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep
-from kframework.framework.status import Status
+from kframework.framework.status import Status, unresolvable
 from kframework.objects import Node
 from kframework.observe.explain.remedies.changes import Change, DeletePod, NodeChange, PodChange
 from kframework.state.cluster import ClusterState
@@ -112,8 +112,7 @@ def rejections_to(afresh: Oracle, node_name: str) -> list[Status]:
 
 def _left_out(afresh: Oracle) -> Status:
     """Say who leaves nodes out of the question."""
-    excluded = afresh.pre_filter_result.excluded
-    assert excluded is not None
+    excluded = afresh.pre_filter_result.excluded or unresolvable()
     return excluded.with_plugin(next(iter(afresh.pre_filter_result.narrowed_by), ""))
 
 
