@@ -20,10 +20,8 @@ from kframework.core.cycle.decision import Binding, Decision
 from kframework.observe.metrics.attempts import TIMED_SHARE, Attempts
 from kframework.observe.metrics.endpoints import _sliced
 from kframework.observe.metrics.events import EventTimes
-from kframework.observe.metrics.metered_transport import MeteredTransport
-from kframework.observe.metrics.pod_resources import pod_resources
-from kframework.observe.metrics.readings import engine_readings
-from kframework.observe.metrics.requests import RequestCounts
+from kframework.observe.metrics.readings import engine_readings, pod_resources
+from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
 from kframework.observe.metrics.series import Series, written
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod

@@ -15,8 +15,7 @@ from kframework.cli.printing import NONE, print_json, print_table, print_yaml
 
 if TYPE_CHECKING:
     from kframework.testing.conformance.cases import Case
-    from kframework.testing.conformance.replay import Comparison
-    from kframework.testing.conformance.summary import Suite, Summary
+    from kframework.testing.conformance.replay import Comparison, Suite, Summary
 
 #: So many differences of a suite are listed; JSON has them all.
 _LISTED = 5
@@ -49,8 +48,7 @@ def command(
     no difference, and what was left uncompared. Exits 1 if a compared field differs.
     """
     from kframework.core.runtime.registry import Registry
-    from kframework.testing.conformance.replay import replay
-    from kframework.testing.conformance.summary import Summary
+    from kframework.testing.conformance.replay import Summary, replay
 
     registry = Registry.installed()
     if show is not None:
@@ -136,7 +134,7 @@ def _cases_of(number: int) -> str:
 
 def _print_case(comparison: Comparison, output: Form | None) -> None:
     from kframework.objects.codec import spelled
-    from kframework.testing.conformance.summary import item
+    from kframework.testing.conformance.replay import item
 
     if output is not None:
         _print_items([{**item(fact), "same": not fact.differs} for fact in comparison.facts], output)

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.decision import Binding, Decision, Observer
 
 R = TypeVar("R", Decision, Binding)
 
@@ -64,7 +64,7 @@ def _weight(record: Decision | Binding) -> int:
     return 1 + len(record.message) // LONG
 
 
-class History:
+class History(Observer):
     """Keeps the last `kept` decisions, and as many bindings, fewer if they say very much; the oldest go first."""
 
     def __init__(self, kept: int = KEPT) -> None:
@@ -73,11 +73,9 @@ class History:
         self._bindings = _Last[Binding](kept)
 
     def decided(self, decision: Decision) -> None:
-        """Keep an attempt."""
         self._decisions.put(decision)
 
     def bound(self, binding: Binding) -> None:
-        """Keep a binding cycle."""
         self._bindings.put(binding)
 
     def recent(self, count: int) -> list[Decision]:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from time import perf_counter_ns
 
-from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.framework.status import Code
 from kframework.verbosity import NOTICE, V2
 
@@ -26,7 +26,7 @@ _ERROR, _SUCCESS = Result.ERROR, Code.SUCCESS
 _Fields = dict[str, object]
 
 
-class Journal:
+class Journal(Observer):
     """An observer that logs what becomes of the pods.
 
     `trace_id(attempt, draw)` names the trace of an attempt, "" if it is not traced. `now` is the clock that `started`
@@ -44,7 +44,6 @@ class Journal:
         self._binding: dict[int, _Fields] = {}
 
     def decided(self, decision: Decision) -> None:
-        """Log an attempt."""
         took = self._now() - decision.started
         if took >= _SLOW:
             _log.log(NOTICE, "Scheduling took long", extra=self._of(decision) | _times(took, decision))
@@ -54,7 +53,6 @@ class Journal:
             _log.error("Error scheduling pod; retrying", extra=self._of(decision) | {"err": decision.message})
 
     def bound(self, binding: Binding) -> None:
-        """Log how a binding cycle ended."""
         chosen_from = self._binding.pop(binding.attempt, {})
         if binding.code is _SUCCESS:
             if _log.isEnabledFor(V2):

@@ -12,12 +12,11 @@ from kframework.core.pod_engine import PodEngine
 from kframework.observe.explain.account import explain
 from kframework.observe.explain.explanation import Explanation
 from kframework.observe.history import History
-from kframework.observe.web.attempts import Attempts, attempts
 from kframework.observe.web.document import report_page
 from kframework.observe.web.nodes import NodePods, Nodes, node_pods, nodes
 from kframework.observe.web.pods import Queues, queues
 from kframework.observe.web.profiles import ProfilePart, profile_parts
-from kframework.observe.web.summary import Summary, summary
+from kframework.observe.web.summary import Attempts, Summary, attempts, summary
 from kframework.scheduler.scheduler import Scheduler
 
 #: So much of everything stands in a report, so that it stays a file that opens at once.

@@ -8,9 +8,9 @@ from kframework.core.cycle.decision import Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.observe.explain.routes import explain_routes
 from kframework.observe.history import History
-from kframework.observe.metrics import Metrics
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
+from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.web.routes import web_routes
 from kframework.process.endpoints import Checked
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler

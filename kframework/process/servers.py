@@ -22,8 +22,7 @@ from kframework.cluster.write_fence import FencedTransport, WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.models import PluginEntry, PluginSet
 from kframework.objects import Event
-from kframework.observe.metrics.metered_transport import MeteredTransport
-from kframework.observe.metrics.requests import RequestCounts
+from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
 from kframework.process.lease import new_identity
 
 if TYPE_CHECKING:

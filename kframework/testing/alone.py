@@ -54,9 +54,15 @@ def _configuration(plugin: type[Plugin], args: Mapping[str, object], beside: Seq
     needed = {"queue_sort": "PrioritySort", "bind": "DefaultBinder"}
     names = [name for point, name in needed.items() if point not in points_of(plugin)]
     names += [name for name in beside if name not in (*names, plugin.name)] + [plugin.name]
+    enabled = [{"name": name} for name in names]
+    return profile_text({"enabled": enabled, "disabled": [{"name": "*"}]}, {plugin.name: args} if args else {})
+
+
+def profile_text(multi_point: Mapping[str, object], args: Mapping[str, Mapping[str, object]]) -> str:
+    """Write a configuration of one profile with these plugins at every point, and their args by name."""
     profile = {
         "schedulerName": PROFILE,
-        "plugins": {"multiPoint": {"enabled": [{"name": name} for name in names], "disabled": [{"name": "*"}]}},
-        "pluginConfig": [{"name": plugin.name, "args": dict(args)}] if args else [],
+        "plugins": {"multiPoint": multi_point},
+        "pluginConfig": [{"name": name, "args": dict(values)} for name, values in args.items()],
     }
-    return yaml.safe_dump({"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]})
+    return yaml.safe_dump({"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}, sort_keys=False)

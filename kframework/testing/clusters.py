@@ -27,6 +27,7 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing.builders import make_container, make_node, make_pod
 
 T = TypeVar("T")
+Object = TypeVar("Object", bound=ApiObject)
 
 _ZONE, _HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 _CORDON = "node.kubernetes.io/unschedulable"
@@ -139,16 +140,14 @@ def _spread(random: Random) -> TopologySpreadConstraint:
 
 def renamed(pod: Pod) -> Pod:
     """Return the pod under another name, hostname and uid, and of other times: one more of the same template."""
-    name = f"{pod.metadata.name}-twin"
-    metadata = msgspec.structs.replace(
-        pod.metadata, name=name, uid=f"{pod.metadata.uid}-twin", creation_timestamp="2026-01-02T03:04:05Z"
-    )
-    return msgspec.structs.replace(
-        pod,
-        metadata=metadata,
-        spec=msgspec.structs.replace(pod.spec, hostname=name),
-        status=msgspec.structs.replace(pod.status, start_time="2026-01-02T03:04:06Z"),
-    )
+    name, uid = f"{pod.metadata.name}-twin", f"{pod.metadata.uid}-twin"
+    pod = altered(pod, "metadata", name=name, uid=uid, creation_timestamp="2026-01-02T03:04:05Z")
+    return altered(altered(pod, "spec", hostname=name), "status", start_time="2026-01-02T03:04:06Z")
+
+
+def altered(obj: Object, part: str, **values: object) -> Object:
+    """Return the object with other values in its metadata, spec or status."""
+    return msgspec.structs.replace(obj, **{part: msgspec.structs.replace(getattr(obj, part), **values)})
 
 
 def _some(random: Random, options: Mapping[str, T]) -> dict[str, T]:
@@ -195,7 +194,7 @@ class RandomCluster:
 
     def pending(self, number: int) -> list[PendingPod]:
         """Return the given pods and so many random ones, each with a twin that differs in nothing but its own names."""
-        pods = [msgspec.structs.replace(pod, spec=_on_node(pod, "").spec) for pod in self._pods]
+        pods = [altered(pod, "spec", node_name="") for pod in self._pods]
         for _ in range(number):
             wanted = self._some_node() if self.random.random() < 0.1 else ""
             pods.append(random_pod(self.random, self._name("pending"), node_name=wanted))
@@ -271,8 +270,8 @@ class RandomCluster:
     def _pod(self, name: str, node_name: str) -> Pod:
         if not self._pods or self.random.random() < 0.5:
             return random_pod(self.random, name, node_name=node_name)
-        pod = _on_node(self.random.choice(self._pods), node_name)
-        return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name=name, uid=name))
+        pod = altered(self.random.choice(self._pods), "spec", node_name=node_name)
+        return altered(pod, "metadata", name=name, uid=name)
 
     def _pending_pod(self) -> PendingPod:
         return PendingPod(self._pod(self._name("pod"), ""), self.state.interned)
@@ -312,7 +311,3 @@ class RandomCluster:
     def _name(self, kind: str) -> str:
         self._made += 1
         return f"{kind}-{self._made}"
-
-
-def _on_node(pod: Pod, node_name: str) -> Pod:
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))

@@ -25,7 +25,7 @@ from kframework.core.cycle.outcome import ScheduleError
 from kframework.core.cycle.plan import Layers
 from kframework.core.cycle.search import Rotation, Search
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.steps import FilterStep, PreFilterStep, ScoreStep, StatusStep
+from kframework.core.runtime.steps import FilterStep, PreFilterStep, ScoreStep, StatusStep, method_of
 from kframework.framework.answers import MAX_SCORE, NodeNames, Rows
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin
@@ -79,9 +79,8 @@ def check_plugin(
     for example in range(examples):
         cluster = RandomCluster(Random(f"{seed}/{example}"), nodes=nodes, pods=pods, objects=objects)
         profile = profile_of(plugin, args or {}, cluster.state)
-        _FullEvaluation(
-            profile, profile.plugins[plugin.name], cluster, reached, f"example {example} of seed {seed}"
-        ).run()
+        source = f"example {example} of seed {seed}"
+        _Check(profile, profile.plugins[plugin.name], cluster, reached, source).run()
     return reached
 
 
@@ -89,7 +88,7 @@ def check_plugin(
 _Answers = tuple[Status | NodeNames | None, dict[int, Status | None], dict[int, int]]
 
 
-class _FullEvaluation:
+class _Check:
     """The questions about one cluster."""
 
     def __init__(self, profile: Profile, plugin: Plugin, cluster: RandomCluster, reached: Reached, source: str) -> None:
@@ -148,7 +147,7 @@ class _FullEvaluation:
         _, statuses, scores = answers
         if not statuses and not scores:
             return
-        state = self._prepared(pod, self.nodes, self._rows(scores))
+        state = self._prepared(pod, self.nodes, _rows(scores))
         if self.filter is not None and self.filter.ask_rows is not None and statuses:
             for title, rows in self._ways(list(statuses)):
                 column = self._ask("filter_nodes", pod, self.filter.ask_rows, state, pod, self.nodes, rows)
@@ -166,15 +165,14 @@ class _FullEvaluation:
             self._scores_are_in_range(pod, state, self.score, scores)
 
     def _scores_are_in_range(self, pod: PendingPod, state: CycleState, step: ScoreStep, scores: dict[int, int]) -> None:
-        raw = np.fromiter(scores.values(), dtype=np.int64)
-        hook = "score"
+        hook, raw = "score", _rows(scores.values())
         final: object = raw
         if step.normalize is not None:
             hook, given = "normalize_score", raw.copy()
             final = self._ask(hook, pod, step.normalize, state, pod, given)
             if not np.array_equal(given, raw):
                 self._violation(hook, pod, "changes the scores that it is given; return new ones")
-        for row, score in self._column(hook, pod, self._rows(scores), final):
+        for row, score in self._column(hook, pod, _rows(scores), final):
             if not 0 <= score <= MAX_SCORE:
                 self._violation(hook, pod, f"node {self.nodes[row].name}: {score} does not lie in 0..{MAX_SCORE}")
 
@@ -225,7 +223,7 @@ class _FullEvaluation:
         passing = [row for row in rows if statuses.get(row) is None]
         scores: dict[int, int] = {}
         given_to_score = [row for row in scored.tolist() if row in passing] or passing
-        if self.score is not None and passing and not self._skips_score(state, pod, self._rows(given_to_score)):
+        if self.score is not None and passing and not self._skips_score(state, pod, _rows(given_to_score)):
             scores = {row: self._asked_score(state, pod, row) for row in passing}
         return whole, statuses, scores
 
@@ -238,7 +236,7 @@ class _FullEvaluation:
     def _asked_whole(self, state: CycleState, pod: PendingPod, given: NodeTable) -> Status | NodeNames | None:
         if self.pre_filter is None:
             return None
-        answer = self._ask("pre_filter", pod, self.pre_filter.call, state, pod, given)
+        answer = self._said("pre_filter", pod, state, pod, given)
         if answer is None or isinstance(answer, set | frozenset):
             return answer
         if not isinstance(answer, Status):
@@ -256,7 +254,7 @@ class _FullEvaluation:
     def _asked_filter(self, state: CycleState, pod: PendingPod, row: int) -> Status | None:
         assert self.filter is not None
         node = self.nodes[row]
-        status = self._rejection("filter", pod, self._ask("filter", pod, self.filter.ask, state, pod, node))
+        status = self._rejection("filter", pod, self._said("filter", pod, state, pod, node))
         if status is None:
             self.reached.passes += 1
         else:
@@ -268,12 +266,12 @@ class _FullEvaluation:
         self.reached.codes[rejection.code] += 1
 
     def _explained(self, pod: PendingPod, bits: int) -> Status | None:
-        assert self.filter is not None and self.filter.explain is not None
+        assert self.filter is not None
         if not 0 <= bits <= _LARGEST_BITS:
             self._violation("filter_nodes", pod, f"answers {bits}, which is more than 32 bits")
         if not bits:
             return None
-        return self._rejection("filter_status", pod, self._ask("filter_status", pod, self.filter.explain, pod, bits))
+        return self._rejection("filter_status", pod, self._said("filter_status", pod, pod, bits))
 
     def _rejection(self, hook: str, pod: PendingPod, status: object) -> Status | None:
         if status is None or (isinstance(status, Status) and status.code == Code.SUCCESS):
@@ -285,7 +283,7 @@ class _FullEvaluation:
     def _skips_score(self, state: CycleState, pod: PendingPod, rows: NDArray[np.int64]) -> bool:
         if self.pre_score is None:
             return False
-        answer = self._ask("pre_score", pod, self.pre_score.call, state, pod, self.nodes, rows)
+        answer = self._said("pre_score", pod, state, pod, self.nodes, rows)
         if answer is None or answer == Status(Code.SUCCESS):
             return False
         if not isinstance(answer, Status) or answer.code != Code.SKIP:
@@ -295,11 +293,20 @@ class _FullEvaluation:
 
     def _asked_score(self, state: CycleState, pod: PendingPod, row: int) -> int:
         assert self.score is not None
-        score = self._ask("score", pod, self.score.ask, state, pod, self.nodes[row])
+        score = self._said("score", pod, state, pod, self.nodes[row])
         if type(score) is not int:
             self._violation("score", pod, f"answers {score!r} of {type(score).__name__}, which is no int")
         self.reached.scores[score] += 1
         return score
+
+    def _said(self, hook: str, pod: PendingPod, *arguments: object) -> object:
+        """Ask a hook as the plugin has it, which checks nothing, or one row of its columnar form."""
+        call = method_of(self.plugin, hook)
+        if call is None:
+            step = self.filter if hook == "filter" else self.score
+            assert step is not None
+            call = step.ask_one_row
+        return self._ask(hook, pod, call, *arguments)
 
     def _ask(self, hook: str, pod: PendingPod, call: Callable[..., T], *arguments: object) -> T:
         try:
@@ -309,18 +316,15 @@ class _FullEvaluation:
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    def _rows(self, rows: Iterable[int]) -> NDArray[np.int64]:
-        return np.fromiter(rows, dtype=np.int64)
-
     def _ways(self, rows: list[int]) -> Iterator[tuple[str, Rows]]:
         """List the ways in which rows are handed to a columnar form."""
         start = stop = min(rows)
         while stop in rows:
             stop += 1
         yield "a slice", slice(start, stop)
-        yield "row numbers", self._rows(rows)
-        yield "shuffled rows", self._rows(self.random.sample(rows, len(rows)))
-        yield "one row", self._rows(self.random.sample(rows, 1))
+        yield "row numbers", _rows(rows)
+        yield "shuffled rows", _rows(self.random.sample(rows, len(rows)))
+        yield "one row", _rows(self.random.sample(rows, 1))
 
     def _column(self, hook: str, pod: PendingPod, rows: Rows, answer: object) -> Iterator[tuple[int, int]]:
         """Pair the rows with what a columnar form says of them."""
@@ -340,14 +344,17 @@ class _FullEvaluation:
                     place = f" on node {self.nodes[row].name}" if row is not None else ""
                     self._violation("", pod, f"{title}{place}: {mine.get(row)}, not {theirs.get(row)}")
 
-    def _differ(self, hook: str, pod: PendingPod, row: int, how: str, said: object, expected: object) -> NoReturn:
-        node = self.nodes[row].name
-        scalar = hook.removesuffix("_nodes")
-        self._violation(hook, pod, f"node {node}: says {said} {how}, {scalar} says {expected} of the node alone")
+    def _differ(self, hook: str, pod: PendingPod, row: int, how: str, said: object, alone: object) -> NoReturn:
+        node, scalar = self.nodes[row].name, hook.removesuffix("_nodes")
+        self._violation(hook, pod, f"node {node}: says {said} {how}, {scalar} says {alone} of the node alone")
 
     def _violation(self, hook: str, pod: PendingPod, text: str, cause: BaseException | None = None) -> NoReturn:
         subject = f"{self.plugin.name}{': ' + hook if hook else ''}: pod {pod.key}"
         raise ContractViolation(f"{subject}: {text} ({self.source}, {self.latest})") from cause
+
+
+def _rows(rows: Iterable[int]) -> NDArray[np.int64]:
+    return np.fromiter(rows, dtype=np.int64)
 
 
 def _by_row(said: object) -> Mapping[int | None, object]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
-from typing import TypeVar
 
 import msgspec
 
@@ -28,12 +27,10 @@ from kframework.objects import (
 )
 from kframework.objects.kinds import reference
 from kframework.state.inbox import Changed, Gone
-from kframework.testing.clusters import random_node, random_pod
+from kframework.testing.clusters import altered, random_node, random_pod
 
 #: The scheduling gate that some pods are created with.
 GATE = "example.com/hold"
-
-T = TypeVar("T", bound=ApiObject)
 
 _MOST_NODES, _MOST_PODS = 3, 12
 #: What is given has its turn with this probability, and is there from the start with that.
@@ -128,13 +125,13 @@ class RandomEvents:
     def bound(self, uid: str, node_name: str) -> Iterator[Changed]:
         """A pod is bound, if it still exists."""
         if uid in self._pods:
-            yield self._put_pod(_with(self._pods[uid], "spec", node_name=node_name))
+            yield self._put_pod(altered(self._pods[uid], "spec", node_name=node_name))
 
     def nominated(self, uid: str, node_name: str) -> Iterator[Changed]:
         """A pod is nominated to a node, or to none ("") any more, if it still exists."""
         pod = self._pods.get(uid)
         if pod is not None and pod.status.nominated_node_name != node_name:
-            yield self._put_pod(_with(pod, "status", nominated_node_name=node_name))
+            yield self._put_pod(altered(pod, "status", nominated_node_name=node_name))
 
     def evicted(self, uid: str) -> Iterator[Gone]:
         """A pod is evicted, if it still exists."""
@@ -152,13 +149,13 @@ class RandomEvents:
     def _change_node(self) -> Changed:
         node = self._nodes[self.random.choice(list(self._nodes))]
         for part, field in self.random.sample(_OF_A_NODE, self.random.choice([1, 1, 1, 2])):
-            node = _with(node, part, **{field: getattr(getattr(self._other_node(node.metadata.name), part), field)})
+            node = altered(node, part, **{field: getattr(getattr(self._other_node(node.metadata.name), part), field)})
         return self._put_node(node)
 
     def _other_node(self, name: str) -> Node:
         if self._given_nodes and self.random.random() < 0.5:
             other = self.random.choice(self._given_nodes)
-            return _with(other, "metadata", labels=other.metadata.labels | {_HOSTNAME: name})
+            return altered(other, "metadata", labels=other.metadata.labels | {_HOSTNAME: name})
         return random_node(self.random, name)
 
     def _remove_node(self) -> Changed | Gone:
@@ -175,22 +172,22 @@ class RandomEvents:
     def _start_pod(self) -> Changed | Gone:
         if len(self._pods) >= _MOST_PODS:
             return self._remove_pod()
-        return self._put_pod(_with(self._new_pod(), "spec", node_name=self.random.choice(list(self._nodes))))
+        return self._put_pod(altered(self._new_pod(), "spec", node_name=self.random.choice(list(self._nodes))))
 
     def _create_pod(self) -> Changed | Gone:
         if len(self._pods) >= _MOST_PODS:
             return self._remove_pod()
         pod, luck = self._new_pod(), self.random.random()
         if luck < 0.15:
-            pod = _with(pod, "spec", scheduling_gates=(PodSchedulingGate(name=GATE),))
+            pod = altered(pod, "spec", scheduling_gates=(PodSchedulingGate(name=GATE),))
         elif luck < 0.3:
-            pod = _with(pod, "status", nominated_node_name=self.random.choice(list(self._nodes)))
+            pod = altered(pod, "status", nominated_node_name=self.random.choice(list(self._nodes)))
         return self._put_pod(pod)
 
     def _new_pod(self) -> Pod:
         name = self._name("pod")
         if self._given(self._given_pods):
-            return _with(self.random.choice(self._given_pods), "metadata", name=name, uid=name)
+            return altered(self.random.choice(self._given_pods), "metadata", name=name, uid=name)
         return random_pod(self.random, name)
 
     def _change_pod(self) -> Changed | Gone:
@@ -203,17 +200,17 @@ class RandomEvents:
         other = self._new_pod()
         change = self.random.choice(["labels", "size", "tolerations", "gates", "nomination"])
         if change == "labels":
-            pod = _with(pod, "metadata", labels=other.metadata.labels)
+            pod = altered(pod, "metadata", labels=other.metadata.labels)
         elif change == "size":
             size = other.spec.containers[0].resources
             resized = tuple(msgspec.structs.replace(each, resources=size) for each in pod.spec.containers)
-            pod = _with(pod, "spec", containers=resized)
+            pod = altered(pod, "spec", containers=resized)
         elif change == "tolerations":
-            pod = _with(pod, "spec", tolerations=pod.spec.tolerations + other.spec.tolerations)
+            pod = altered(pod, "spec", tolerations=pod.spec.tolerations + other.spec.tolerations)
         elif change == "gates":
-            pod = _with(pod, "spec", scheduling_gates=())
+            pod = altered(pod, "spec", scheduling_gates=())
         else:
-            pod = _with(pod, "status", nominated_node_name="")
+            pod = altered(pod, "status", nominated_node_name="")
         return self._put_pod(pod)
 
     def _remove_pod(self) -> Changed | Gone:
@@ -232,7 +229,7 @@ class RandomEvents:
         old = self._others.get(reference(possible))
         if old is not None and (self.random.random() < 0.5 or not _may_become(old, possible)):
             return Gone(self._others.pop(reference(old)))
-        return self._put_other(_with(possible, "metadata", labels=possible.metadata.labels | self._labels()))
+        return self._put_other(altered(possible, "metadata", labels=possible.metadata.labels | self._labels()))
 
     def _put_other(self, other: ApiObject) -> Changed:
         self._others[reference(other)] = other
@@ -261,8 +258,3 @@ def _may_become(old: ApiObject, new: ApiObject) -> bool:
     if isinstance(old, ReplicaSet | StatefulSet) and isinstance(new, ReplicaSet | StatefulSet):
         return old.spec.selector == new.spec.selector
     return True
-
-
-def _with(obj: T, part: str, **values: object) -> T:
-    """Return the object with other values in its metadata, spec or status."""
-    return msgspec.structs.replace(obj, **{part: msgspec.structs.replace(getattr(obj, part), **values)})

@@ -14,26 +14,25 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import anyio
 import msgspec
-import yaml
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
-from kframework.config.configuration import Configuration
 from kframework.config.load import parse
-from kframework.config.models import API_VERSION, KIND
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import SimulatedExtender
+from kframework.testing.alone import profile_text
 
 #: What happens to the cluster at some time; any function of it will do.
 Action = Callable[[MemoryCluster], Awaitable[object] | object]
@@ -86,7 +85,9 @@ class Scenario:
         self._volume_controller = volume_controller
         self._objects = [*objects, *nodes, *pods]
         self._plugins = list(plugins)
-        self._config = config if config is not None else _config(self._plugins, args or {}, weights or {})
+        weighted = {name: {"weight": weight} for name, weight in (weights or {}).items()}
+        enabled = [{"name": plugin.name, **weighted.get(plugin.name, {})} for plugin in self._plugins]
+        self._config = config if config is not None else profile_text({"enabled": enabled}, args or {})
         self._actions: list[tuple[float, Action]] = []
 
     def at(self, seconds: float, action: Action) -> Scenario:
@@ -99,25 +100,7 @@ class Scenario:
 
         Raises ConfigError for a plugin or a configuration that cannot be used.
         """
-        configuration = parse(self._config, "config")
-        actions = sorted(self._actions, key=lambda timed: timed[0])
-        run = _Run(configuration, Registry.of(*self._plugins), self._objects, actions, until, self._volume_controller)
-        return run_virtual(run.main)
-
-
-def _config(
-    plugins: Iterable[type[Plugin]], args: Mapping[str, Mapping[str, object]], weights: Mapping[str, int]
-) -> str:
-    enabled = [
-        {"name": plugin.name, "weight": weights[plugin.name]} if plugin.name in weights else {"name": plugin.name}
-        for plugin in plugins
-    ]
-    profile = {
-        "schedulerName": "default-scheduler",
-        "plugins": {"multiPoint": {"enabled": enabled}},
-        "pluginConfig": [{"name": name, "args": dict(values)} for name, values in args.items()],
-    }
-    return yaml.safe_dump({"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}, sort_keys=False)
+        return run_virtual(_Run(self, until).main)
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -183,47 +166,35 @@ class Result(msgspec.Struct, frozen=True):
         return [(event.reason, event.note) for event in about]
 
 
-class _Run:
+class _Run(Observer):
     """One run of a scenario; it observes the scheduler."""
 
-    def __init__(
-        self,
-        configuration: Configuration,
-        registry: Registry,
-        objects: list[ApiObject],
-        actions: list[tuple[float, Action]],
-        until: float | None,
-        volume_controller: bool,
-    ) -> None:
-        self._volume_controller = volume_controller
-        self._configuration = configuration
-        self._registry = registry
-        self._objects = objects
-        self._actions = actions
+    def __init__(self, scenario: Scenario, until: float | None) -> None:
+        self._scenario = scenario
+        self._configuration = parse(scenario._config, "config")
+        self._actions = deque(sorted(scenario._actions, key=lambda timed: timed[0]))
         self._until = until
         self._decisions: list[Decision] = []
         self._bindings: list[Binding] = []
 
     def decided(self, decision: Decision) -> None:
-        """Keep an attempt."""
         self._decisions.append(decision)
 
     def bound(self, binding: Binding) -> None:
-        """Keep a binding cycle."""
         self._bindings.append(binding)
 
     async def main(self) -> Result:
         """Run cluster, kubelet, scheduler and actions side by side."""
         clock = LoopClock(asyncio.get_running_loop())
         began = clock.now()
-        self._cluster = MemoryCluster(clock, self._objects)
+        self._cluster = MemoryCluster(clock, self._scenario._objects)
         self._kubelet = Kubelet(self._cluster, clock)
-        self._volumes = VolumeController(self._cluster) if self._volume_controller else None
+        self._volumes = VolumeController(self._cluster) if self._scenario._volume_controller else None
         self._scheduler = Scheduler(
             self._configuration,
             self._cluster,
             clock,
-            registry=self._registry,
+            registry=Registry.of(*self._scenario._plugins),
             observers=[self],
             slice=0.0,
             extender=lambda settings: SimulatedExtender(settings, self._cluster),
@@ -258,7 +229,7 @@ class _Run:
             done = self._actions[0][1](self._cluster)
             if inspect.isawaitable(done):
                 await done
-            del self._actions[0]
+            self._actions.popleft()
 
     def _look(self) -> None:
         """Look, whenever the scheduler idles, whether anything can still happen."""

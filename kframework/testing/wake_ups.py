@@ -15,11 +15,10 @@ from random import Random
 
 import msgspec
 
-from kframework.clock import VIRTUAL_EPOCH
+from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.core.cycle.consequences import Eviction, Reservation
-from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.oracle import Oracle
-from kframework.core.effects import PodEvent
+from kframework.core.effects import NullEffects
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Profile
@@ -115,7 +114,7 @@ class _Overheard(Profiles):
         )
 
 
-class _Course:
+class _Course(NullEffects, Clock):
     """The course of one cluster: what happens, and what its engine makes of it; it is the engine's outside too."""
 
     def __init__(self, name: str, events: RandomEvents, wake_ups: WakeUps, source: str) -> None:
@@ -195,11 +194,11 @@ class _Course:
             return None
         if queued.gating_plugin:
             return "pass PreEnqueue"
-        afresh = Oracle(self.engine.cluster, self.profiles[PROFILE], queued.pod)
-        if afresh.pre_filter_result.status is not None:
+        oracle = Oracle(self.engine.cluster, self.profiles[PROFILE], queued.pod)
+        if oracle.pre_filter_result.status is not None:
             return None
-        row = next((row for row in afresh.rows(0) if afresh.rejection(row) is None), None)
-        return f"go to node {afresh.nodes[row].name}" if row is not None else None
+        row = next((row for row in oracle.rows(0) if oracle.rejection(row) is None), None)
+        return f"go to node {oracle.nodes[row].name}" if row is not None else None
 
     # -- the outside -----------------------------------------------------------------------------------------------
 
@@ -233,9 +232,3 @@ class _Course:
         for outranked in eviction.outranked:
             self._told += self.events.nominated(outranked.uid, "")
         self.engine.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed=False))
-
-    def record(self, event: PodEvent) -> None:
-        """Nobody reads it."""
-
-    def decided(self, decision: Decision) -> None:
-        """Nobody reads it."""

@@ -7,6 +7,9 @@ import sys
 
 HEAVY = {"kubernetes_asyncio", "numpy", "opentelemetry.sdk", "prometheus_client"}
 
+#: What a scheduler needs beside a cluster, and whoever writes and tests a plugin does not.
+FOR_A_PROCESS = {"aiohttp", "kubernetes_asyncio", "opentelemetry", "prometheus_client"}
+
 HELP = """
 import sys
 sys.argv = ["kframework", "--help"]
@@ -17,6 +20,23 @@ except SystemExit as exit:
     assert not exit.code, exit.code
 """
 
+PLUGIN_AND_TESTS = """
+from kframework import Plugin, Status, Code, hookimpl
+from kframework.testing import Scenario, check_plugin, check_wake_ups, make_node, make_pod
+
+class OnlyEvens(Plugin):
+    name = "OnlyEvens"
+
+    @hookimpl
+    def filter(self, state, pod, node):
+        return None if int(node.name[-1]) % 2 == 0 else Status(Code.UNSCHEDULABLE, ("node(s) were odd",))
+
+check_plugin(OnlyEvens, examples=1)
+check_wake_ups(OnlyEvens, examples=1)
+scenario = Scenario(nodes=[make_node("node-1"), make_node("node-2")], pods=[make_pod("pod")], plugins=[OnlyEvens])
+assert scenario.run().node_of("pod") == "node-2"
+"""
+
 
 def test_the_package_imports_nothing_heavy() -> None:
     assert imported_by("import kframework") & (HEAVY | {"opentelemetry", "pydantic"}) == set()
@@ -24,6 +44,10 @@ def test_the_package_imports_nothing_heavy() -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     assert imported_by(HELP) & HEAVY == set()
+
+
+def test_a_plugin_and_its_tests_import_nothing_that_only_a_process_needs() -> None:
+    assert imported_by(PLUGIN_AND_TESTS) & FOR_A_PROCESS == set()
 
 
 def test_a_heavy_import_is_found() -> None:

@@ -36,9 +36,9 @@ from kframework.objects import Event, Pod
 from kframework.observe.explain.routes import explain_routes
 from kframework.observe.history import History
 from kframework.observe.journal import Journal
-from kframework.observe.metrics import Metrics
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
+from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.recording.writer import Recorder
 from kframework.observe.tracing.spans import Tracing
 from kframework.process.endpoints import Listener, serve

@@ -172,7 +172,7 @@ def points_in_span(
     )
     spent_by, seen = Counter[str](), set[tuple[str, str]]()
     for name, value in (item for each in (span, *parts[span["spanId"]]) for item in each["attributes"].items()):
-        _, _, plugin = name.partition("kframework.framework.plugin.")
+        _, _, plugin = name.partition("kframework.plugin.")
         if plugin.endswith(".status"):
             seen.add((plugin.removesuffix(".status"), value))
         elif plugin:

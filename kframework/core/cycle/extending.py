@@ -32,21 +32,21 @@ class Filtered(msgspec.Struct, frozen=True):
 
 
 class FilterQuestion(msgspec.Struct, frozen=True):
-    """Which of these nodes may the pod go to?"""
+    """Asks which of these nodes the pod may go to."""
 
     pod: PendingPod
     nodes: Sequence[NodeInfo]
 
 
 class PrioritizeQuestion(msgspec.Struct, frozen=True):
-    """What is added to the totals of these nodes?"""
+    """Asks what is added to the totals of these nodes."""
 
     pod: PendingPod
     nodes: Sequence[NodeInfo]
 
 
 class PreemptQuestion(msgspec.Struct, frozen=True):
-    """Which of these candidates may preemption choose from, and with which victims?"""
+    """Asks which of these candidates preemption may choose from, and with which victims."""
 
     pod: PendingPod
     candidates: Sequence[Candidate]

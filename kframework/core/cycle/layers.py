@@ -82,12 +82,16 @@ def ask_score_rows(
                 for place in np.flatnonzero((raw < 0) | (raw > MAX_SCORE)).tolist():
                     faults[int(rows[place])] = step.bad(int(raw[place]))
             return raw, faults
-    ask, by_row = step.ask, nodes.by_row
+    # Written out: what a call between would cost is a sixth of a simple plugin (1.06 us a row through `ask`, 0.88 so).
+    call, low, high, by_row = step.call, step.lowest, step.highest, nodes.by_row
     scores: list[int] = []
     for row in rows.tolist():
-        score = ask(state, pod, by_row[row])
-        if isinstance(score, Status):
-            faults[row], score = score, 0
+        try:
+            score = call(state, pod, by_row[row])
+        except Exception as error:
+            faults[row], score = step.fault(step.name, "score", error), 0
+        if type(score) is not int or not low <= score <= high:
+            faults[row], score = step.bad(score), 0
         scores.append(score)
     return np.array(scores, dtype=np.int64), faults
 

@@ -295,8 +295,13 @@ class Search:
         open_places = rejections == PASS
         for place, row in _in_turn(np.flatnonzero(open_places), node_order):
             node = by_row[row]
+            # `first_rejection`, written out for the same reason as in `ask_score_rows`.
             for step in steps:
-                status = step.ask(self.state, self.pod, node)
+                try:
+                    answer = step.call(self.state, self.pod, node)
+                    status = None if answer is None else step.checked(answer)
+                except Exception as error:
+                    status = step.fault(step.name, "filter", error)
                 if status is not None:
                     rejections[place] = self.table.rejection(step.order, status)
                     break

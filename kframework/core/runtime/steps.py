@@ -148,11 +148,15 @@ class FilterStep:
     """A Filter plugin: its place in the configured order and both forms of its question.
 
     `ask` always works, in the scalar form if the plugin has one (`scalar`), else through the columnar one, and raises
-    nothing. `ask_rows` is None for a plugin without the latter, and may raise. `add_pod` and `remove_pod` are None
-    where `pre_filter` stores nothing that a what-if changes.
+    nothing; `call` is the same unchecked, for loops that cannot afford the call in between. `ask_rows` is None for a
+    plugin without the columnar form, and may raise. `add_pod` and `remove_pod` are None where `pre_filter` stores
+    nothing that a what-if changes.
     """
 
-    __slots__ = ("_explain", "add_pod", "ask", "ask_rows", "fault", "name", "order", "plugin", "remove_pod", "scalar")
+    __slots__ = (
+        *("_explain", "add_pod", "ask", "ask_rows", "call", "fault"),
+        *("name", "order", "plugin", "remove_pod", "scalar"),
+    )
 
     def __init__(self, plugin: Plugin, order: int, fault: Fault) -> None:
         name = plugin.name
@@ -164,10 +168,24 @@ class FilterStep:
         self._explain = cast("Callable[[PendingPod, int], object]", method_of(plugin, "filter_status"))
         scalar = method_of(plugin, "filter")
         self.scalar: bool = scalar is not None
-        hook, running = Hook(name, "filter", fault), f'"{name}" filter plugin'
-        self.ask: Filter = hook.answering(scalar or self._ask_one, lambda answer: hook.checked(answer, running))
+        self.call: Callable[[CycleState, PendingPod, NodeInfo], object] = scalar or self.ask_one_row
+        self.ask: Filter = self._asking(self.call)
         self.add_pod: AddRemove | None = self._extension("add_pod", "AddPod")
         self.remove_pod: AddRemove | None = self._extension("remove_pod", "RemovePod")
+
+    def _asking(self, call: Callable[[CycleState, PendingPod, NodeInfo], object]) -> Filter:
+        def ask(state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            try:
+                answer = call(state, pod, node)
+            except Exception as error:
+                return self.fault(self.name, "filter", error)
+            return None if answer is None else self.checked(answer)
+
+        return ask
+
+    def checked(self, answer: object) -> Status | None:
+        """Return what `call` answered, None for consent; what is no rejection is an error."""
+        return Hook(self.name, "filter", self.fault).checked(answer, f'"{self.name}" filter plugin')
 
     def _extension(self, hook: str, title: str) -> AddRemove | None:
         call = method_of(self.plugin, hook)
@@ -176,7 +194,8 @@ class FilterStep:
         words, running = Hook(self.name, hook, self.fault), f'{title} on PreFilter plugin "{self.name}"'
         return words.answering(call, lambda answer: words.checked(answer, running, ()))
 
-    def _ask_one(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> object:
+    def ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> object:
+        """Ask the columnar form about one node; it may raise."""
         assert self.ask_rows is not None
         bits = int(as_column(self.ask_rows(state, pod, node.table, np.array([node.row])), 1)[0])
         return self._explain(pod, bits) if bits else None
@@ -194,7 +213,8 @@ class FilterStep:
     def through(self, wrap: Through, hook: str) -> FilterStep:
         """Return the same step, called through something else."""
         twin = copy.copy(self)
-        twin.ask = wrap(hook, self.name, self.ask)
+        twin.call = wrap(hook, self.name, self.call)
+        twin.ask = self._asking(twin.call)
         twin.ask_rows = None if self.ask_rows is None else wrap(hook, self.name, self.ask_rows)
         return twin
 
@@ -205,11 +225,14 @@ class FilterStep:
 class ScoreStep:
     """A Score plugin with its weight.
 
-    `ask` answers an integer, or what was wrong, and raises nothing; `ask_rows` may raise. `normalize` is None where raw
+    `ask` answers an integer, or what was wrong, and raises nothing; `call` and `ask_rows` are unchecked and may raise. `normalize` is None where raw
     scores are final and so must lie within `lowest` and `highest`.
     """
 
-    __slots__ = ("ask", "ask_rows", "fault", "highest", "lowest", "name", "normalize", "plugin", "scalar", "weight")
+    __slots__ = (
+        *("ask", "ask_rows", "call", "fault", "highest", "lowest"),
+        *("name", "normalize", "plugin", "scalar", "weight"),
+    )
 
     def __init__(self, plugin: Plugin, weight: int, fault: Fault) -> None:
         self.name: str = plugin.name
@@ -222,9 +245,10 @@ class ScoreStep:
         self.highest: float = MAX_SCORE if self.normalize is None else math.inf
         scalar = method_of(plugin, "score")
         self.scalar: bool = scalar is not None
-        self.ask: Score = self._checking(scalar or self._ask_one)
+        self.call: Callable[[CycleState, PendingPod, NodeInfo], object] = scalar or self.ask_one_row
+        self.ask: Score = self._asking(self.call)
 
-    def _checking(self, call: Callable[..., object]) -> Score:
+    def _asking(self, call: Callable[..., object]) -> Score:
         lowest, highest = self.lowest, self.highest
 
         def ask(state: CycleState, pod: PendingPod, node: NodeInfo) -> int | Status:
@@ -236,7 +260,8 @@ class ScoreStep:
 
         return ask
 
-    def _ask_one(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+    def ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        """Ask the columnar form about one node; it may raise."""
         assert self.ask_rows is not None
         return int(as_column(self.ask_rows(state, pod, node.table, np.array([node.row])), 1)[0])
 
@@ -262,7 +287,8 @@ class ScoreStep:
     def through(self, wrap: Through, hook: str) -> ScoreStep:
         """Return the same step, called through something else."""
         twin = copy.copy(self)
-        twin.ask = wrap(hook, self.name, self.ask)
+        twin.call = wrap(hook, self.name, self.call)
+        twin.ask = self._asking(twin.call)
         twin.ask_rows = None if self.ask_rows is None else wrap(hook, self.name, self.ask_rows)
         twin.normalize = None if self.normalize is None else wrap("normalize_score", self.name, self.normalize)
         return twin

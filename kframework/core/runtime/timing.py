@@ -73,7 +73,7 @@ class PluginTimer:
     def _timed(self, name: str, plugin: str, call: _C, /) -> _C:
         """Return what is called in the place of a form of a hook."""
         hook = self._hooks.setdefault((name, plugin), _TimedHook(name, plugin))
-        read = _fault_of if name in _ABOUT_NODES else _code_of
+        read = _nothing_said if name in _ABOUT_NODES else _code_of
 
         @functools.wraps(call)
         def timed(*arguments: object) -> object:
@@ -113,9 +113,9 @@ class _TimedHook:
 _ABOUT_NODES = frozenset({"filter", "score", "normalize_score"})
 
 
-def _fault_of(answer: object) -> Code:
-    """Return Error for a fault, Success for anything that was said about a node."""
-    return Code.ERROR if isinstance(answer, Status) and answer.code == Code.ERROR else _SUCCESS
+def _nothing_said(answer: object) -> Code:
+    """Say of what is about nodes that it was answered."""
+    return _SUCCESS
 
 
 def _code_of(answer: object) -> Code:

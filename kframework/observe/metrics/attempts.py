@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.core.runtime.timing import PointTiming
 from kframework.framework.status import Code
 from kframework.observe.metrics import families
-from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, Totals
+from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, Totals, as_labels
 
 #: In so many of the attempts plugins are timed one by one, and once a second at least. kube-scheduler times a tenth,
 #: which at 55 us for an attempt would cost more than all else that is counted of a pod.
@@ -57,7 +57,7 @@ _Observe = Callable[[int], None]
 _observe_nothing: _Observe = deque[int](maxlen=0).append
 
 
-class Attempts:
+class Attempts(Observer):
     """An observer that knows after each attempt what kube-scheduler's metrics would say.
 
     An attempt counts when it has come to its end: a successful one when its pod is bound.
@@ -65,16 +65,16 @@ class Attempts:
 
     def __init__(self) -> None:
         self._ends = Histograms(families.SCHEDULING_ATTEMPT_DURATION, _of_an_end, scale=NANOSECONDS)
-        self._searches = Histograms(families.SCHEDULING_ALGORITHM_DURATION, _no_labels, scale=NANOSECONDS, always=[()])
-        self._tries = Histograms(families.POD_SCHEDULING_ATTEMPTS, _no_labels, always=[()])
+        self._searches = Histograms(families.SCHEDULING_ALGORITHM_DURATION, as_labels, scale=NANOSECONDS, always=[()])
+        self._tries = Histograms(families.POD_SCHEDULING_ATTEMPTS, as_labels, always=[()])
         self._lives = Histograms(families.POD_SCHEDULING_SLI_DURATION, _of_tries, scale=NANOSECONDS)
         self._points = Histograms(families.FRAMEWORK_EXTENSION_POINT_DURATION, _of_a_point, scale=NANOSECONDS)
-        self._flushed = Counts(families.POD_SCHEDULED_AFTER_FLUSH, _no_labels, always=[()])
+        self._flushed = Counts(families.POD_SCHEDULED_AFTER_FLUSH, as_labels, always=[()])
         self._plugins = Histograms(families.PLUGIN_EXECUTION_DURATION, _of_a_plugin, scale=NANOSECONDS)
         self._evaluations = Counts(families.PLUGIN_EVALUATION, _of_an_evaluation)
         self._waits = Histograms(families.PERMIT_WAIT_DURATION, _of_a_verdict, scale=NANOSECONDS)
-        self._preemptions = Counts(families.PREEMPTION_ATTEMPTS, _no_labels, always=[()])
-        self._victims = Histograms(families.PREEMPTION_VICTIMS, _no_labels, always=[()])
+        self._preemptions = Counts(families.PREEMPTION_ATTEMPTS, as_labels, always=[()])
+        self._victims = Histograms(families.PREEMPTION_VICTIMS, as_labels, always=[()])
         #: All that is counted here.
         self.series: tuple[Series, ...] = (
             Totals(families.SCHEDULE_ATTEMPTS, self._ends),
@@ -213,10 +213,6 @@ class _UsualPoints(dict[str, _Observe]):
 
 
 # -- from keys to labels -------------------------------------------------------------------------------------------
-
-
-def _no_labels(key: tuple[()]) -> tuple[str, ...]:
-    return key
 
 
 def _of_an_end(key: tuple[Result, str]) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from kframework.observe.metrics import families
-from kframework.observe.metrics.health import HealthResults
-from kframework.observe.metrics.pod_resources import pod_resources
+from kframework.observe.metrics.metrics import HealthResults
+from kframework.observe.metrics.readings import pod_resources
 from kframework.observe.metrics.series import Readings, Series, written
 from kframework.scheduler.scheduler import E, Scheduler
 

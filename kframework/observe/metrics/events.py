@@ -80,7 +80,7 @@ class _TimedHandlers(EventHandlers):
             self._times[label].observe(took)
 
 
-class _TimedRules:
+class _TimedRules(QueueRules):
     """The queue's rules, of which those that ask plugins are timed."""
 
     def __init__(self, rules: QueueRules, hints: Histograms[tuple[str, str, bool]], gated: Gated) -> None:

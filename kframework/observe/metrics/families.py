@@ -5,21 +5,23 @@ A histogram of seconds is observed in nanoseconds. What each of them counts stan
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import accumulate, repeat
 from typing import Literal
 
 import msgspec
 
 Type = Literal["counter", "gauge", "histogram"]
-Stability = Literal["STABLE", "BETA", "ALPHA"]
 
 
 class Family(msgspec.Struct, frozen=True):
-    """All series of one name; `buckets` are the upper bounds of a histogram's, without the last, which has none."""
+    """All series of one name; `buckets` are the upper bounds of a histogram's, without the last, which has none.
 
-    name: str
+    `help` begins with what Kubernetes promises of a metric: [STABLE], [BETA] or [ALPHA].
+    """
+
     type: Type
-    stability: Stability
+    name: str
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
@@ -33,11 +35,7 @@ def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
     return tuple(accumulate(repeat(factor, count - 1), lambda bound, by: bound * by, initial=start))
 
 
-def _scheduler(
-    name: str, type: Type, stability: Stability, help: str, *labels: str, buckets: tuple[float, ...] = ()
-) -> Family:
-    return Family(f"scheduler_{name}", type, stability, help, labels, buckets)
-
+_counter, _gauge, _histogram = partial(Family, "counter"), partial(Family, "gauge"), partial(Family, "histogram")
 
 _FROM_1MS = exponential(0.001, 2, 15)
 _FROM_100US = exponential(0.0001, 2, 12)
@@ -47,223 +45,144 @@ _BYTES = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 104857
 
 # -- attempts ------------------------------------------------------------------------------------------------------
 
-SCHEDULE_ATTEMPTS = _scheduler(
-    "schedule_attempts_total",
-    "counter",
-    "STABLE",
-    "Attempts to schedule a pod by result: bound, found to fit nowhere, or failed by an error.",
-    "result",
-    "profile",
+SCHEDULE_ATTEMPTS = _counter(
+    "scheduler_schedule_attempts_total",
+    "[STABLE] Attempts to schedule a pod by result: bound, found to fit nowhere, or failed by an error.",
+    ("result", "profile"),
 )
-SCHEDULING_ATTEMPT_DURATION = _scheduler(
-    "scheduling_attempt_duration_seconds",
-    "histogram",
-    "STABLE",
-    "How long attempts took, from the pop of the pod to its binding or its failure.",
-    "result",
-    "profile",
+SCHEDULING_ATTEMPT_DURATION = _histogram(
+    "scheduler_scheduling_attempt_duration_seconds",
+    "[STABLE] How long attempts took, from the pop of the pod to its binding or its failure.",
+    ("result", "profile"),
     buckets=_FROM_1MS,
 )
-SCHEDULING_ALGORITHM_DURATION = _scheduler(
-    "scheduling_algorithm_duration_seconds",
-    "histogram",
-    "ALPHA",
-    "How long it took to find a node, or to find that there is none and a way out.",
+SCHEDULING_ALGORITHM_DURATION = _histogram(
+    "scheduler_scheduling_algorithm_duration_seconds",
+    "[ALPHA] How long it took to find a node, or to find that there is none and a way out.",
     buckets=_FROM_1MS,
 )
-POD_SCHEDULING_ATTEMPTS = _scheduler(
-    "pod_scheduling_attempts",
-    "histogram",
-    "STABLE",
-    "How many attempts it took to bind a pod.",
+POD_SCHEDULING_ATTEMPTS = _histogram(
+    "scheduler_pod_scheduling_attempts",
+    "[STABLE] How many attempts it took to bind a pod.",
     buckets=exponential(1, 2, 5),
 )
-POD_SCHEDULING_SLI_DURATION = _scheduler(
-    "pod_scheduling_sli_duration_seconds",
-    "histogram",
-    "BETA",
-    "How long pods took from when they could first be tried until they were bound, over all their attempts.",
-    "attempts",
+POD_SCHEDULING_SLI_DURATION = _histogram(
+    "scheduler_pod_scheduling_sli_duration_seconds",
+    "[BETA] How long pods took from when they could first be tried until they were bound, over all their attempts.",
+    ("attempts",),
     buckets=exponential(0.01, 2, 20),
 )
-POD_SCHEDULED_AFTER_FLUSH = _scheduler(
-    "pod_scheduled_after_flush_total",
-    "counter",
-    "ALPHA",
-    "Pods bound by an attempt that no event had called for: they had been unschedulable for too long.",
+POD_SCHEDULED_AFTER_FLUSH = _counter(
+    "scheduler_pod_scheduled_after_flush_total",
+    "[ALPHA] Pods bound by an attempt that no event had called for: they had been unschedulable for too long.",
 )
-FRAMEWORK_EXTENSION_POINT_DURATION = _scheduler(
-    "framework_extension_point_duration_seconds",
-    "histogram",
-    "STABLE",
-    "How long all plugins of an extension point took together.",
-    "extension_point",
-    "status",
-    "profile",
+FRAMEWORK_EXTENSION_POINT_DURATION = _histogram(
+    "scheduler_framework_extension_point_duration_seconds",
+    "[STABLE] How long all plugins of an extension point took together.",
+    ("extension_point", "status", "profile"),
     buckets=_FROM_100US,
 )
-PLUGIN_EXECUTION_DURATION = _scheduler(
-    "plugin_execution_duration_seconds",
-    "histogram",
-    "ALPHA",
-    "How long one plugin took at an extension point, in a share of the attempts.",
-    "plugin",
-    "extension_point",
-    "status",
+PLUGIN_EXECUTION_DURATION = _histogram(
+    "scheduler_plugin_execution_duration_seconds",
+    "[ALPHA] How long one plugin took at an extension point, in a share of the attempts.",
+    ("plugin", "extension_point", "status"),
     buckets=_FROM_10US,
 )
-PLUGIN_EVALUATION = _scheduler(
-    "plugin_evaluation_total",
-    "counter",
-    "BETA",
-    "How often a plugin was asked at PreFilter, Filter, PreScore and Score; remembered answers do not count.",
-    "plugin",
-    "extension_point",
-    "profile",
+PLUGIN_EVALUATION = _counter(
+    "scheduler_plugin_evaluation_total",
+    "[BETA] How often a plugin was asked at PreFilter, Filter, PreScore and Score; remembered answers do not count.",
+    ("plugin", "extension_point", "profile"),
 )
-PERMIT_WAIT_DURATION = _scheduler(
-    "permit_wait_duration_seconds",
-    "histogram",
-    "BETA",
-    "How long pods waited for their Permit plugins, by what these said in the end.",
-    "result",
+PERMIT_WAIT_DURATION = _histogram(
+    "scheduler_permit_wait_duration_seconds",
+    "[BETA] How long pods waited for their Permit plugins, by what these said in the end.",
+    ("result",),
     buckets=_FROM_1MS,
 )
-PREEMPTION_ATTEMPTS = _scheduler(
-    "preemption_attempts_total",
-    "counter",
-    "STABLE",
-    "Attempts to make room for a pod that fits nowhere.",
+PREEMPTION_ATTEMPTS = _counter(
+    "scheduler_preemption_attempts_total", "[STABLE] Attempts to make room for a pod that fits nowhere."
 )
-PREEMPTION_VICTIMS = _scheduler(
-    "preemption_victims",
-    "histogram",
-    "STABLE",
-    "How many pods had to go for one that fitted nowhere.",
+PREEMPTION_VICTIMS = _histogram(
+    "scheduler_preemption_victims",
+    "[STABLE] How many pods had to go for one that fitted nowhere.",
     buckets=exponential(1, 2, 7),
 )
 
 # -- the queue and the cache ---------------------------------------------------------------------------------------
 
-PENDING_PODS = _scheduler(
-    "pending_pods",
-    "gauge",
-    "STABLE",
-    "Pods that wait: for their turn, for the end of their backoff, for an event, or behind a gate.",
-    "queue",
+PENDING_PODS = _gauge(
+    "scheduler_pending_pods",
+    "[STABLE] Pods that wait: for their turn, for the end of their backoff, for an event, or behind a gate.",
+    ("queue",),
 )
-QUEUE_INCOMING_PODS = _scheduler(
-    "queue_incoming_pods_total",
-    "counter",
-    "STABLE",
-    "Pods that came into a queue, by the event that brought them there.",
-    "queue",
-    "event",
+QUEUE_INCOMING_PODS = _counter(
+    "scheduler_queue_incoming_pods_total",
+    "[STABLE] Pods that came into a queue, by the event that brought them there.",
+    ("queue", "event"),
 )
-UNSCHEDULABLE_PODS = _scheduler(
-    "unschedulable_pods",
-    "gauge",
-    "BETA",
-    "Queued pods by the plugin that rejected them; a pod counts for each of its plugins.",
-    "plugin",
-    "profile",
+UNSCHEDULABLE_PODS = _gauge(
+    "scheduler_unschedulable_pods",
+    "[BETA] Queued pods by the plugin that rejected them; a pod counts for each of its plugins.",
+    ("plugin", "profile"),
 )
-INFLIGHT_EVENTS = _scheduler(
-    "inflight_events",
-    "gauge",
-    "ALPHA",
-    "Events that are kept for pods whose attempt is under way, and these pods themselves (PodPopped).",
-    "event",
+INFLIGHT_EVENTS = _gauge(
+    "scheduler_inflight_events",
+    "[ALPHA] Events that are kept for pods whose attempt is under way, and these pods themselves (PodPopped).",
+    ("event",),
 )
-QUEUEING_HINT_EXECUTION_DURATION = _scheduler(
-    "queueing_hint_execution_duration_seconds",
-    "histogram",
-    "ALPHA",
-    "How long a plugin took to say whether an event may help a pod.",
-    "plugin",
-    "event",
-    "hint",
+QUEUEING_HINT_EXECUTION_DURATION = _histogram(
+    "scheduler_queueing_hint_execution_duration_seconds",
+    "[ALPHA] How long a plugin took to say whether an event may help a pod.",
+    ("plugin", "event", "hint"),
     buckets=_FROM_10US,
 )
-EVENT_HANDLING_DURATION = _scheduler(
-    "event_handling_duration_seconds",
-    "histogram",
-    "ALPHA",
-    "How long it took to take in a change of the cluster, and to wake the pods that it may help.",
-    "event",
+EVENT_HANDLING_DURATION = _histogram(
+    "scheduler_event_handling_duration_seconds",
+    "[ALPHA] How long it took to take in a change of the cluster, and to wake the pods that it may help.",
+    ("event",),
     buckets=_FROM_100US,
 )
-CACHE_SIZE = _scheduler(
-    "cache_size",
-    "gauge",
-    "ALPHA",
-    "Nodes, pods on them, and pods that are on their way to one.",
-    "type",
+CACHE_SIZE = _gauge(
+    "scheduler_cache_size", "[ALPHA] Nodes, pods on them, and pods that are on their way to one.", ("type",)
 )
-GOROUTINES = _scheduler(
-    "goroutines",
-    "gauge",
-    "BETA",
-    "Binding cycles that are under way.",
-    "operation",
-)
+GOROUTINES = _gauge("scheduler_goroutines", "[BETA] Binding cycles that are under way.", ("operation",))
 
 # -- requests to the API server ------------------------------------------------------------------------------------
 
-REST_CLIENT_REQUESTS = Family(
+REST_CLIENT_REQUESTS = _counter(
     "rest_client_requests_total",
-    "counter",
-    "ALPHA",
-    "Requests by status code, method and host; the code is <error> if there was no answer.",
+    "[ALPHA] Requests by status code, method and host; the code is <error> if there was no answer.",
     ("code", "method", "host"),
 )
-REST_CLIENT_REQUEST_DURATION = Family(
+REST_CLIENT_REQUEST_DURATION = _histogram(
     "rest_client_request_duration_seconds",
-    "histogram",
-    "ALPHA",
-    "How long requests took until they were answered; of a watch, until its answer began.",
+    "[ALPHA] How long requests took until they were answered; of a watch, until its answer began.",
     ("verb", "host"),
-    _REQUESTS,
+    buckets=_REQUESTS,
 )
-REST_CLIENT_RATE_LIMITER_DURATION = Family(
+REST_CLIENT_RATE_LIMITER_DURATION = _histogram(
     "rest_client_rate_limiter_duration_seconds",
-    "histogram",
-    "ALPHA",
-    "How long requests waited for their turn.",
+    "[ALPHA] How long requests waited for their turn.",
     ("verb", "host"),
-    _REQUESTS,
+    buckets=_REQUESTS,
 )
-REST_CLIENT_REQUEST_SIZE = Family(
-    "rest_client_request_size_bytes",
-    "histogram",
-    "ALPHA",
-    "Sizes of the bodies of requests.",
-    ("verb", "host"),
-    _BYTES,
+REST_CLIENT_REQUEST_SIZE = _histogram(
+    "rest_client_request_size_bytes", "[ALPHA] Sizes of the bodies of requests.", ("verb", "host"), buckets=_BYTES
 )
-REST_CLIENT_RESPONSE_SIZE = Family(
-    "rest_client_response_size_bytes",
-    "histogram",
-    "ALPHA",
-    "Sizes of the bodies of answers.",
-    ("verb", "host"),
-    _BYTES,
+REST_CLIENT_RESPONSE_SIZE = _histogram(
+    "rest_client_response_size_bytes", "[ALPHA] Sizes of the bodies of answers.", ("verb", "host"), buckets=_BYTES
 )
 
 # -- the process ---------------------------------------------------------------------------------------------------
 
-LEADER_ELECTION_MASTER_STATUS = Family(
+LEADER_ELECTION_MASTER_STATUS = _gauge(
     "leader_election_master_status",
-    "gauge",
-    "ALPHA",
-    "1 while this process holds the lease of that name, 0 while it waits for it.",
+    "[ALPHA] 1 while this process holds the lease of that name, 0 while it waits for it.",
     ("name",),
 )
-BUILD_INFO = Family(
+BUILD_INFO = _gauge(
     "kubernetes_build_info",
-    "gauge",
-    "BETA",
-    "Always 1; the labels name the version of kube-scheduler that is followed, and what this process runs on.",
+    "[BETA] Always 1; the labels name the version of kube-scheduler that is followed, and what this process runs on.",
     (
         "major",
         "minor",
@@ -276,37 +195,21 @@ BUILD_INFO = Family(
         "platform",
     ),
 )
-HEALTHCHECK = Family(
-    "kubernetes_healthcheck",
-    "gauge",
-    "STABLE",
-    "Whether a health check passed when it was last asked for.",
-    ("name", "type"),
+HEALTHCHECK = _gauge(
+    "kubernetes_healthcheck", "[STABLE] Whether a health check passed when it was last asked for.", ("name", "type")
 )
-HEALTHCHECKS = Family(
-    "kubernetes_healthchecks_total",
-    "counter",
-    "STABLE",
-    "Results of health checks.",
-    ("name", "type", "status"),
+HEALTHCHECKS = _counter(
+    "kubernetes_healthchecks_total", "[STABLE] Results of health checks.", ("name", "type", "status")
 )
 
 # -- what pods ask for ---------------------------------------------------------------------------------------------
 
 _OF_A_POD = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
-POD_RESOURCE_REQUEST = Family(
-    "kube_pod_resource_request",
-    "gauge",
-    "STABLE",
-    "What a pod requests of a resource, as the scheduler reckons.",
-    _OF_A_POD,
+POD_RESOURCE_REQUEST = _gauge(
+    "kube_pod_resource_request", "[STABLE] What a pod requests of a resource, as the scheduler reckons.", _OF_A_POD
 )
-POD_RESOURCE_LIMIT = Family(
-    "kube_pod_resource_limit",
-    "gauge",
-    "STABLE",
-    "What a pod may use of a resource at most, as the scheduler reckons.",
-    _OF_A_POD,
+POD_RESOURCE_LIMIT = _gauge(
+    "kube_pod_resource_limit", "[STABLE] What a pod may use of a resource at most, as the scheduler reckons.", _OF_A_POD
 )
 
 #: All of them.

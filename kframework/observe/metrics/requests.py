@@ -1,9 +1,15 @@
-"""How requests to the API server went, under the names of Kubernetes' own client."""
+"""How requests to the API server went, under the names of Kubernetes' own client: counted right before the server."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from time import perf_counter_ns
+
+from kframework.cluster.transport import Request, Response, Stream, Transport, TransportLayer
+from kframework.errors import ClusterError
 from kframework.observe.metrics import families
-from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series
+from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, as_labels
 
 #: In place of a status code where there was no answer.
 _NO_ANSWER = "<error>"
@@ -14,10 +20,10 @@ class RequestCounts:
 
     def __init__(self) -> None:
         self._ends = Counts(families.REST_CLIENT_REQUESTS, _of_an_end)
-        self._times = Histograms(families.REST_CLIENT_REQUEST_DURATION, _as_it_is, scale=NANOSECONDS)
-        self._waits = Histograms(families.REST_CLIENT_RATE_LIMITER_DURATION, _as_it_is, scale=NANOSECONDS)
-        self._sent = Histograms(families.REST_CLIENT_REQUEST_SIZE, _as_it_is)
-        self._received = Histograms(families.REST_CLIENT_RESPONSE_SIZE, _as_it_is)
+        self._times = Histograms(families.REST_CLIENT_REQUEST_DURATION, as_labels, scale=NANOSECONDS)
+        self._waits = Histograms(families.REST_CLIENT_RATE_LIMITER_DURATION, as_labels, scale=NANOSECONDS)
+        self._sent = Histograms(families.REST_CLIENT_REQUEST_SIZE, as_labels)
+        self._received = Histograms(families.REST_CLIENT_RESPONSE_SIZE, as_labels)
         #: All that is counted here.
         self.series: tuple[Series, ...] = (self._ends, self._times, self._waits, self._sent, self._received)
 
@@ -44,5 +50,35 @@ def _of_an_end(key: tuple[int, str, str]) -> tuple[str, ...]:
     return str(status) if status else _NO_ANSWER, method, host
 
 
-def _as_it_is(key: tuple[str, ...]) -> tuple[str, ...]:
-    return key
+class MeteredTransport(TransportLayer):
+    """A transport whose requests are counted as those to `host`; it stands right before the server.
+
+    Of a stream only its beginning counts.
+    """
+
+    def __init__(self, transport: Transport, counts: RequestCounts, host: str) -> None:
+        super().__init__(transport)
+        self._counts = counts
+        self._host = host
+
+    async def send(self, request: Request) -> Response:
+        began, status = perf_counter_ns(), 0
+        try:
+            response = await self._inner.send(request)
+            status = response.status
+        finally:
+            self._counts.ended(self._host, request.method, status)
+            self._counts.took(self._host, request.method, perf_counter_ns() - began)
+        self._counts.carried(self._host, request.method, sent=len(request.body), received=len(response.body))
+        return response
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        async with AsyncExitStack() as open_stream:
+            try:
+                stream = await open_stream.enter_async_context(self._inner.stream(request))
+            except ClusterError:
+                self._counts.ended(self._host, request.method, 0)
+                raise
+            self._counts.ended(self._host, request.method, stream.status)
+            yield stream

@@ -30,10 +30,7 @@ _Labels = tuple[str, ...]
 class Series(Protocol):
     """All series of a family."""
 
-    @property
-    def family(self) -> Family:
-        """What they have in common."""
-        ...
+    family: Family
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of one series after the other, and "" where finding the next one may take longer."""
@@ -44,14 +41,14 @@ class Series(Protocol):
         ...
 
 
-class Counts(dict[K, int]):
+class Counts(dict[K, int], Series):
     """The series of a counter by key: `counts[key] += 1`.
 
     A series is shown once it has counted something, or always if its key is one of `always`.
     """
 
     def __init__(self, family: Family, labels: Callable[[K], _Labels], *, always: Iterable[K] = ()) -> None:
-        self.family: Family = family
+        self.family = family
         self._labels = labels
         self._always = tuple(always)
         self.reset()
@@ -60,11 +57,9 @@ class Counts(dict[K, int]):
         return 0
 
     def lines(self) -> Iterator[str]:
-        """Yield a line for each key."""
         yield from _single(self.family, {self._labels(key): count for key, count in self.items()})
 
     def reset(self) -> None:
-        """Forget what was counted."""
         self.clear()
         self.update(dict.fromkeys(self._always, 0))
 
@@ -120,7 +115,7 @@ class Distribution:
         return f"<Distribution of {sum(self.counts)} values, together {self.total}>"
 
 
-class Histograms(dict[K, Distribution]):
+class Histograms(dict[K, Distribution], Series):
     """The series of a histogram by key: `histograms[key].observe(value)`; whoever wants may keep `histograms[key]`.
 
     Whole numbers are observed, of which `scale` make one of the family's unit. A series is shown once it has observed
@@ -130,7 +125,7 @@ class Histograms(dict[K, Distribution]):
     def __init__(
         self, family: Family, labels: Callable[[K], _Labels], *, scale: int = 1, always: Iterable[K] = ()
     ) -> None:
-        self.family: Family = family
+        self.family = family
         self._labels = labels
         self._scale = scale
         # The largest whole number that a bound lets in does in its place. Bounds are not exact: one of 33.75 µs may be
@@ -146,13 +141,12 @@ class Histograms(dict[K, Distribution]):
         return made
 
     def counts(self) -> dict[_Labels, int]:
-        """Tell how many values each series has observed."""
+        """Return how many values each series has observed."""
         return {
             self._labels(key): count for key, each in self.items() if (count := sum(each.counts)) or key in self._always
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield the buckets, the sum and the count of each key."""
         shown = self.counts()
         by_labels = {labels: each for key, each in self.items() if (labels := self._labels(key)) in shown}
         for labels in sorted(by_labels):
@@ -180,26 +174,25 @@ class Histograms(dict[K, Distribution]):
             distribution.reset()
 
 
-class Totals:
+class Totals(Series):
     """The series of a counter that counts what a histogram observes."""
 
     def __init__(self, family: Family, observed: Histograms[K]) -> None:
-        self.family: Family = family
+        self.family = family
         self._counts = observed.counts
 
     def lines(self) -> Iterator[str]:
-        """Yield a line for each of the histogram's keys."""
         yield from _single(self.family, self._counts())
 
     def reset(self) -> None:
         """Leave it to the histogram."""
 
 
-class Readings(Generic[L]):
+class Readings(Series, Generic[L]):
     """The series of a family that are read off when somebody asks, by the values of their labels."""
 
     def __init__(self, family: Family, read: Callable[[], Mapping[L, int]]) -> None:
-        self.family: Family = family
+        self.family = family
         self._read: Callable[[], Mapping[L, int]] = read
         self._before: Mapping[L, int] = {}
 
@@ -215,13 +208,18 @@ class Readings(Generic[L]):
             self._before = dict(self._read())
 
 
+def as_labels(key: L) -> L:
+    """Return the labels of a series that goes by them."""
+    return key
+
+
 # -- the text format -----------------------------------------------------------------------------------------------
 
 
 def written(series: Series) -> Iterator[str]:
     """Yield what is shown of a family, in pieces of a few lines or none; nothing at all before a series has begun."""
     family = series.family
-    header = f"# HELP {family.name} [{family.stability}] {family.help}\n# TYPE {family.name} {family.type}\n"
+    header = f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.type}\n"
     for lines in series.lines():
         yield header + lines if lines else ""
         header = "" if lines else header

@@ -1,9 +1,11 @@
 """Where a recording goes: a gzip file, written by a thread of its own, that makes way for a new one in time.
 
 FILE is the part being written, FILE.1 the one before, and so on. A part that goes on where another ended begins with
-what must be known of the time before.
+what must be known of the time before. Secrets, and copies of manifests that may hold some, do not go in: in their place
+stands a fingerprint, so that a change is still a change.
 
-Nothing here may disturb a scheduler: it neither waits for the disk nor fails with it, and holds bounded memory.
+Nothing here may disturb a scheduler: it neither waits for the disk nor fails with it, and holds bounded memory. What it
+hands over is frozen, and put into lines by the thread that writes.
 """
 
 from __future__ import annotations
@@ -13,12 +15,19 @@ import logging
 import os
 import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from threading import Event, Thread
+from typing import NamedTuple
 
-from kframework.observe.recording.scribe import Entry, Opening, Scribe
+import msgspec
+
+from kframework.core.cycle.decision import Decision
+from kframework.objects import ApiObject, Node, Pod
+from kframework.objects.codec import encode
+from kframework.state.inbox import BindingEnded, Changed, Gone
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +46,23 @@ _PACK = 64
 
 #: How long the end waits for the disk, in seconds.
 _ENDING = 10.0
+
+#: What `kubectl apply` leaves on an object: the whole manifest, with whatever stands in the containers' environment.
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+#: When something happened, and what: a record, which goes by the name of its class, or nothing but a name.
+Entry = tuple[float, msgspec.Struct | str]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Opening(NamedTuple):
+    """What a part begins with: its header, its nodes in their order, what is told ahead of the decisions, and after."""
+
+    header: msgspec.Struct
+    nodes: Sequence[str] = ()
+    before: Sequence[Entry] = ()
+    after: Sequence[Entry] = ()
 
 
 class RecordingFile:
@@ -192,3 +218,91 @@ class RecordingFile:
 
     def __repr__(self) -> str:
         return f"<RecordingFile {self._file}{': given up' if self.failed else ''}>"
+
+
+# -- lines -----------------------------------------------------------------------------------------------------------
+
+
+class Scribe:
+    """Writes lines, and remembers the last of every object and the last decision on every pod that waits."""
+
+    def __init__(self) -> None:
+        # So fingerprints cannot be guessed from outside this process.
+        self._key = os.urandom(32)
+        self._nodes: dict[str, bytes] = {}
+        self._objects: dict[str, bytes] = {}
+        self._decisions: dict[str, bytes] = {}
+
+    def line(self, entry: Entry) -> bytes:
+        """Write an entry."""
+        moment, what = entry
+        if isinstance(what, str):
+            return _line(moment, what)
+        name = type(what).__name__
+        if isinstance(what, Changed | Gone):
+            line = _line(moment, name, self._encoded(what.obj))
+            self._remember(what, line)
+            return line
+        line = _line(moment, name, _encode(what))
+        if isinstance(what, Decision):
+            self._decisions[what.uid] = line
+        elif isinstance(what, BindingEnded) and what.status is not None:
+            self._decisions.pop(what.uid, None)
+        return line
+
+    def _remember(self, what: Changed | Gone, line: bytes) -> None:
+        obj, metadata = what.obj, what.obj.metadata
+        lines, key = (self._nodes, metadata.name) if isinstance(obj, Node) else (self._objects, _key(obj))
+        if isinstance(what, Changed):
+            lines[key] = line
+        else:
+            lines.pop(key, None)
+        if isinstance(obj, Pod) and (isinstance(what, Gone) or obj.spec.node_name):
+            self._decisions.pop(metadata.uid, None)
+
+    def opening(self, opening: Opening) -> Iterator[bytes]:
+        """Yield the lines that a part begins with."""
+        yield _encode(opening.header) + b"\n"
+        # In the order in which they are looked at, so that they come into the same one again.
+        yield from (self._nodes[name] for name in opening.nodes if name in self._nodes)
+        yield from self._objects.values()
+        yield from (self.line(entry) for entry in opening.before)
+        yield from self._decisions.values()
+        yield from (self.line(entry) for entry in opening.after)
+
+    # -- what is nobody's business -------------------------------------------------------------------------------------
+
+    def _encoded(self, obj: ApiObject) -> bytes:
+        if LAST_APPLIED in obj.metadata.annotations:
+            obj = self._without_manifest(obj)
+        encoded = encode(obj)
+        return self._without_secrets(encoded) if type(obj).__name__ == "Secret" else encoded
+
+    def _without_manifest(self, obj: ApiObject) -> ApiObject:
+        annotations = obj.metadata.annotations
+        hidden = annotations | {LAST_APPLIED: self._fingerprint(annotations[LAST_APPLIED])}
+        metadata = msgspec.structs.replace(obj.metadata, annotations=hidden)
+        return msgspec.structs.replace(obj, metadata=metadata)
+
+    def _without_secrets(self, encoded: bytes) -> bytes:
+        secret = msgspec.json.decode(encoded)
+        for field in ("data", "stringData"):
+            values = secret.get(field)
+            if isinstance(values, Mapping):
+                secret[field] = {key: self._fingerprint(str(value)) for key, value in values.items()}
+        return msgspec.json.encode(secret)
+
+    def _fingerprint(self, text: str) -> str:
+        return blake2b(text.encode(), key=self._key, digest_size=12).hexdigest()
+
+
+def _key(obj: ApiObject) -> str:
+    """Name an object as no other one that exists at the same time is named."""
+    metadata = obj.metadata
+    return metadata.uid or f"{type(obj).__name__} {metadata.namespace}/{metadata.name}"
+
+
+def _line(moment: float, what: str, body: bytes = b"") -> bytes:
+    """Write a line, by hand because there are ten for every pod."""
+    with_body = b',"with":' + body if body else b""
+    return b'{"at":%b,"what":"%b"%b}\n' % (_encode(moment), what.encode(), with_body)

@@ -6,7 +6,7 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import msgspec
 
@@ -14,35 +14,13 @@ from kframework.errors import InputError
 from kframework.objects import kind_named
 from kframework.objects.codec import decode
 from kframework.observe.recording.writer import FORMAT, VERSION, Header, Line
-from kframework.state.inbox import (
-    Activated,
-    BindingEnded,
-    BindingStarted,
-    Changed,
-    Gone,
-    LastVictim,
-    Message,
-    Nominated,
-    PreemptionEnded,
-    Synced,
-    Touched,
-)
+from kframework.state.inbox import Changed, Gone, Message
 
 T = TypeVar("T")
 
 _ABOUT_OBJECTS: dict[str, type[Changed | Gone]] = {"Changed": Changed, "Gone": Gone}
 _PLAIN: dict[str, type[Message]] = {
-    kind.__name__: kind
-    for kind in (
-        Activated,
-        BindingEnded,
-        BindingStarted,
-        LastVictim,
-        Nominated,
-        PreemptionEnded,
-        Synced,
-        Touched,
-    )
+    kind.__name__: kind for kind in get_args(Message) if kind.__name__ not in _ABOUT_OBJECTS
 }
 
 

@@ -139,26 +139,16 @@ class Replay(NullEffects):
     def __init__(self, file: Path, registry: Registry | None = None, observers: Iterable[Observer] = ()) -> None:
         self.recorded: Recorded = Recorded(file)
         self._told = _Told(self.recorded, Following, self, registry)
+        engine = self._told.engine
+        assert isinstance(engine, Following)
+        #: Its state is the recorded one's.
+        self.engine: Following = engine
+        self.configuration: Configuration = self._told.configuration
+        #: The time that it is in the recording.
+        self.clock: Clock = self._told
         self._observers = tuple(observers)
         self._lines = iter(self.recorded)
         self._due: Decision | None = None
-
-    @property
-    def engine(self) -> Following:
-        """The engine; its state is the recorded one's."""
-        engine = self._told.engine
-        assert isinstance(engine, Following)
-        return engine
-
-    @property
-    def configuration(self) -> Configuration:
-        """The recorded configuration."""
-        return self._told.configuration
-
-    @property
-    def clock(self) -> Clock:
-        """The time that it is in the recording."""
-        return self._told
 
     def tell_until(self, stop: Callable[[Decision], bool]) -> Decision | None:
         """Tell on until right before the next attempt that `stop` accepts, and return its decision; None at the end.
@@ -266,7 +256,7 @@ class Following(PodEngine):
 # -- what both have in common ----------------------------------------------------------------------------------------
 
 
-class _Told:
+class _Told(Clock):
     """An engine that is told what a recording says, and the time that it is there."""
 
     def __init__(
@@ -286,7 +276,6 @@ class _Told:
         )
 
     def now(self) -> float:
-        """Return the seconds since 1970-01-01T00:00:00Z."""
         return self._moment
 
     def go_to(self, moment: float) -> None:
@@ -300,13 +289,11 @@ class _Told:
             self.engine.catch_up()
         elif line.what == "Allowed":
             allowed = self._recorded.read(line.body, Allowed)
-            reserved = self.engine.cluster.waiting.get(allowed.uid)
-            if reserved is not None:
+            if (reserved := self.engine.cluster.waiting.get(allowed.uid)) is not None:
                 reserved.allow(allowed.plugin)
         elif line.what == "Judged":
             judged = self._recorded.read(line.body, Judged)
-            reserved = self.engine.cluster.waiting.get(judged.uid)
-            if reserved is not None:
+            if (reserved := self.engine.cluster.waiting.get(judged.uid)) is not None:
                 reserved.decide(judged.status)
         elif line.what == "Continued":
             continued = self._recorded.read(line.body, Continued)

@@ -21,7 +21,9 @@ plugin learns elsewhere, over a connection of its own for instance, is not in a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -30,16 +32,17 @@ from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.show import effective_yaml
 from kframework.core.cycle.consequences import Reservation
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.effects import Effects
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
 from kframework.errors import ConfigError
 from kframework.framework.status import Status
-from kframework.observe.recording.file import LIMIT, RecordingFile
-from kframework.observe.recording.scribe import Opening
+from kframework.observe.recording.file import LIMIT, Opening, RecordingFile
 from kframework.scheduler.extenders import Extenders
 from kframework.state.inbox import Activated, Message, Nominated, Synced
+
+T = TypeVar("T")
 
 FORMAT = "kframework.dev/recording"
 
@@ -92,7 +95,7 @@ class Continued(msgspec.Struct, frozen=True):
     rotation: int
 
 
-class StandingClock:
+class StandingClock(Clock):
     """The time as a recorded engine gets it: it stands still during a step, so that a replay can give it again."""
 
     def __init__(self, clock: Clock) -> None:
@@ -100,7 +103,6 @@ class StandingClock:
         self._moment: float | None = None
 
     def now(self) -> float:
-        """Return the seconds since 1970-01-01T00:00:00Z."""
         return self._clock.now() if self._moment is None else self._moment
 
     @property
@@ -117,7 +119,7 @@ class StandingClock:
         self._moment = None
 
 
-class Recorder:
+class Recorder(Observer):
     """Writes a run to a file: give its `engine` to the scheduler, and itself as an observer; `close` it in the end.
 
     All parts together take at most `limit` bytes. OSError if the file cannot be opened.
@@ -144,11 +146,9 @@ class Recorder:
         self._file.put((self._clock.now(), what))
 
     def decided(self, decision: Decision) -> None:
-        """Write an attempt."""
         self.happened(decision)
 
     def bound(self, binding: Binding) -> None:
-        """Write a binding cycle."""
         self.happened(binding)
 
     def stands_between_steps(self, engine: PodEngine) -> None:
@@ -193,7 +193,6 @@ class RecordedEngine(PodEngine):
         self._born = born
 
     def use(self, profiles: Profiles) -> None:
-        """Take the profiles whose pods this engine schedules; once, before the first message."""
         self._standing.stop(self._born)
         try:
             super().use(profiles)
@@ -201,38 +200,28 @@ class RecordedEngine(PodEngine):
             self._standing.go_on()
 
     def offer(self, message: Message) -> None:
-        """Take a message in, to be applied before the next cycle."""
         self._told(message)
         super().offer(message)
 
     def step(self) -> bool:
-        """Apply the messages, do what is due, schedule one pod; tell whether there was a pod."""
-        self._standing.stop()
-        try:
-            self._recorder.happened("Step")
-            tried = super().step()
-        finally:
-            self._standing.go_on()
-        self._rest()
-        return tried
+        return self._while_time_stands("Step", super().step)
 
     def catch_up(self) -> None:
-        """Apply the messages and do what is due, but schedule nothing."""
         if self._standing.standing:
             super().catch_up()
-            return
+        else:
+            self._while_time_stands("CatchUp", super().catch_up)
+
+    def _while_time_stands(self, what: str, act: Callable[[], T]) -> T:
         self._standing.stop()
         try:
-            self._recorder.happened("CatchUp")
-            super().catch_up()
+            self._recorder.happened(what)
+            done = act()
         finally:
             self._standing.go_on()
-        self._rest()
-
-    def _rest(self) -> None:
-        """Let the recorder know that all that has arrived is applied, if it is."""
         if not len(self.inbox):
             self._recorder.stands_between_steps(self)
+        return done
 
     def launch(self, reservation: Reservation) -> None:
         """Start the binding cycle of an assumed pod, and listen to what is said to it."""

@@ -33,7 +33,7 @@ from opentelemetry.trace import (
 from kframework import __version__
 from kframework.clock import Seeds
 from kframework.config.options import Tracing as TracingOptions
-from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.core.runtime.timing import PluginTiming, PointTiming
 from kframework.framework.status import Code
 from kframework.observe.tracing.export import otlp_exporter, otlp_line, resource
@@ -61,7 +61,7 @@ _SUCCESS, _ERROR = Code.SUCCESS, Code.ERROR
 _Attributes = dict[str, str | int | float | tuple[str, ...]]
 
 
-class Tracing:
+class Tracing(Observer):
     """An observer that makes spans of a sample of the attempts, and of their binding cycles.
 
     `rate_per_million` of a million attempts are traced. Trace ids are those of this run alone, unless a `seed` is
@@ -231,7 +231,7 @@ def _attributes_of_binding(binding: Binding) -> _Attributes:
 
 
 def _attributes_of_plugins(timings: Iterable[PluginTiming]) -> _Attributes:
-    """Tell the seconds of each plugin, normalising together with scoring, and how it ended."""
+    """Return the seconds of each plugin, normalising together with scoring, and how it ended."""
     seconds: dict[str, float] = {}
     ends: _Attributes = {}
     for _, plugin, nanoseconds, code in timings:
@@ -243,7 +243,7 @@ def _attributes_of_plugins(timings: Iterable[PluginTiming]) -> _Attributes:
 
 
 def _status(code: Code) -> _Attributes:
-    """Tell how something ended; of Success, which most do, nothing is said, as every word is paid for."""
+    """Return how something ended; of Success, which most do, nothing is said, as every word is paid for."""
     return {} if code is _SUCCESS else {"kframework.status": code.title}
 
 

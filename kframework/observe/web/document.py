@@ -11,19 +11,7 @@ from string import Template
 from typing import NamedTuple
 
 #: The parts of the script, in the order in which they stand in it.
-_SCRIPTS = (
-    "elements",
-    "source",
-    "words",
-    "summary",
-    "waiting",
-    "decisions",
-    "nodes",
-    "profiles",
-    "pod",
-    "detail",
-    "page",
-)
+_SCRIPTS = "elements source words summary waiting decisions nodes profiles pod detail page".split()
 
 
 class Document(NamedTuple):

@@ -107,29 +107,15 @@ def _in_place(engine: PodEngine, place: str) -> Iterator[QueuedPod | ReservedPod
 
 def _shown(engine: PodEngine, history: History, waiting: QueuedPod | ReservedPod) -> WaitingPod:
     pod = waiting.pod
+    place = BINDING if isinstance(waiting, ReservedPod) else engine.queue.place_of(pod.uid)
     created = pod.object.metadata.creation_timestamp
-    since = seconds_of(created) if created else None
+    head = pod.key, place, pod.scheduler_name, pod.priority, seconds_of(created) if created else None
     if isinstance(waiting, ReservedPod):
         tries = max((decision.tries for decision in history.of(pod.uid).decisions), default=1)
-        return WaitingPod(
-            pod.key,
-            BINDING,
-            pod.scheduler_name,
-            pod.priority,
-            since,
-            waiting.since,
-            tries,
-            plugins=tuple(waiting.pending_plugins),
-            until=waiting.deadline,
-            node=waiting.node_name,
-        )
-    place = engine.queue.place_of(pod.uid)
+        plugins = tuple(waiting.pending_plugins)
+        return WaitingPod(*head, waiting.since, tries, plugins, waiting.deadline, waiting.node_name)
     return WaitingPod(
-        pod.key,
-        place,
-        pod.scheduler_name,
-        pod.priority,
-        since,
+        *head,
         waiting.timestamp,
         waiting.attempts,
         plugins=(waiting.gating_plugin,) if place == "gated" else tuple(sorted(waiting.rejectors)),

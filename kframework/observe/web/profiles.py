@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -21,6 +22,9 @@ _ORDER = (
     "pre_score", "score", "normalize_score", "extender_prioritize", "assume", "reserve", "permit", "wait_on_permit",
     "pre_bind_pre_flight", "pre_bind", "bind", "post_bind", "unreserve",
 )  # fmt: skip  # one name a line would hide the order
+
+#: The nanoseconds that were spent, by point.
+_Ledger = defaultdict[str, list[int]]
 
 
 class Time(msgspec.Struct, frozen=True):
@@ -53,23 +57,6 @@ class ProfilePart(msgspec.Struct, frozen=True):
     plugins: list[PluginPart]
 
 
-class _Ledger:
-    """Adds up times under their names, in the order of their first entry."""
-
-    def __init__(self) -> None:
-        self._entries: dict[tuple[str, ...], list[int]] = {}
-
-    def add(self, nanoseconds: int, *name: str) -> None:
-        entry = self._entries.setdefault(name, [0, 0])
-        entry[0] += 1
-        entry[1] += nanoseconds
-
-    def under(self, *prefix: str) -> Iterator[Time]:
-        for name, (times, total) in self._entries.items():
-            if name[:-1] == prefix:
-                yield Time(name[-1], times, total)
-
-
 def profile_parts(profiles: Profiles, history: History, *, counted: int = COUNTED) -> list[ProfilePart]:
     """Show the profiles, and where the time of so many of the last attempts went."""
     decisions = history.recent(counted)
@@ -80,28 +67,34 @@ def profile_parts(profiles: Profiles, history: History, *, counted: int = COUNTE
 
 
 def _part(profile: Profile, decisions: Sequence[Decision], history: History) -> ProfilePart:
-    points, plugins = _Ledger(), _Ledger()
+    points: _Ledger = defaultdict(list)
+    plugins: defaultdict[str, _Ledger] = defaultdict(lambda: defaultdict(list))
     for record, steps in _records(decisions, history):
         for point, nanoseconds, _ in steps:
-            points.add(nanoseconds, point)
+            points[point].append(nanoseconds)
         for point, plugin, nanoseconds, _ in record.plugins:
-            plugins.add(nanoseconds, plugin, point)
+            plugins[plugin][point].append(nanoseconds)
     weights = {step.name: step.weight for step in profile.scores}
     return ProfilePart(
         profile.name,
         len(decisions),
-        sorted(points.under(), key=lambda time: _place(time.what)),
+        _times(points),
         [
             PluginPart(
                 name,
                 profile.distributions.get(name) or "",
                 weights.get(name),
                 {point: names.index(name) + 1 for point, names in profile.points.items() if name in names},
-                sorted(plugins.under(name), key=lambda time: _place(time.what)),
+                _times(plugins[name]),
             )
             for name in profile.plugins
         ],
     )
+
+
+def _times(ledger: _Ledger) -> list[Time]:
+    times = [Time(point, len(took), sum(took)) for point, took in ledger.items()]
+    return sorted(times, key=lambda time: _ORDER.index(time.what) if time.what in _ORDER else len(_ORDER))
 
 
 def _records(
@@ -112,7 +105,3 @@ def _records(
         binding = history.binding(decision)
         if binding is not None:
             yield binding, binding.steps
-
-
-def _place(point: str) -> int:
-    return _ORDER.index(point) if point in _ORDER else len(_ORDER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
@@ -11,12 +12,11 @@ import msgspec
 
 from kframework.observe.explain.slices import finished_giving_way
 from kframework.observe.history import History
-from kframework.observe.web.attempts import attempts
 from kframework.observe.web.document import live_page
 from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import find_pods, queues
 from kframework.observe.web.profiles import profile_parts
-from kframework.observe.web.summary import summary
+from kframework.observe.web.summary import attempts, summary
 from kframework.scheduler.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -51,52 +51,42 @@ def web_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
         headers = {**_NO_SNIFFING, "Content-Security-Policy": document.policy, "Referrer-Policy": "no-referrer"}
         return web.Response(text=document.html, content_type="text/html", headers=headers)
 
-    async def wanted_queues(query: _Query) -> object:
+    def wanted_queues(query: _Query) -> object:
         held_by = (query.get("profile", ""), query["plugin"]) if "plugin" in query else None
         return queues(engine, history, place=query.get("place", ""), held_by=held_by)
 
-    async def wanted_node(query: _Query) -> object:
+    def wanted_node(query: _Query) -> object:
         found = node_pods(engine.cluster.nodes, query.get("name", ""))
         if found is None:
             raise _Wrong(404, f"there is no node {query.get('name', '')!r}")
         return found
 
-    async def wanted_attempts(query: _Query) -> object:
+    def wanted_attempts(query: _Query) -> object:
         after = query.get("after", "0")
         if not _NUMBER.fullmatch(after):
             raise _Wrong(400, "after must be the number of an attempt")
         return attempts(history, engine.attempts, after=int(after))
 
-    async def summed_up(query: _Query) -> object:
-        return summary(engine, history)
-
-    async def all_nodes(query: _Query) -> object:
-        return nodes(engine.cluster.nodes)
-
-    async def all_profiles(query: _Query) -> object:
-        return profile_parts(engine.profiles, history)
-
-    async def found(query: _Query) -> object:
-        return await finished_giving_way(find_pods(engine, query.get("text", "")))
-
-    views = {
-        "summary": summed_up,
+    views: dict[str, Callable[[_Query], object]] = {
+        "summary": lambda query: summary(engine, history),
         "queues": wanted_queues,
         "attempts": wanted_attempts,
-        "nodes": all_nodes,
+        "nodes": lambda query: nodes(engine.cluster.nodes),
         "node": wanted_node,
-        "profiles": all_profiles,
-        "find": found,
+        "profiles": lambda query: profile_parts(engine.profiles, history),
+        "find": lambda query: finished_giving_way(find_pods(engine, query.get("text", ""))),
     }
     return [web.get("/", page), *(web.get(f"/view/{name}", _answering(view)) for name, view in views.items())]
 
 
-def _answering(view: Callable[[_Query], Awaitable[object]]) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _answering(view: Callable[[_Query], object]) -> Callable[[web.Request], Awaitable[web.Response]]:
     from aiohttp import web
 
     async def answer(request: web.Request) -> web.Response:
         try:
-            status, found = 200, await view(request.query)
+            status, found = 200, view(request.query)
+            if inspect.isawaitable(found):
+                found = await found
         except _Wrong as wrong:
             status, found = wrong.status, {"error": str(wrong)}
         body = msgspec.json.encode(found)

@@ -1,14 +1,48 @@
-"""The scheduler at a glance: how much there is of everything, and how the last attempts went."""
+"""The scheduler at a glance: how much there is of everything, and what the last attempts came to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
+from msgspec import structs
 
+from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.core.pod_engine import PodEngine
 from kframework.observe.history import History
-from kframework.observe.web.attempts import COUNTED, Durations, Timeline, durations, timeline
+
+#: So many attempts are shown at once, and so many are counted over time, in so many stretches of time.
+SHOWN, COUNTED, STRETCHES = 200, 1_000, 60
+
+
+class Attempts(msgspec.Struct, frozen=True):
+    """Decisions, the newest first, and those bindings of theirs that have ended; `last` numbers the newest attempt.
+
+    What each plugin took is left out; the profiles add it up.
+    """
+
+    last: int
+    decisions: tuple[Decision, ...]
+    bindings: tuple[Binding, ...]
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """How many of the last attempts there were in equal stretches of time, by their result.
+
+    The first stretch begins at `start`, in seconds since 1970; each is `width` seconds long.
+    """
+
+    start: float
+    width: float
+    counts: Mapping[str, tuple[int, ...]]
+
+
+class Durations(msgspec.Struct, frozen=True):
+    """How long the last attempts took, in nanoseconds: half of them less than `median`, one in a hundred `slow`."""
+
+    median: int
+    slow: int
+    slowest: int
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -48,3 +82,38 @@ def summary(engine: PodEngine, history: History, *, counted: int = COUNTED) -> S
         timeline(decisions, now),
         durations(decisions),
     )
+
+
+def attempts(history: History, last: int, *, after: int = 0, shown: int = SHOWN) -> Attempts:
+    """Show the attempts behind that one, at most the newest of them."""
+    decisions = history.since(after, shown)[::-1]
+    bindings = (history.binding(decision) for decision in decisions)
+    return Attempts(
+        last,
+        tuple(structs.replace(decision, plugins=()) for decision in decisions),
+        tuple(structs.replace(binding, plugins=()) for binding in bindings if binding is not None),
+    )
+
+
+def timeline(decisions: Sequence[Decision], now: float) -> Timeline:
+    """Count decisions (the newest first) from the oldest of them until now."""
+    start = decisions[-1].popped_at if decisions else now
+    width = max((now - start) / STRETCHES, 1.0)
+    counts = {result.value: [0] * STRETCHES for result in Result}
+    for decision in decisions:
+        stretch = min(int((decision.popped_at - start) / width), STRETCHES - 1)
+        counts[decision.result.value][stretch] += 1
+    return Timeline(start, width, {result: tuple(numbers) for result, numbers in counts.items()})
+
+
+def durations(decisions: Iterable[Decision]) -> Durations | None:
+    """Say how long attempts took; None if there were none."""
+    took = sorted(map(duration, decisions))
+    if not took:
+        return None
+    return Durations(took[len(took) // 2], took[len(took) * 99 // 100], took[-1])
+
+
+def duration(decision: Decision) -> int:
+    """Return how long an attempt took, in nanoseconds."""
+    return sum(step[1] for step in decision.timings)

@@ -13,7 +13,7 @@ from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Code, Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
-from kframework.testing.conformance.facts import Fact, beside
+from kframework.testing.conformance.cases import Fact, beside
 from kframework.testing.conformance.recorded import PASSES, Recorded, Scored, Verdict
 
 Verdicts = Mapping[str, Verdict]

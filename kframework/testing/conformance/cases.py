@@ -1,4 +1,4 @@
-"""Recorded cases: one JSON object a line, in plain files or in gzip."""
+"""Recorded cases, one JSON object a line, in plain files or in gzip; and the facts that they are compared by."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import IO, TypeVar, cast
 import msgspec
 
 from kframework.errors import InputError
-from kframework.objects.codec import spelled, undecodable, without_nulls
+from kframework.objects.codec import FieldPath, spelled, undecodable, without_nulls
 
 T = TypeVar("T")
 
@@ -86,3 +86,37 @@ def _case(line: bytes, file: str, number: int) -> Case:
         reason = str(error).removeprefix("JSON is malformed: ")
         raise InputError(f"is no JSON: {reason}", file=file, line=number) from error
     return msgspec.structs.replace(case, file=file, line=number)
+
+
+# -- facts -----------------------------------------------------------------------------------------------------------
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """One field of a case: where it stands, what kube-scheduler answered and what the engine did; None = nothing."""
+
+    path: FieldPath
+    expected: object
+    got: object
+
+    @property
+    def differs(self) -> bool:
+        """Whether the engine's answer is another one."""
+        return self.expected != self.got
+
+
+class Uncompared(msgspec.Struct, frozen=True):
+    """A part of a case that was not compared, and why."""
+
+    part: str
+    reason: str
+
+
+def beside(expected: Mapping[str, object], got: Mapping[str, object], *path: str | int) -> Iterator[Fact]:
+    """Put two mappings side by side, key by key, below a path."""
+    for key in dict.fromkeys((*expected, *got)):
+        yield Fact((*path, key), expected.get(key), got.get(key))
+
+
+def not_built(part: str, plugin: str) -> Uncompared:
+    """Say that a part waits for a plugin that nobody offers."""
+    return Uncompared(part, f"{plugin} is not built yet")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 
 import msgspec
 
@@ -99,19 +99,13 @@ class Recorded(ApiStruct, frozen=True, kw_only=True):
     @property
     def filter_voices(self) -> Set[str]:
         """The plugins that have a say in which nodes are feasible: those that reject or narrow somewhere."""
-        return {*_rejecting(self.pre_filter), *self._rejecting_somewhere(), *self._blamed()}
+        blamed = {verdict.plugin for verdict in self.nodes.values() if verdict.plugin}
+        return blamed.union(_rejecting(self.pre_filter), *map(_rejecting, self.filter.values()))
 
     @property
     def score_voices(self) -> Set[str]:
         """The plugins that have a say in the totals: those that give some node more than 0."""
         return {name for name, scored in self.scores.items() if any(scored.normalized.values())}
-
-    def _rejecting_somewhere(self) -> Iterator[str]:
-        for verdicts in self.filter.values():
-            yield from _rejecting(verdicts)
-
-    def _blamed(self) -> Iterable[str]:
-        return {verdict.plugin for verdict in self.nodes.values() if verdict.plugin}
 
 
 def _rejecting(verdicts: Mapping[str, Verdict]) -> Iterator[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import cast
 
 import msgspec
 
-from kframework.clock import VIRTUAL_EPOCH
+from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
@@ -77,8 +77,10 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
                 self.configuration(), registry, lambda profile, name: PluginHandle(engine, outside, profile, name)
             )
         )
-        for subject in self._objects():
-            engine.offer(Changed(subject))
+        # In the order of the fields: those first that others are about.
+        for field in RecordedCluster.__struct_fields__[:-1]:
+            for subject in cast("tuple[ApiObject, ...]", getattr(self, field)):
+                engine.offer(Changed(subject))
         engine.step()  # takes them in; an engine that was not told that it is in sync schedules nothing
         return engine
 
@@ -86,12 +88,6 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
         """Name the plugins that the profile enables and nobody offers; raises ConfigError."""
         (profile,) = self.configuration().profiles
         return [name for name in profile.plugins.enabled_names() if name not in registry]
-
-    def _objects(self) -> Iterator[ApiObject]:
-        """List the objects, those first that others are about."""
-        for field in RecordedCluster.__struct_fields__:
-            if field != "profile":
-                yield from cast("tuple[ApiObject, ...]", getattr(self, field))
 
 
 @lru_cache(maxsize=64)
@@ -101,7 +97,7 @@ def _configuration(profile: bytes) -> Configuration:
     return parse(msgspec.json.encode(document).decode())
 
 
-class _StoppedClock:
+class _StoppedClock(Clock):
     """A clock that stands still: nothing recorded depends on the time."""
 
     def now(self) -> float:

@@ -11,7 +11,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.framework.status import Status
 from kframework.objects import ApiStruct, Pod
 from kframework.state.pods import PendingPod
-from kframework.testing.conformance.facts import Fact, Uncompared, beside, not_built
+from kframework.testing.conformance.cases import Fact, Uncompared, beside, not_built
 from kframework.testing.conformance.recorded_cluster import RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
 

@@ -16,7 +16,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.framework.status import Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
-from kframework.testing.conformance.facts import Fact
+from kframework.testing.conformance.cases import Fact
 from kframework.testing.conformance.recorded import Verdict
 from kframework.testing.conformance.recorded_cluster import PROFILE
 
@@ -29,7 +29,7 @@ class WholeCycle:
         self.nodes: NodeTable = engine.cluster.nodes
         self.search: Search = engine.search(engine.begin(QueuedPod(pod, 0.0)))
         self.outcome: Outcome = self.search.run()
-        self._afresh = Oracle(engine.cluster, self.profile, pod)
+        self._oracle = Oracle(engine.cluster, self.profile, pod)
 
     def doubts(self) -> Iterator[Fact]:
         """Compare every remembered answer with the one asked afresh."""
@@ -57,7 +57,7 @@ class WholeCycle:
         return {row: rejection for row, rejection in known if rejection == PASS or not self.search.plan.fresh_scalar}
 
     def _verdict(self, row: int, name: str) -> Verdict:
-        pre_filter_result = self._afresh.pre_filter_result
+        pre_filter_result = self._oracle.pre_filter_result
         status: Status | None
         if isinstance(self.outcome, FitError):
             status = self.outcome.diagnosis[row]
@@ -68,7 +68,7 @@ class WholeCycle:
         elif row in self._known:
             status = None if self._known[row] == PASS else self.search.status(self._known[row])
         else:
-            status = self._afresh.rejection(row)
+            status = self._oracle.rejection(row)
         return Verdict.of(status, status.plugin if status is not None else "")
 
     @property
@@ -89,7 +89,7 @@ class WholeCycle:
             rows = self.search.looked.candidates.tolist()
             return {self.nodes[row].name: total for row, total in zip(rows, self.search.totals.tolist(), strict=True)}
         rows = [row for row in map(self.nodes.row, self.feasible) if row is not None]
-        totals = self._afresh.totals(rows) if rows else {}
+        totals = self._oracle.totals(rows) if rows else {}
         return totals if isinstance(totals, Status) else {self.nodes[row].name: n for row, n in totals.items()}
 
     @property

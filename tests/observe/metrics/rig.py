@@ -14,7 +14,7 @@ from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject
-from kframework.observe.metrics import Metrics
+from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.metrics.series import Series
 from kframework.scheduler.scheduler import Scheduler
 from tests.observe.metrics.reading import count_of, sum_of, values

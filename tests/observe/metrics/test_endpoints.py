@@ -16,9 +16,9 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
 from kframework.objects import ApiObject
-from kframework.observe.metrics import Metrics
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
+from kframework.observe.metrics.metrics import Metrics
 from kframework.process.endpoints import PING, Listener, health_routes, serve
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod

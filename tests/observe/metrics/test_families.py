@@ -57,7 +57,8 @@ def test_a_metric_is_what_kube_scheduler_says(name: str) -> None:
 def facts(family: Family) -> dict[str, Any]:
     """Say of a family what the list says, in the same form."""
     buckets = {"buckets": [go_float(bound) for bound in family.buckets]} if family.buckets else {}
-    return {"type": family.type, "stability": family.stability, "labels": sorted(family.labels), **buckets}
+    stability = family.help.partition("]")[0].removeprefix("[")
+    return {"type": family.type, "stability": stability, "labels": sorted(family.labels), **buckets}
 
 
 def test_help_is_one_line_without_what_must_be_escaped() -> None:

@@ -1,11 +1,13 @@
-"""Gauges are what the queue and the cache say when somebody asks."""
+"""Gauges are what the queue, the cache and the pods say when somebody asks."""
 
 from __future__ import annotations
 
-import kframework
+import pytest
+
 from kframework.framework.events import ActionType, EventResource, Occurrence
-from kframework.observe.metrics.readings import build_info, engine_readings
-from kframework.testing import make_node, make_pod
+from kframework.objects import ApiObject
+from kframework.observe.metrics.readings import engine_readings, pod_resources
+from kframework.testing import make_container, make_node, make_pod
 from tests.observe.metrics.reading import samples, text
 from tests.observe.metrics.rig import Rig, ran
 
@@ -51,8 +53,69 @@ def test_what_is_kept_for_pods_in_flight_is_counted() -> None:
     ran(*CLUSTER, then=then)
 
 
-def test_the_build_says_whom_it_follows() -> None:
-    ((name, value),) = samples(text([build_info()])).items()
-    version = f'git_version="v1.36.2+kframework.{kframework.__version__}"'
-    assert value == 1
-    assert [label for label in ('major="1"', 'minor="36"', version, 'go_version=""') if label not in name] == []
+NODE = make_node("a", cpu=8, memory="64Gi")
+
+
+def shown(*objects: ApiObject) -> dict[str, float]:
+    return samples(text(pod_resources(ran(*objects).scheduler.engine)))
+
+
+def series(kind: str, **changes: str) -> str:
+    labels = {
+        "namespace": "default",
+        "node": "a",
+        "pod": "pod",
+        "priority": "0",
+        "scheduler": "default-scheduler",
+    } | changes
+    pairs = ",".join(f'{name}="{labels[name]}"' for name in sorted(labels))
+    return f"kube_pod_resource_{kind}{{{pairs}}}"
+
+
+def test_requests_and_limits_of_a_pod_on_a_node() -> None:
+    container = make_container(cpu="250m", memory="1Gi", limits={"cpu": 2, "memory": 0})
+    assert shown(NODE, make_pod(containers=[container])) == {
+        series("request", resource="cpu", unit="cores"): 0.25,
+        series("request", resource="memory", unit="bytes"): 2**30,
+        series("limit", resource="cpu", unit="cores"): 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "unit", "value"),
+    [
+        ("ephemeral-storage", "1Ki", "bytes", 1024),
+        ("hugepages-2Mi", "4Mi", "bytes", 4 << 20),
+        ("attachable-volumes-csi-x", 3, "integer", 3),
+        ("example.com/gpu", 2, "", 2),
+    ],
+)
+def test_every_resource_has_its_unit(resource: str, amount: str | int, unit: str, value: int) -> None:
+    pod = make_pod(cpu=None, memory=None, requests={resource: amount})
+    (said,) = shown(pod).items()
+    assert said == (series("request", node="", resource=resource, unit=unit), value)
+
+
+def test_a_pending_pod_is_on_no_node() -> None:
+    said = shown(NODE, make_pod(cpu=99, memory=None))
+    assert said == {series("request", node="", resource="cpu", unit="cores"): 99}
+
+
+def test_pods_of_one_template_go_by_their_own_names() -> None:
+    said = shown(
+        NODE, make_pod("one", memory=None), make_pod("two", memory=None), make_pod("x", namespace="other", memory=None)
+    )
+    assert said.keys() == {
+        series("request", pod="one", resource="cpu", unit="cores"),
+        series("request", pod="two", resource="cpu", unit="cores"),
+        series("request", pod="x", namespace="other", resource="cpu", unit="cores"),
+    }
+
+
+def test_a_priority_is_told() -> None:
+    (said,) = shown(make_pod(priority=7, memory=None))
+    assert 'priority="7"' in said
+
+
+def test_what_a_pod_does_not_ask_for_is_not_shown() -> None:
+    assert shown(NODE, make_pod(cpu=None, memory=None)) == {}

@@ -1,9 +1,16 @@
-"""Requests are counted under the names of Kubernetes' own client."""
+"""Requests are counted by how they ended, right before the server, under the names of Kubernetes' own client."""
 
 from __future__ import annotations
 
-from kframework.observe.metrics.requests import RequestCounts
-from tests.observe.metrics.reading import samples, text
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kframework.cluster.transport import Request, Response, Stream
+from kframework.errors import ClusterError
+from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
+from tests.observe.metrics.reading import count_of, samples, sum_of, text, values
 
 API = "10.0.0.1:6443"
 
@@ -35,3 +42,90 @@ def test_no_answer_is_an_error() -> None:
     assert list(samples(text(counts.series))) == [
         f'rest_client_requests_total{{code="<error>",host="{API}",method="GET"}}'
     ]
+
+
+PODS = Request(method="GET", path="/api/v1/pods")
+BIND = Request(method="POST", path="/api/v1/namespaces/a/pods/b/binding", body=b"{...}")
+
+
+class Server:
+    """A transport that answers with a status, or not at all if that is 0."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        self.closed = False
+
+    async def send(self, request: Request) -> Response:
+        self._fail()
+        return Response(self.status, b"0123456789")
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        self._fail()
+
+        async def lines() -> AsyncIterator[bytes]:
+            yield b"{}"
+            raise ClusterError("the connection broke", status=0)
+
+        yield Stream(self.status, lines())
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def _fail(self) -> None:
+        if not self.status:
+            raise ClusterError("no connection", status=0)
+
+
+def metered(status: int = 200) -> tuple[MeteredTransport, RequestCounts]:
+    counts = RequestCounts()
+    return MeteredTransport(Server(status), counts, API), counts
+
+
+def results(counts: RequestCounts) -> dict[tuple[str, ...], float]:
+    return values(counts.series, "rest_client_requests_total")
+
+
+@pytest.mark.parametrize("status", [200, 409, 500])
+async def test_an_answer_is_passed_on_and_counted(status: int) -> None:
+    transport, counts = metered(status)
+    assert await transport.send(BIND) == Response(status, b"0123456789")
+    assert results(counts) == {(str(status), API, "POST"): 1}
+    assert count_of(counts.series, "rest_client_request_duration_seconds") == {(API, "POST"): 1}
+    assert sum_of(counts.series, "rest_client_request_size_bytes") == {(API, "POST"): 5}
+    assert sum_of(counts.series, "rest_client_response_size_bytes") == {(API, "POST"): 10}
+
+
+async def test_no_answer_is_counted_too() -> None:
+    transport, counts = metered(0)
+    with pytest.raises(ClusterError):
+        await transport.send(PODS)
+    with pytest.raises(ClusterError):
+        async with transport.stream(PODS):
+            pass
+    assert results(counts) == {("<error>", API, "GET"): 2}
+    assert count_of(counts.series, "rest_client_request_duration_seconds") == {(API, "GET"): 1}
+    assert count_of(counts.series, "rest_client_response_size_bytes") == {}
+
+
+async def test_a_stream_counts_once_however_it_ends() -> None:
+    transport, counts = metered()
+    async with transport.stream(PODS) as stream:
+        assert results(counts) == {("200", API, "GET"): 1}
+        with pytest.raises(ClusterError, match="broke"):
+            assert [line async for line in stream.lines] == []
+    assert results(counts) == {("200", API, "GET"): 1}
+
+
+async def test_what_is_raised_while_a_stream_is_read_is_no_answer_of_the_server() -> None:
+    transport, counts = metered()
+    with pytest.raises(ClusterError, match="mine"):
+        async with transport.stream(PODS):
+            raise ClusterError("mine", status=0)
+    assert results(counts) == {("200", API, "GET"): 1}
+
+
+async def test_it_closes_what_it_wraps() -> None:
+    server = Server(200)
+    await MeteredTransport(server, RequestCounts(), API).close()
+    assert server.closed

@@ -23,11 +23,11 @@ from kframework.observe.metrics.series import (
     written,
 )
 
-FRUIT = Family("fruit_total", "counter", "STABLE", "Fruit eaten.", ("kind", "taste"))
-ALL_FRUIT = Family("all_fruit_total", "counter", "ALPHA", "All fruit eaten.")
-BASKETS = Family("baskets", "gauge", "BETA", "Baskets by colour.", ("colour",))
-MEALS = Family("meal_seconds", "histogram", "STABLE", "How long meals take.", ("place",), (0.001, 0.5, 1))
-ALL_MEALS = Family("all_meals", "histogram", "STABLE", "Courses of all meals.", (), (1, 2))
+FRUIT = Family("counter", "fruit_total", "[STABLE] Fruit eaten.", ("kind", "taste"))
+ALL_FRUIT = Family("counter", "all_fruit_total", "[ALPHA] All fruit eaten.")
+BASKETS = Family("gauge", "baskets", "[BETA] Baskets by colour.", ("colour",))
+MEALS = Family("histogram", "meal_seconds", "[STABLE] How long meals take.", ("place",), (0.001, 0.5, 1))
+ALL_MEALS = Family("histogram", "all_meals", "[STABLE] Courses of all meals.", (), (1, 2))
 
 
 def as_it_is(key: tuple[str, ...]) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ def test_a_series_that_somebody_keeps_goes_on_after_a_reset() -> None:
 
 def test_no_bound_loses_the_value_that_equals_it() -> None:
     """Bounds of 1.5 times the one before are not exact in binary."""
-    family = Family("x_seconds", "histogram", "ALPHA", "X.", (), (0.00001 * 1.5**3, 0.1 + 0.2))
+    family = Family("histogram", "x_seconds", "[ALPHA] X.", (), (0.00001 * 1.5**3, 0.1 + 0.2))
     distribution = Histograms(family, as_it_is, scale=10**9)[()]
     for value in (33_750, 33_751, 300_000_000, 300_000_001):
         distribution.observe(value)
@@ -175,7 +175,7 @@ def slowly(values: Iterable[int], bounds: tuple[int, ...]) -> list[int]:
 
 
 def test_a_counter_may_count_what_a_histogram_observes() -> None:
-    totals = Totals(Family("meals_total", "counter", "STABLE", "Meals.", ("place",)), histograms := meals(1, 2))
+    totals = Totals(Family("counter", "meals_total", "[STABLE] Meals.", ("place",)), histograms := meals(1, 2))
     assert samples(text(totals)) == {("meals_total", (("place", "home"),)): 2}
     totals.reset()
     histograms.reset()

@@ -9,12 +9,11 @@ import aiohttp
 import msgspec
 import pytest
 
-from kframework.observe.web.attempts import attempts
 from kframework.observe.web.document import live_page
 from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import queues
 from kframework.observe.web.profiles import profile_parts
-from kframework.observe.web.summary import summary
+from kframework.observe.web.summary import attempts, summary
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
 from tests.observe.explain.scene import Scene

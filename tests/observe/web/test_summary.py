@@ -1,11 +1,64 @@
-"""The scheduler at a glance."""
+"""The scheduler at a glance; the last attempts: the records themselves, counted over time, and how long they took."""
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.observe.web.summary import summary
+from kframework.core.cycle.decision import Result
+from kframework.framework.status import Code
+from kframework.observe.web.summary import STRETCHES, Durations, attempts, duration, durations, summary, timeline
 from kframework.testing import make_node, make_pod
 from tests.observe.explain.scene import Scene
+from tests.observe.web.records import binding, decision, history
+
+MANY = history(*(decision(number, f"pod-{number}") for number in range(1, 11)), binding(9, "pod-9"))
+
+
+def test_the_newest_come_first_with_the_bindings_that_have_ended() -> None:
+    shown = attempts(MANY, 10, shown=3)
+    assert [each.attempt for each in shown.decisions] == [10, 9, 8]
+    assert [each.attempt for each in shown.bindings] == [9]
+    assert shown.last == 10
+
+
+def test_only_those_behind_an_attempt_are_shown() -> None:
+    assert [each.attempt for each in attempts(MANY, 10, after=8).decisions] == [10, 9]
+    assert attempts(MANY, 10, after=10).decisions == ()
+
+
+def test_what_plugins_took_is_left_out() -> None:
+    timed = ("filter", "Fit", 1, Code.SUCCESS)
+    shown = attempts(history(decision(plugins=(timed,)), binding(plugins=(timed,))), 1)
+    assert shown.decisions == (decision(),)
+    assert shown.bindings == (binding(),)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.sampled_from(Result)), max_size=50), st.floats(0, 1e6))
+def test_every_attempt_is_counted_in_its_stretch_of_time(drawn: list[tuple[float, Result]], later: float) -> None:
+    ordered = sorted(drawn, key=lambda each: each[0])
+    newest_first = [decision(at=at, result=result) for at, result in ordered][::-1]
+    now = (ordered[-1][0] if ordered else 0.0) + later
+    line = timeline(newest_first, now)
+    assert line.width >= 1.0 and line.start + line.width * STRETCHES >= now - 1e-6 * max(now, 1.0)
+    for result in Result:
+        moments = [at for at, each in ordered if each is result]
+        expected = [0] * STRETCHES
+        for at in moments:
+            expected[min(int((at - line.start) / line.width), STRETCHES - 1)] += 1
+        assert line.counts[result.value] == tuple(expected)
+        assert sum(line.counts[result.value]) == len(moments)
+
+
+def test_an_attempt_takes_what_its_points_take() -> None:
+    assert duration(decision(timings=(("filter", 7, Code.SUCCESS), ("score", 5, Code.SUCCESS)))) == 12
+
+
+def test_durations_are_those_of_all() -> None:
+    taking = [decision(timings=(("filter", spent, Code.SUCCESS),)) for spent in range(1, 201)]
+    assert durations(taking) == Durations(median=101, slow=199, slowest=200)
+    assert durations([]) is None
 
 
 def test_everything_is_counted() -> None:

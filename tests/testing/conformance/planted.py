@@ -7,8 +7,7 @@ from typing import Any
 
 from kframework.core.runtime.registry import Registry
 from kframework.objects.codec import spelled
-from kframework.testing.conformance.cases import Case
-from kframework.testing.conformance.facts import Fact
+from kframework.testing.conformance.cases import Case, Fact
 from kframework.testing.conformance.replay import Comparison, replay
 
 __all__ = ["PLUGINS", "Json", "Part", "differing", "node", "pod", "replayed", "single", "with_plugins"]

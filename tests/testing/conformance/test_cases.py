@@ -1,4 +1,4 @@
-"""Files of recorded cases."""
+"""Reading recorded cases, and putting fields side by side."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kframework.errors import InputError
-from kframework.testing.conformance.cases import Case, read
+from kframework.testing.conformance.cases import Case, Fact, beside, not_built, read
 from kframework.testing.conformance.sequence import Given
 
 CASE = {"id": "q-1", "kind": "quantity", "suite": "q", "input": {"op": "quantity"}, "expect": {"error": "x"}}
@@ -71,3 +71,21 @@ def test_a_field_that_does_not_fit_is_named() -> None:
     with pytest.raises(InputError) as error:
         case.input_as(Given)
     assert str(error.value) == "s.jsonl:7: s-1: input.nodes[0].spec: expected a mapping, got an integer"
+
+
+def test_every_key_of_either_side_becomes_a_fact() -> None:
+    facts = list(beside({"a": 1, "b": 2}, {"b": 3, "c": 4}, "totals"))
+    assert facts == [
+        Fact(("totals", "a"), 1, None),
+        Fact(("totals", "b"), 2, 3),
+        Fact(("totals", "c"), None, 4),
+    ]
+    assert all(fact.differs for fact in facts)
+
+
+def test_equal_values_do_not_differ() -> None:
+    assert not Fact(("best",), ["a"], ["a"]).differs
+
+
+def test_a_missing_plugin_is_the_reason() -> None:
+    assert not_built("totals", "ImageLocality").reason == "ImageLocality is not built yet"

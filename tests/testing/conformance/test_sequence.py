@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kframework.testing.conformance.facts import Uncompared
+from kframework.testing.conformance.cases import Uncompared
 from tests.testing.conformance.planted import PLUGINS, Json, Part, differing, node, pod, replayed, with_plugins
 
 

@@ -1,11 +1,14 @@
-"""What a scheduler has done is what its metrics show."""
+"""What a scheduler has done is what its metrics show; health checks are counted by their results."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+import kframework
 from kframework.framework.status import Code
+from kframework.observe.metrics.metrics import HealthResults, build_info
 from kframework.testing import make_node, make_pod
+from tests.observe.metrics.reading import samples, text
 from tests.observe.metrics.rig import Rig, ran
 
 CLUSTER = (
@@ -59,3 +62,32 @@ def test_victims_of_preemption_are_counted() -> None:
     )
     assert rig.values("scheduler_preemption_attempts_total") == {(): 1}
     assert rig.sum_of("scheduler_preemption_victims") == {(): 3}
+
+
+def test_results_are_counted_and_the_last_one_stands() -> None:
+    health = HealthResults()
+    health.checked("readyz", "shutdown", None)
+    health.checked("readyz", "shutdown", "process is shutting down")
+    health.checked("livez", "ping", None)
+    assert samples(text(health.series)) == {
+        'kubernetes_healthcheck{name="ping",type="livez"}': 1,
+        'kubernetes_healthcheck{name="shutdown",type="readyz"}': 0,
+        'kubernetes_healthchecks_total{name="ping",status="success",type="livez"}': 1,
+        'kubernetes_healthchecks_total{name="shutdown",status="error",type="readyz"}': 1,
+        'kubernetes_healthchecks_total{name="shutdown",status="success",type="readyz"}': 1,
+    }
+
+
+def test_a_reset_forgets_the_counts_but_not_how_it_stands() -> None:
+    health = HealthResults()
+    health.checked("livez", "ping", None)
+    for series in health.series:
+        series.reset()
+    assert samples(text(health.series)) == {'kubernetes_healthcheck{name="ping",type="livez"}': 1}
+
+
+def test_the_build_says_whom_it_follows() -> None:
+    ((name, value),) = samples(text([build_info()])).items()
+    version = f'git_version="v1.36.2+kframework.{kframework.__version__}"'
+    assert value == 1
+    assert [label for label in ('major="1"', 'minor="36"', version, 'go_version=""') if label not in name] == []

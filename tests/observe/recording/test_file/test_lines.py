@@ -10,7 +10,7 @@ import pytest
 from kframework.core.cycle.decision import Decision, Result
 from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject
-from kframework.observe.recording.scribe import Opening, Scribe
+from kframework.observe.recording.file import Opening, Scribe
 from kframework.state.inbox import BindingEnded, Changed, Gone, Synced
 from kframework.testing import make_node, make_pod
 

@@ -8,7 +8,7 @@ import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, error, hookimpl
 from kframework.core.runtime.registry import Registry
-from kframework.testing.conformance.facts import Uncompared
+from kframework.testing.conformance.cases import Uncompared
 from tests.testing.conformance.planted import PLUGINS, TAINT, Part, differing, node, replayed, single, with_plugins
 
 

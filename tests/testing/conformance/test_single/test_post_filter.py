@@ -11,10 +11,9 @@ from kframework import ClearNomination, CycleState, PendingPod, Plugin, Preempt,
 from kframework.core.runtime.registry import Registry
 from kframework.framework.answers import Diagnosis
 from kframework.objects.codec import spelled
-from kframework.testing.conformance.facts import Uncompared
-from kframework.testing.conformance.post_filter import compare
+from kframework.testing.conformance.cases import Uncompared
 from kframework.testing.conformance.recorded import PostFilter
-from kframework.testing.conformance.single import Given
+from kframework.testing.conformance.single import Given, compare_post_filter
 from kframework.testing.conformance.whole_cycle import WholeCycle
 from tests.testing.conformance.planted import Part, node, pod, with_plugins
 
@@ -66,7 +65,7 @@ def differing(recorded: Part, *plugins: type[Plugin], priority: int = 10, cpu: s
     given = msgspec.convert(case, Given)
     engine = given.engine(Registry.of(*plugins))
     cycle = WholeCycle(engine, PendingPod(given.pod, engine.cluster.interned))
-    found = compare(msgspec.convert(recorded, PostFilter), cycle, {plugin.name for plugin in plugins})
+    found = compare_post_filter(msgspec.convert(recorded, PostFilter), cycle, {plugin.name for plugin in plugins})
     return {
         f"{item.part}: {item.reason}" if isinstance(item, Uncompared) else spelled(item.path)
         for item in found

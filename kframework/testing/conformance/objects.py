@@ -1,0 +1,210 @@
+"""Kinds `quantity`, `resources` and `selector`: what objects say by themselves, without a cluster.
+
+Quantities are read, compared and added; a pod's requests are as each reader sees them; label selectors and node
+selectors match, tolerations put up with taints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal
+
+import msgspec
+
+from kframework.objects import (
+    ApiStruct,
+    LabelSelector,
+    Node,
+    NodeSelector,
+    Pod,
+    PodSpec,
+    PreferredSchedulingTerm,
+    Taint,
+    Toleration,
+)
+from kframework.objects.label_selectors import SelectorError, exact, label_selector
+from kframework.objects.node_selectors import (
+    NodeSelectorTerms,
+    node_affinity,
+    preferred_node_score,
+    required_node_affinity,
+)
+from kframework.objects.quantity import Quantity, QuantityError
+from kframework.objects.requests import is_scalar
+from kframework.objects.taints import first_untolerated, tolerates
+from kframework.state.pods import Interned, PodInfo
+from kframework.testing.conformance.cases import Fact, beside
+
+Answer = dict[str, object]
+Operation = Literal[
+    "labelSelector",
+    "nodeSelector",
+    "podRequiredNodeAffinity",
+    "preferredNodeAffinity",
+    "toleration",
+    "untoleratedTaint",
+]
+
+
+class SelectorQuestion(ApiStruct, frozen=True, kw_only=True):
+    """Which function is asked (`op`), and what."""
+
+    op: Operation
+    selector: LabelSelector | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    node_selector: NodeSelector = NodeSelector()
+    node: Node = Node()
+    pod: Pod = Pod()
+    terms: tuple[PreferredSchedulingTerm, ...] = ()
+    toleration: Toleration = Toleration()
+    taint: Taint = Taint()
+    taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    effects: tuple[str, ...] = ()
+
+
+def compare_selector(given: SelectorQuestion, recorded: Answer) -> Iterator[Fact]:
+    """Compare what a selector or toleration says; of errors only the fact counts."""
+    try:
+        got = _OPERATIONS[given.op](given)
+    except SelectorError as error:
+        got = {"error": str(error)}
+    for key in ("error", "parseError", "matchError"):
+        if key in recorded and key in got:
+            got[key] = recorded[key]
+    yield from beside(recorded, got)
+
+
+def _label_selector(given: SelectorQuestion) -> Answer:
+    selector = label_selector(given.selector)
+    return {"matches": selector.matches(given.labels), "string": str(selector), "empty": selector.empty}
+
+
+def _node_selector(given: SelectorQuestion) -> Answer:
+    selector = NodeSelectorTerms(given.node_selector.node_selector_terms)
+    matches = selector.matches(given.node.metadata.labels, given.node.metadata.name)
+    answer: Answer = {"matches": matches}
+    if selector.errors:
+        answer["parseError"] = str(selector.errors[0])
+        if not matches:
+            answer["matchError"] = str(selector.errors[0])
+    return answer
+
+
+def _pod_required_node_affinity(given: SelectorQuestion) -> Answer:
+    required = required_node_affinity(given.pod.spec)
+    labels, name = given.node.metadata.labels, given.node.metadata.name
+    matches = required is None or required(labels, name)
+    answer: Answer = {"matches": matches}
+    # nodeSelector is asked first: where it does not match, the terms are not.
+    if not matches and exact(given.pod.spec.node_selector).matches(labels) and (error := _term_error(given.pod.spec)):
+        answer["matchError"] = error
+    return answer
+
+
+def _term_error(spec: PodSpec) -> str:
+    affinity = node_affinity(spec)
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    errors = NodeSelectorTerms(required.node_selector_terms).errors if required else ()
+    return str(errors[0]) if errors else ""
+
+
+def _preferred_node_affinity(given: SelectorQuestion) -> Answer:
+    score = preferred_node_score(given.terms)
+    return {"score": score(given.node.metadata.labels, given.node.metadata.name)}
+
+
+def _untolerated_taint(given: SelectorQuestion) -> Answer:
+    taint = first_untolerated(given.taints, given.tolerations, given.effects)
+    return {"untolerated": taint is not None} | ({"taint": msgspec.to_builtins(taint)} if taint is not None else {})
+
+
+_OPERATIONS: Mapping[Operation, Callable[[SelectorQuestion], Answer]] = {
+    "labelSelector": _label_selector,
+    "nodeSelector": _node_selector,
+    "podRequiredNodeAffinity": _pod_required_node_affinity,
+    "preferredNodeAffinity": _preferred_node_affinity,
+    "toleration": lambda given: {"tolerates": tolerates(given.toleration, given.taint)},
+    "untoleratedTaint": _untolerated_taint,
+}
+
+
+# -- quantities ------------------------------------------------------------------------------------------------------
+
+
+class QuantityQuestion(ApiStruct, frozen=True, kw_only=True):
+    """One quantity (`op` is `quantity`) or two (`quantityOp`), as text."""
+
+    op: Literal["quantity", "quantityOp"]
+    value: str = ""
+    a: str = ""
+    b: str = ""
+
+
+def compare_quantity(given: QuantityQuestion, recorded: dict[str, object]) -> Iterator[Fact]:
+    """Compare what a quantity is, or what two come to; of an error only the fact counts."""
+    try:
+        got = _of_one(given.value) if given.op == "quantity" else _of_two(given.a, given.b)
+    except QuantityError as error:
+        got = {"error": recorded.get("error", str(error))}
+    left_out = {name for name, value in got.items() if name not in recorded and _may_be_left_out(value)}
+    yield from beside(recorded, {name: value for name, value in got.items() if name not in left_out})
+
+
+def _of_one(text: str) -> dict[str, object]:
+    quantity = Quantity.parse(text)
+    return {
+        "canonical": str(quantity),
+        "json": str(quantity),
+        "format": quantity.format,
+        "sign": quantity.sign,
+        "value": quantity.value(),
+        "milliValue": quantity.milli_value(),
+    }
+
+
+def _of_two(one: str, other: str) -> dict[str, object]:
+    a, b = Quantity.parse(one), Quantity.parse(other)
+    return {"cmp": a.cmp(b), "sum": str(a.add(b)), "difference": str(a.sub(b))}
+
+
+def _may_be_left_out(value: object) -> bool:
+    """Return whether this is an amount that may not fit in 64 bits: such are not recorded."""
+    return isinstance(value, int) and abs(value) >= 2**63
+
+
+# -- resources -------------------------------------------------------------------------------------------------------
+
+
+class ResourcesQuestion(ApiStruct, frozen=True, kw_only=True):
+    """A pod, and the resources that the two scoring plugins are configured with."""
+
+    pod: Pod
+    resources: tuple[str, ...] = ()
+
+
+def compare_resources(given: ResourcesQuestion, recorded: dict[str, object]) -> Iterator[Fact]:
+    """Compare the requests that the state keeps of a pod."""
+    pod = PodInfo(given.pod, Interned())
+    fit, on_node = dict(pod.template.fit), dict(pod.on_node)
+    cpu, memory = pod.non_zero
+    balanced = _of_these(given.resources, on_node)
+    got: dict[str, object] = {
+        "fit": _by_field(fit),
+        "onNode": _by_field(on_node),
+        "onNodeNonZero": {"cpuMilli": cpu, "memory": memory},
+        "scoringNodeResourcesFit": _of_these(given.resources, pod.template.scoring),
+        "scoringNodeResourcesBalancedAllocation": balanced if any(balanced.values()) else "Skip",
+    }
+    yield from beside(recorded, got)
+
+
+def _by_field(amounts: Mapping[str, int]) -> dict[str, object]:
+    named = {"cpuMilli": "cpu", "memory": "memory", "ephemeralStorage": "ephemeral-storage"}
+    fields: dict[str, object] = {field: amounts.get(name, 0) for field, name in named.items()}
+    scalar = {name: amount for name, amount in amounts.items() if is_scalar(name)}
+    return fields | ({"scalar": scalar} if scalar else {})
+
+
+def _of_these(resources: tuple[str, ...], amounts: Mapping[str, int]) -> dict[str, int]:
+    return {name: amounts.get(name, 0) for name in resources}
