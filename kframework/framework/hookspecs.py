@@ -22,7 +22,7 @@ configuration, so `tryfirst` and `trylast` are refused.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Hashable, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pluggy
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kframework.framework.cycle_state import CycleState
     from kframework.framework.events import ClusterEvent
     from kframework.framework.status import Status, Wait
-    from kframework.framework.suggestions import Efforts, Suggestion
+    from kframework.framework.suggestions import Efforts, Suggestions
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo
 
@@ -166,9 +166,7 @@ class SuggestPlugin(Protocol):
     """
 
     @hookspec
-    def suggest(
-        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
-    ) -> Iterable[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         """List the changes that may answer `status`, this plugin's own rejection of the pod on the node; best first.
 
         `node` is None where the pod is rejected as a whole: by `pre_enqueue`, by `pre_filter`, or by node names of

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from kframework.framework.suggestions import PodChange, Suggestion, amount_of, written
+from kframework.framework.suggestions import (
+    DeletePod,
+    FreeResource,
+    PodChange,
+    RemoveLabel,
+    RemoveTaint,
+    SetLabel,
+    Suggestion,
+    Uncordon,
+    amount_of,
+    written,
+)
 from kframework.objects import (
     Container,
     NodeSelector,
@@ -246,6 +257,27 @@ def drop_volumes(pod: PodInfo) -> Iterator[Suggestion]:
     volumes = [DropVolume.of(volume) for volume in pod.spec.volumes]
     yield from volumes
     yield tuple(volumes)
+
+
+#: Every kind of change, of the pod or not; the one that explanations show first, first.
+AnyChange = (
+    RemoveGate
+    | Uncordon
+    | RemoveTaint
+    | SetLabel
+    | RemoveLabel
+    | FreeResource
+    | DeletePod
+    | Tolerate
+    | LowerRequest
+    | DropHostPort
+    | DropNodeSelector
+    | DropNodeRequirement
+    | DropPodTerm
+    | RaiseMaxSkew
+    | DropSpread
+    | DropVolume
+)
 
 
 # -- requests ------------------------------------------------------------------------------------------------------

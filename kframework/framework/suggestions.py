@@ -179,6 +179,7 @@ class DeletePod(Change, frozen=True, tag="deletePod"):
 
 #: One change, or several that are made together.
 Suggestion = Change | tuple[Change, ...]
+Suggestions = Iterable[Suggestion]
 
 #: How many changes it takes, one number per row; a small change is a fraction of one.
 Efforts = NDArray[np.int64] | NDArray[np.float64]

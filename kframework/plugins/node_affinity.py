@@ -17,7 +17,7 @@ from kframework.framework.events import ActionType, ClusterEvent, EventResource,
 from kframework.framework.plugin import Plugin, PluginArgs, Reads, hookimpl
 from kframework.framework.pod_suggestions import DropNodeRequirement, DropNodeSelector
 from kframework.framework.status import Skip, Status, error, unresolvable
-from kframework.framework.suggestions import Efforts, RemoveLabel, SetLabel, Suggestion
+from kframework.framework.suggestions import Efforts, RemoveLabel, SetLabel, Suggestions
 from kframework.objects import (
     Node,
     NodeSelector,
@@ -47,20 +47,11 @@ ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 CONFLICT = "pod affinity terms conflict"
 
 #: Labels that say what a node is: to give it others would be a lie.
-_GIVEN = frozenset(
-    {
-        "kubernetes.io/hostname",
-        "kubernetes.io/arch",
-        "kubernetes.io/os",
-        "node.kubernetes.io/instance-type",
-        "topology.kubernetes.io/region",
-        "topology.kubernetes.io/zone",
-        "failure-domain.beta.kubernetes.io/region",
-        "failure-domain.beta.kubernetes.io/zone",
-        "beta.kubernetes.io/arch",
-        "beta.kubernetes.io/os",
-        "beta.kubernetes.io/instance-type",
-    }
+_GIVEN = (
+    *("kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/instance-type"),
+    *("beta.kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/instance-type"),
+    *("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
+    *("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
 )
 
 #: Operators that are content with what others ask for.
@@ -121,9 +112,7 @@ class NodeAffinity(Plugin):
     # -- what would help -------------------------------------------------------------------------------------------
 
     @hookimpl
-    def suggest(
-        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
-    ) -> Iterator[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         """Label the node, or drop what it does not meet; with no node at all, the names of nodes that are not there."""
         own = required_node_selector(pod.spec)
         terms = _terms(own) if own is not None else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -14,7 +14,7 @@ from kframework.framework.events import ActionType, ClusterEvent, EventResource,
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
 from kframework.framework.pod_suggestions import drop_volumes
 from kframework.framework.status import Code, Skip, Status, unschedulable
-from kframework.framework.suggestions import Suggestion, delete_any
+from kframework.framework.suggestions import Suggestions, delete_any
 from kframework.objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass, Volume, VolumeAttachment
 from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translated_inline
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -120,9 +120,7 @@ class NodeVolumeLimits(Plugin):
         return self._ids.of_pod(pod).problems[0].status if bits & _MISSING else _EXCEEDED
 
     @hookimpl
-    def suggest(
-        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
-    ) -> Iterator[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         if node is not None and status.code == Code.UNSCHEDULABLE:
             yield from delete_any(node.pods)
         yield from drop_volumes(pod)

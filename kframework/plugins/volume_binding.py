@@ -6,7 +6,7 @@ What a node has for the claims stands in `kframework.state.volumes.pod_volumes`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from functools import cache
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
 from kframework.framework.pod_suggestions import drop_volumes
 from kframework.framework.status import Skip, Status, error, unresolvable
-from kframework.framework.suggestions import Suggestion
+from kframework.framework.suggestions import Suggestions
 from kframework.objects import (
     CSIDriver,
     CSINode,
@@ -165,9 +165,7 @@ class VolumeBinding(Plugin):
         return _rejection(bits)
 
     @hookimpl
-    def suggest(
-        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
-    ) -> Iterator[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         return drop_volumes(pod)
 
     # -- which nodes are better: kube-scheduler tells them apart by storage only behind an alpha gate ---------------

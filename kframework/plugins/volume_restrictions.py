@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from kframework.framework.events import ActionType, ClusterEvent, EventResource,
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
 from kframework.framework.pod_suggestions import drop_volumes
 from kframework.framework.status import Skip, Status, unresolvable, unschedulable
-from kframework.framework.suggestions import Suggestion, delete_all, delete_any
+from kframework.framework.suggestions import Suggestions, delete_all, delete_any
 from kframework.objects import PersistentVolumeClaim, PodSpec, Volume
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -123,9 +123,7 @@ class VolumeRestrictions(Plugin):
         return ChosenPods(self.handle.nodes, disks)
 
     @hookimpl
-    def suggest(
-        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
-    ) -> Iterator[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         """Delete whoever uses the same claims, wherever, or a pod on the node that has volumes."""
         if node is not None:
             nodes = node.table

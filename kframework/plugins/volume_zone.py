@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from typing import ClassVar
 
 import msgspec
@@ -16,7 +16,7 @@ from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
 from kframework.framework.pod_suggestions import drop_volumes
 from kframework.framework.status import Skip, Status, unresolvable
-from kframework.framework.suggestions import Suggestion
+from kframework.framework.suggestions import Suggestions
 from kframework.objects import PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -113,9 +113,7 @@ class VolumeZone(Plugin):
         return zones if isinstance(zones, Status) else _ELSEWHERE
 
     @hookimpl
-    def suggest(
-        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
-    ) -> Iterator[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         return drop_volumes(pod)
 
     # -- the pod's volumes -----------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ class Surveys(Tries):
             said = int(survey.by_row[row])
             words = None if said == PASS else survey.words(said)
             if within is not None and evaluation.nodes[row].name not in within:
-                assert words == evaluation.absent == survey.excluded
+                assert words == evaluation.pre_filter_result.excluded == survey.excluded
             else:
                 first = int(evaluation.first[row])
                 assert words == (None if first == PASS else evaluation.status(first))

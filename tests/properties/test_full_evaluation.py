@@ -18,7 +18,7 @@ from kframework.state.pods import PendingPod
 from tests.properties.test_default_profile import CLUSTERS, Tries
 
 
-class Inquiries(Tries):
+class Evaluations(Tries):
     """Pods that are asked about, then tried, while the cluster changes."""
 
     def look(self, pod: PendingPod) -> None:
@@ -63,18 +63,18 @@ class Inquiries(Tries):
 
     def _row_by_row(self, evaluation: FullEvaluation) -> None:
         """Ask every plugin about every node in its scalar form."""
-        afresh = Oracle(self.engine.cluster, evaluation.profile, evaluation.pod)
-        if afresh.pre_filter_result.status is not None:
+        oracle = Oracle(self.engine.cluster, evaluation.profile, evaluation.pod)
+        if oracle.pre_filter_result.status is not None:
             return
-        for row in set(afresh.rows(0)) - evaluation.nominated.keys():
+        for row in set(oracle.rows(0)) - evaluation.nominated.keys():
             for step in evaluation.filters:
                 said = int(evaluation.said[step.name][row])
-                status = step.ask(afresh.state, evaluation.pod, evaluation.nodes[row])
+                status = step.ask(oracle.state, evaluation.pod, evaluation.nodes[row])
                 assert (None if said == PASS else evaluation.status(said)) == status
 
 
 @pytest.mark.parametrize("seed", [Random(17).randrange(1 << 32) for _ in range(max(CLUSTERS // 3, 1))])
 def test_an_evaluation_tells_what_an_attempt_finds(seed: int) -> None:
-    inquiries = Inquiries(seed)
-    inquiries.run()
-    assert inquiries.seen
+    evaluations = Evaluations(seed)
+    evaluations.run()
+    assert evaluations.seen

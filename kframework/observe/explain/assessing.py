@@ -86,18 +86,17 @@ class _Reasons:
     def count(self, evaluation: FullEvaluation) -> Iterator[None]:
         """Count them all; yields wherever it may pause."""
         everywhere = np.arange(len(evaluation.rows))
-        rejected, absent = evaluation.pre_filter_result.status, evaluation.absent
+        rejected, excluded = evaluation.pre_filter_result.status, evaluation.pre_filter_result.excluded
         if rejected is not None:
             self._add(rejected, rejected.plugin, everywhere, np.ones(len(everywhere), dtype=bool))
             return
         columns = {plugin: column[evaluation.rows] for plugin, column in evaluation.said.items()}
         against = sum((column != PASS for column in columns.values()), np.zeros(len(everywhere), dtype=np.int64))
         first = evaluation.first[evaluation.rows]
-        if absent is not None:
-            outside = np.array(
-                [name not in (evaluation.pre_filter_result.nodes or ()) for name in self._names], dtype=bool
-            )
-            self._add(absent, ", ".join(evaluation.pre_filter_result.narrowed_by), np.flatnonzero(outside), outside)
+        if excluded is not None:
+            outside = ~np.isin(evaluation.rows, evaluation.within)
+            plugins = ", ".join(evaluation.pre_filter_result.narrowed_by)
+            self._add(excluded, plugins, np.flatnonzero(outside), outside)
         for plugin, column in columns.items():
             yield
             for rejection, places in _groups(column):

@@ -38,7 +38,7 @@ class State(StrEnum):
 class Rejection(msgspec.Struct, frozen=True):
     """One reason of one plugin.
 
-    `nodes` is the number of nodes against which the plugin gives it, `first` those where no plugin objects before it:
+    `nodes` is the number of nodes against which the plugin gives it, `first` those that no plugin rejects before it:
     these are what the pod's condition counts. On the last, `alone`, nothing else stands against the pod. `examples` are
     names of nodes, such ones first. `preemptible`: the reason may go when less important pods go.
     """

@@ -8,6 +8,7 @@ scheduler goes on, no Statement is open, and what the plugins drew or asked for 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
@@ -27,7 +28,7 @@ from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
 from kframework.errors import PluginError
 from kframework.framework.answers import Diagnosis, Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.status import Code, Status
+from kframework.framework.status import Status, unresolvable
 from kframework.observe.explain.slices import in_slices
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
@@ -242,20 +243,15 @@ class FullEvaluation:
         return self.profile.filters[order_of(rejection)].explain(self.pod, bits_of(rejection))
 
     @property
-    def absent(self) -> Status | None:
-        """What stands against the nodes that PreFilter leaves out; None where it leaves none out."""
-        return self.pre_filter_result.excluded
-
-    @property
     def reasons(self) -> Mapping[str, int]:
         """On how many nodes each reason is the first that stands against the pod."""
         if self.pre_filter_result.status is not None:
             return dict.fromkeys(self.pre_filter_result.status.reasons, len(self.rows))
-        reasons: dict[str, int] = {}
+        reasons = Counter[str]()
         for status, count in self.counted:
             for reason in status.reasons:
-                reasons[reason] = reasons.get(reason, 0) + count
-        return reasons
+                reasons[reason] += count
+        return dict(reasons)
 
     def _count(self) -> Iterator[None]:
         first = self.first[self.rows]
@@ -263,9 +259,9 @@ class FullEvaluation:
         for rejection, count in zip(rejections.tolist(), counts.tolist(), strict=True):
             self.counted.append((self.status(rejection), count))
             yield
-        absent = self.absent
-        if absent is not None:
-            self.counted.append((absent, len(self.rows) - len(self.within)))
+        excluded = self.pre_filter_result.excluded
+        if excluded is not None:
+            self.counted.append((excluded, len(self.rows) - len(self.within)))
 
     @property
     def message(self) -> str:
@@ -276,8 +272,9 @@ class FullEvaluation:
     @property
     def diagnosis(self) -> Diagnosis:
         """What stands against the nodes, as PostFilter plugins get it."""
-        nobody = self.absent or self.pre_filter_result.status or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-        rejectors = sorted({status.plugin for status, _ in self.counted} | set(self.pre_filter_result.narrowed_by))
+        result = self.pre_filter_result
+        nobody = result.excluded or result.status or unresolvable()
+        rejectors = sorted({status.plugin for status, _ in self.counted} | set(result.narrowed_by))
         return Diagnosis(self.nodes, self.first, lambda o: nobody if o == PASS else self.status(o), rejectors)
 
     def __repr__(self) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections import Counter
+from collections.abc import Generator
 
 import numpy as np
 
 from kframework.core.cycle.rejections import PASS
-from kframework.core.preemption.dry_runs import DryRun, Ranked, rank
-from kframework.framework.answers import Candidate
-from kframework.framework.status import Code, Status
+from kframework.core.preemption.dry_runs import Ranked, rank
+from kframework.framework.status import Code
 from kframework.observe.explain.explanation import Preemption
 from kframework.observe.explain.full_evaluation import FullEvaluation
 
@@ -35,9 +35,30 @@ def preempting(evaluation: FullEvaluation) -> Generator[None, None, Preemption |
     if not names:
         return Preemption(why="no node's objection would go with less important pods")
     yield
-    tries = _Tries(evaluation, evaluation.engine.preemption.dry_run(evaluation, evaluation.state))
-    yield from tries.run(names)
-    return tries.summary()
+    dry_run = evaluation.engine.preemption.dry_run(evaluation, evaluation.state)
+    candidates, reasons, tried = list[Ranked](), Counter[str](), 0
+    enough = max(len(names) * PERCENTAGE // 100, AT_LEAST)
+    for node in filter(None, map(evaluation.nodes.named, names)):  # some may leave meanwhile
+        tried += 1
+        answer = dry_run(node)
+        if isinstance(answer, Ranked):
+            candidates.append(answer)
+        else:
+            reasons.update(answer.reasons)
+        yield
+        if len(candidates) >= enough:
+            break
+    if not candidates:
+        return Preemption(why="it would make room on no node", tried=tried, reasons=dict(reasons))
+    best = min(candidates, key=rank)
+    return Preemption(
+        node=best.node,
+        victims=tuple(victim.key for victim in best.victims),
+        broken_budgets=best.pdb_violations,
+        tried=tried,
+        candidates=len(candidates),
+        reasons=dict(reasons),
+    )
 
 
 def _promising(evaluation: FullEvaluation) -> list[str]:
@@ -46,52 +67,6 @@ def _promising(evaluation: FullEvaluation) -> list[str]:
     if status is not None:
         return evaluation.names if status.code == Code.UNSCHEDULABLE else []
     first = evaluation.first[evaluation.rows]
-    alike = [each for each in np.unique(first[first != PASS]).tolist() if _may_go(evaluation.status(each))]
+    rejections = np.unique(first[first != PASS]).tolist()
+    alike = [each for each in rejections if evaluation.status(each).code == Code.UNSCHEDULABLE]
     return [evaluation.names[place] for place in np.flatnonzero(np.isin(first, alike)).tolist()]
-
-
-def _may_go(status: Status) -> bool:
-    return status.code == Code.UNSCHEDULABLE
-
-
-class _Tries:
-    """Dry runs on one node after the other, until there are enough candidates."""
-
-    def __init__(self, evaluation: FullEvaluation, dry_run: DryRun) -> None:
-        self._evaluation = evaluation
-        self._dry_run = dry_run
-        self._candidates: list[Candidate] = []
-        self._reasons: dict[str, int] = {}
-        self._tried = 0
-
-    def run(self, names: list[str]) -> Iterator[None]:
-        enough = max(len(names) * PERCENTAGE // 100, AT_LEAST)
-        for name in names:
-            node = self._evaluation.nodes.named(name)
-            if node is None:
-                continue  # it has left meanwhile
-            self._tried += 1
-            answer = self._dry_run(node)
-            if isinstance(answer, Ranked):
-                self._candidates.append(answer)
-            else:
-                for reason in answer.reasons:
-                    self._reasons[reason] = self._reasons.get(reason, 0) + 1
-            yield
-            if len(self._candidates) >= enough:
-                return
-
-    def summary(self) -> Preemption:
-        tried, candidates, reasons = self._tried, len(self._candidates), self._reasons
-        if not self._candidates:
-            return Preemption(why="it would make room on no node", tried=tried, reasons=reasons)
-        best = min(self._candidates, key=rank)
-        victims = tuple(victim.key for victim in best.victims)
-        return Preemption(
-            node=best.node,
-            victims=victims,
-            broken_budgets=best.pdb_violations,
-            tried=tried,
-            candidates=candidates,
-            reasons=reasons,
-        )

@@ -14,7 +14,7 @@ from kframework.framework.events import ActionType, ClusterEvent, EventResource,
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookimpl
 from kframework.framework.status import Skip, Status, error, unresolvable, unschedulable
-from kframework.framework.suggestions import BEYOND_HELP, Efforts, Suggestion
+from kframework.framework.suggestions import BEYOND_HELP, Efforts, Suggestions
 from kframework.objects import Namespace, Node
 from kframework.objects.label_selectors import Selector
 from kframework.plugins.inter_pod_affinity.affinity import NO_LABELS, Affinities, IncomingTerms
@@ -134,9 +134,7 @@ class InterPodAffinity(Plugin):
         return _STATUSES[bits]
 
     @hookimpl
-    def suggest(
-        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
-    ) -> Iterator[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         if node is not None:
             yield from delete_unwanted(self._affinities, pod, node)
         yield from drop_terms(pod)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
 from kframework.framework.status import Skip, Status, error
-from kframework.framework.suggestions import Efforts, Suggestion
+from kframework.framework.suggestions import Efforts, Suggestions
 from kframework.objects import Node, ReplicaSet, ReplicationController, Service, StatefulSet, TopologySpreadConstraint
 from kframework.objects.label_selectors import SelectorError
 from kframework.objects.node_selectors import required_node_affinity
@@ -101,9 +101,7 @@ class PodTopologySpread(Plugin):
         return limit_status(bits)
 
     @hookimpl
-    def suggest(
-        self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
-    ) -> Iterable[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         return state[_LIMITS].suggestions(pod, node) if node is not None else ()
 
     @hookimpl

@@ -15,31 +15,9 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework.core.pod_engine import PodEngine
-from kframework.framework.pod_suggestions import (
-    DropHostPort,
-    DropNodeRequirement,
-    DropNodeSelector,
-    DropPodTerm,
-    DropSpread,
-    DropVolume,
-    LowerRequest,
-    RaiseMaxSkew,
-    RemoveGate,
-    Tolerate,
-)
+from kframework.framework.pod_suggestions import AnyChange
 from kframework.framework.status import Status
-from kframework.framework.suggestions import (
-    MOST,
-    Change,
-    DeletePod,
-    FreeResource,
-    RemoveLabel,
-    RemoveTaint,
-    SetLabel,
-    Uncordon,
-    joined,
-    listed,
-)
+from kframework.framework.suggestions import MOST, Change, DeletePod, FreeResource, joined, listed
 from kframework.observe.explain.full_evaluation import FullEvaluation
 from kframework.observe.explain.remedies.prospects import Prospects
 from kframework.observe.explain.remedies.suggestions import Proposal, Suggestions, of_pod
@@ -47,25 +25,7 @@ from kframework.observe.explain.remedies.trials import Trials
 from kframework.observe.explain.slices import in_slices
 from kframework.state.pods import PendingPod, PodInfo
 
-#: Every kind of change, the kind that is shown first, first.
-AnyChange = (
-    RemoveGate
-    | Uncordon
-    | RemoveTaint
-    | SetLabel
-    | RemoveLabel
-    | FreeResource
-    | DeletePod
-    | Tolerate
-    | LowerRequest
-    | DropHostPort
-    | DropNodeSelector
-    | DropNodeRequirement
-    | DropPodTerm
-    | RaiseMaxSkew
-    | DropSpread
-    | DropVolume
-)
+#: The kinds of change, the one that is shown first, first.
 _ORDER: dict[type[Change], int] = {kind: place for place, kind in enumerate(AnyChange.__args__)}
 
 #: At most so many remedies are found.
@@ -134,12 +94,15 @@ class _Search:
         if len(evaluation.feasible):
             found = [base] if base else []
         else:
-            self._prospects = Prospects(evaluation, self._suggestions)
-            yield from self._prospects.work()
-            found = yield from self._on_nodes(base)
-            found += yield from self._of_the_pod(base)
+            prospects = Prospects(evaluation, self._suggestions)
+            yield from prospects.work()
+            # Change the cluster where that is promising; or the pod, for each plugin where nothing else is in its way.
+            found = yield from self._all_mended(prospects.promising(_EACH)[:_TRIED], base, (False,))
+            alone = (row for plugin in prospects.rejecting if (row := prospects.alone(plugin)) is not None)
+            found += yield from self._all_mended(alone, base, (True,))
             if not any(len(changes) == len(base) + 1 for changes in found):
-                found += yield from self._together(base)
+                # Change the cluster and, where that is not enough, the pod as well.
+                found += yield from self._all_mended(prospects.easiest(2)[:_TRIED], base, (False, True))
         yield from self._prove(found, len(base))
 
     # -- finding ---------------------------------------------------------------------------------------------------
@@ -160,27 +123,12 @@ class _Search:
             changes = settled
         return None
 
-    def _on_nodes(self, base: Proposal) -> Generator[None, None, list[Proposal]]:
-        """Change the cluster where that is promising."""
+    def _all_mended(
+        self, rows: Iterable[int], base: Proposal, sides: Sequence[bool]
+    ) -> Generator[None, None, list[Proposal]]:
         found: list[Proposal] = []
-        for row in self._prospects.promising(_EACH)[:_TRIED]:
-            found += yield from self._mended(row, base, (False,))
-        return found
-
-    def _of_the_pod(self, base: Proposal) -> Generator[None, None, list[Proposal]]:
-        """Change the pod, for each plugin where nothing else stands in its way."""
-        found: list[Proposal] = []
-        for plugin in self._prospects.rejecting:
-            row = self._prospects.alone(plugin)
-            if row is not None:
-                found += yield from self._mended(row, base, (True,))
-        return found
-
-    def _together(self, base: Proposal) -> Generator[None, None, list[Proposal]]:
-        """Change the cluster and, where that is not enough, the pod as well."""
-        found: list[Proposal] = []
-        for row in self._prospects.easiest(2)[:_TRIED]:
-            found += yield from self._mended(row, base, (False, True))
+        for row in rows:
+            found += yield from self._mended(row, base, sides)
         return found
 
     def _mended(self, row: int, changes: Proposal, sides: Sequence[bool]) -> Generator[None, None, list[Proposal]]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.core.runtime.profile import Profile
+from kframework.framework.pod_suggestions import AnyChange
 from kframework.framework.status import Code, Status
 from kframework.framework.suggestions import BEYOND_HELP, Change, PodChange, delete_any
 from kframework.observe.explain.full_evaluation import FullEvaluation
@@ -85,7 +86,7 @@ def _proposals(suggestions: object) -> list[Proposal]:
     proposals: list[Proposal] = []
     for each in cast("list[object]", suggestions):
         changes = each if isinstance(each, tuple) else (each,)
-        if not all(isinstance(change, Change) for change in changes):
+        if not all(isinstance(change, AnyChange) for change in changes):
             raise TypeError(f"suggested {each!r}, which is no change of kframework.framework.suggestions")
         proposals += [changes] if changes else []
     return proposals
