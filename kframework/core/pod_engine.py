@@ -23,8 +23,9 @@ from kframework.core.cycle.extending import Asking, Extending, unasked
 from kframework.core.cycle.oracle import verify
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.plan import Layers
+from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.score_log import log_scores
-from kframework.core.cycle.search import Rotation, Search
+from kframework.core.cycle.search import Search
 from kframework.core.effects import Effects, NullEffects, PodEvent
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.preemption.evaluator import Evaluator

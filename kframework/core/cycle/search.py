@@ -36,6 +36,7 @@ from kframework.core.cycle.rejections import (
     order_of,
     source_of,
 )
+from kframework.core.cycle.rotation import Rotation, nodes_to_find
 from kframework.core.cycle.scoring import Scoring
 from kframework.core.runtime.points import PreFilterResult, first_rejection, run_pre_filter
 from kframework.core.runtime.profile import Profile
@@ -57,23 +58,6 @@ _NONE = np.zeros(0, dtype=np.int64)
 _LOWEST = int(np.iinfo(np.int64).min)
 _NO_NODES = ScheduleError(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes available to schedule pods",)))
 _NO_REASON = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-
-
-class Rotation:
-    """Where the next search starts in the order of the nodes; one for all profiles."""
-
-    __slots__ = ("next_start_index",)
-
-    def __init__(self, next_start_index: int = 0) -> None:
-        self.next_start_index: int = next_start_index
-
-
-def nodes_to_find(nodes: int, percentage: int) -> int:
-    """Return how many feasible nodes are enough (kube-scheduler's numFeasibleNodesToFind); percentage 0 is adaptive."""
-    if nodes < 100:
-        return nodes
-    percentage = percentage or max(50 - nodes // 125, 5)
-    return max(nodes * percentage // 100, 100)
 
 
 class Looked(msgspec.Struct, frozen=True):
