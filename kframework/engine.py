@@ -25,7 +25,7 @@ from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Decision, Observer, Result, fit_error
 from kframework.core.cycle.plan import Layers, Plan
 from kframework.core.cycle.rejections import PASS
-from kframework.core.cycle.search import Rotation
+from kframework.core.cycle.rotation import Rotation
 
 # What it has done outside: bindings, statuses, events.
 from kframework.core.effects import EngineHost, PodEvent

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from kframework.core.cycle.oracle import VerificationError, verify
 from kframework.core.cycle.outcome import ScheduleError
 from kframework.core.cycle.plan import Layers
-from kframework.core.cycle.search import Rotation, Search
+from kframework.core.cycle.rotation import Rotation
+from kframework.core.cycle.search import Search
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, PreFilterStep, ScoreStep, StatusStep, method_of
 from kframework.framework.answers import MAX_SCORE, NodeNames, Rows

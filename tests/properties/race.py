@@ -14,7 +14,8 @@ from kframework.core.cycle.layers import FEW
 from kframework.core.cycle.oracle import verify
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.plan import Layers
-from kframework.core.cycle.search import Rotation, Search
+from kframework.core.cycle.rotation import Rotation
+from kframework.core.cycle.search import Search
 from kframework.core.runtime.profile import Profile
 from kframework.plugins.node_name import NodeName
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit

@@ -9,7 +9,8 @@ from typing import cast
 from kframework import Handle, Plugin
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.plan import Layers, Plan
-from kframework.core.cycle.search import Rotation, Search
+from kframework.core.cycle.rotation import Rotation
+from kframework.core.cycle.search import Search
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import POINTS, points_of
 from kframework.objects import Node, Pod

@@ -40,7 +40,7 @@ Concluded = tuple[Decision, Reservation | Failure]
 
 
 class Attempt:
-    """One scheduling cycle of one pod: `conclude` takes it from what the search found to its Decision.
+    """One scheduling cycle of one pod: what the search found takes it to its Decision.
 
     `number` counts all attempts of the scheduler; `draw`, of [0, 1), is its lot. `plugin_timer` times the plugins; None
     where they are not timed.
@@ -51,11 +51,11 @@ class Attempt:
         cluster: ClusterState,
         profile: Profile,
         queued: QueuedPod,
-        *,
-        number: int,
         clock: Clock,
+        number: int,
+        popped_at: float,
         draw: float,
-        plugin_timer: PluginTimer | None,
+        plugin_timer: PluginTimer | None = None,
     ) -> None:
         self.cluster = cluster
         self.profile = profile
@@ -65,24 +65,18 @@ class Attempt:
         self.pod: PendingPod = queued.pod
         self.number = number
         self.clock = clock
-        self.popped_at: float = clock.now()
+        self.popped_at = popped_at
         self.draw = draw
         self.plugin_timer = plugin_timer
         self.timer: PhaseTimer = PhaseTimer()
         queued.unschedulable_plugins = queued.pending_plugins = frozenset()
 
-    def conclude(self, search: Search, outcome: Outcome) -> Asking[Concluded]:
-        """Place the pod where the search found room for it, or fail."""
-        undo_leaks(self.cluster, self.profile)
-        if isinstance(outcome, ScheduleResult):
-            return self.place(search, outcome)
-        if isinstance(outcome, FitError):
-            return (yield from self._not_fitting(search, outcome))
-        return self._failed(Failure(outcome.status), outcome)
+    def failed(self, error: ScheduleError) -> Concluded:
+        """Fail by what went wrong in the search."""
+        return self._failed(Failure(error.status), error)
 
     def broken_off(self, error: PluginError) -> Concluded:
         """Fail by a plugin that broke the search off."""
-        undo_leaks(self.cluster, self.profile)
         hook = error.hook or "search"
         status = self.asked.faulty(error.plugin, hook, error.__cause__ or error.message)
         self.timer.take(hook, status)
@@ -133,7 +127,7 @@ class Attempt:
 
     # -- no node was found -----------------------------------------------------------------------------------------
 
-    def _not_fitting(self, search: Search, unfit: FitError) -> Asking[Concluded]:
+    def look_for_a_way_out(self, search: Search, unfit: FitError) -> Asking[Concluded]:
         """Look for a way out, then fail for now."""
         self.queued.unschedulable_plugins = unfit.rejectors
         self.queued.pending_plugins = unfit.pending
@@ -258,6 +252,7 @@ _NO_REASONS: dict[str, int] = {}
 
 def undo_leaks(cluster: ClusterState, profile: Profile) -> None:
     """Undo what-ifs that a plugin left open, because it raised for instance: nobody else may see them."""
-    for statement in reversed(cluster.statements[:]):
+    while cluster.statements:
+        statement = cluster.statements[-1]
         _log.error("a plugin of profile %r left a statement open; it is undone", profile.name)
         statement.rollback()

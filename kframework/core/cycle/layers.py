@@ -170,7 +170,7 @@ class Layer:
                 self._ask_rows(profile, state, pod, np.fromiter(distinct, dtype=np.int64, count=len(distinct)))
 
     def _ask_row(self, profile: Profile, state: CycleState, pod: PendingPod, row: int) -> None:
-        node, below = self._nodes[row], self.below
+        node, below = self._nodes.by_row[row], self.below
         rejection = PASS if below is None else below.rejections.cells[row]
         reach = order_of(rejection)
         for step in profile.own(self.filters):

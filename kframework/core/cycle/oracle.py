@@ -10,7 +10,8 @@ import numpy as np
 
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError
 from kframework.core.cycle.rejections import PASS
-from kframework.core.cycle.search import Search, nodes_to_find
+from kframework.core.cycle.rotation import nodes_to_find
+from kframework.core.cycle.search import Search
 from kframework.core.runtime.points import PreFilterResult, run_add_pod, run_pre_filter, run_pre_score
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep

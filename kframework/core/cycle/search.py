@@ -18,7 +18,6 @@ from random import Random
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from kframework.core.cycle.extending import Asking, ExtenderError, Extending, added_scores, filtered, unasked
@@ -37,6 +36,7 @@ from kframework.core.cycle.rejections import (
     order_of,
     source_of,
 )
+from kframework.core.cycle.rotation import Rotation, nodes_to_find
 from kframework.core.cycle.scoring import Scoring
 from kframework.core.runtime.points import PreFilterResult, first_rejection, run_pre_filter
 from kframework.core.runtime.profile import Profile
@@ -60,23 +60,6 @@ _NO_NODES = ScheduleError(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes
 _NO_REASON = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
-class Rotation:
-    """Where the next search starts in the order of the nodes; one for all profiles."""
-
-    __slots__ = ("next_start_index",)
-
-    def __init__(self, next_start_index: int = 0) -> None:
-        self.next_start_index: int = next_start_index
-
-
-def nodes_to_find(nodes: int, percentage: int) -> int:
-    """Return how many feasible nodes are enough (kube-scheduler's numFeasibleNodesToFind); percentage 0 is adaptive."""
-    if nodes < 100:
-        return nodes
-    percentage = percentage or max(50 - nodes // 125, 5)
-    return max(nodes * percentage // 100, 100)
-
-
 class Looked(msgspec.Struct, frozen=True):
     """What Filter made of the nodes.
 
@@ -88,6 +71,9 @@ class Looked(msgspec.Struct, frozen=True):
     rejections: Scores = _NONE
     evaluated: int = 0
     candidates: NDArray[np.int64] = _NONE
+
+
+_NOT_LOOKED = Looked()
 
 
 class Search:
@@ -119,7 +105,7 @@ class Search:
         self.extenders: Extending | None = extenders or None
         self.state: CycleState = CycleState(plan.state)
         self.table: StatusTable = StatusTable(ATTEMPT)
-        self.looked: Looked = Looked()
+        self.looked: Looked = _NOT_LOOKED
         self.feasible: NDArray[np.int64] = _NONE
         self.totals: Scores = _NONE
         self._words: dict[int, Status] = {}
@@ -143,14 +129,31 @@ class Search:
         if result.status is not None:
             return self._rejected(result) if result.status.rejected else ScheduleError(result.status)
         phase = "filter"
-        outcome: Outcome | None = (yield from self._nominated()) or self._filter(result)
+        outcome: Outcome | None = None
+        nominee = self._nominee()
+        if nominee is not None:
+            outcome = yield from self._try_nominee(nominee)
+        outcome = outcome or self._filter(result)
         if outcome is None and self.extenders is not None:
             self.timer.take(phase)
             phase = "extender_filter"
             outcome = yield from self._ask_extenders(result)
         outcome = outcome or self._few(result)
         self.timer.take(phase, outcome.status if isinstance(outcome, ScheduleError) else None)
-        return outcome or (yield from self._choose())
+        if outcome is not None:
+            return outcome
+        totals = self._totals()
+        if isinstance(totals, Status):
+            self.timer.take("score", totals)
+            return ScheduleError(totals)
+        phase, self.totals = "score", totals
+        if self.extenders is not None:
+            self.timer.take(phase)
+            phase = "extender_prioritize"
+            totals = yield from self._prioritized(totals)
+        best = self._best(totals)
+        self.timer.take(phase)
+        return best
 
     # -- PreFilter -------------------------------------------------------------------------------------------------
 
@@ -207,18 +210,20 @@ class Search:
             known[row] = PASS if status is None else self.table.rejection(0, status)
         return known[row]
 
-    def _nominated(self) -> Asking[ScheduleResult | None]:
-        """Try the node that the pod is nominated to, alone; a failure only means that the search goes on."""
+    def _nominee(self) -> int | None:
+        """Return the row of the node that the pod is nominated to."""
         name = self.pod.status.nominated_node_name or self.cluster.nominator.node_of(self.pod.uid)
-        row = self.nodes.row(name) if name else None
-        if row is None:
-            return None
+        return self.nodes.row(name) if name else None
+
+    def _try_nominee(self, row: int) -> Asking[ScheduleResult | None]:
+        """Try the node that the pod is nominated to, alone; a failure only means that the search goes on."""
+        node = self.nodes[row]
         rejection = self._beside_nominated_pods(row) if row in self._nominated_pods else PASS
         if rejection == PASS:
-            status = first_rejection(self.filters, self.state, self.pod, self.nodes[row])
+            status = first_rejection(self.filters, self.state, self.pod, node)
             rejection = PASS if status is None else self.table.rejection(0, status)
         if rejection == PASS:
-            return ScheduleResult(name, 0, 1, 1, 1) if (yield from self._let_in(self.nodes[row])) else None
+            return ScheduleResult(node.name, 0, 1, 1, 1) if (yield from self._let_in(node)) else None
         if self.status(rejection).rejected:
             self._rejected_nominee[row] = rejection
         return None
@@ -236,11 +241,10 @@ class Search:
         enough = nodes_to_find(len(node_order), self.profile.percentage_of_nodes_to_score) if self.needs_scoring else 1
         # The first few rows are mostly enough; what is asked along the rotation stops by itself.
         looked = self.looked_at(node_order if self.plan.fresh_scalar else node_order[: 2 * enough + 2], enough)
-        if len(looked.candidates) <= enough and len(looked.node_order) < len(node_order):
+        if looked.evaluated == len(looked.node_order) < len(node_order):
             looked = self.looked_at(node_order, enough)
-        place, status = self._first_fault(looked)
-        self.feasible = looked.candidates[:enough]
-        self.looked = replace(looked, evaluated=place, candidates=self.feasible)
+        self.looked, self.feasible = looked, looked.candidates
+        status = self._first_fault()
         self._advance()
         return None if status is None else ScheduleError(status)
 
@@ -265,10 +269,10 @@ class Search:
         self._ask_fresh_scalar(node_order, rejections, enough)
         passes = rejections == PASS
         if passes.all():
-            return Looked(node_order, rejections, min(enough, len(node_order)), node_order)
+            return Looked(node_order, rejections, min(enough, len(node_order)), node_order[:enough])
         passing = np.flatnonzero(passes)
         evaluated = int(passing[enough]) if len(passing) > enough else len(node_order)
-        return Looked(node_order, rejections, evaluated, node_order[passing])
+        return Looked(node_order, rejections, evaluated, node_order[passing[:enough]])
 
     def _rejections(self, node_order: NDArray[np.int64]) -> Scores:
         """Return what stands against these rows, save what scalar plugins say that must be asked afresh."""
@@ -333,9 +337,9 @@ class Search:
                 return self.table.rejection(step.order, status)
         return rejection
 
-    def _first_fault(self, looked: Looked) -> tuple[int, Status | None]:
-        """Return how many rows the search looked at, and the first fault that it ran into: there it ended."""
-        cache = self.plan.cache
+    def _first_fault(self) -> Status | None:
+        """Return the first fault that the search ran into; there it ended."""
+        looked, cache = self.looked, self.plan.cache
         if self.table.faults or (cache is not None and cache.has_faults):
             for place, rejection in enumerate(looked.rejections[: looked.evaluated].tolist()):
                 if rejection == PASS or self.status(rejection).rejected:
@@ -343,9 +347,10 @@ class Search:
                 # An earlier rejection keeps the faulty plugin from being asked.
                 earlier = self._rejected_earlier(int(looked.node_order[place]), rejection)
                 if not self.status(earlier).rejected:
-                    return place, self.status(earlier)
+                    self.looked = Looked(looked.node_order, looked.rejections, place, looked.candidates)
+                    return self.status(earlier)
                 looked.rejections[place] = earlier
-        return looked.evaluated, None
+        return None
 
     def _advance(self) -> None:
         """Let the next search start behind what this one looked at; the nominated node counts wherever it is."""
@@ -358,7 +363,7 @@ class Search:
         if not len(self.feasible):
             return self._fit_error(result)
         if len(self.feasible) == 1:
-            return ScheduleResult(self.nodes[int(self.feasible[0])].name, 0, 1, self.looked.evaluated, 1)
+            return ScheduleResult(self.nodes.by_row[self.feasible[0]].name, 0, 1, self.looked.evaluated, 1)
         return None
 
     # -- extenders -------------------------------------------------------------------------------------------------
@@ -388,6 +393,12 @@ class Search:
                 self._rejected_by_extenders[node.row] = rejection
         self.feasible = np.array([node.row for node in answer.nodes], dtype=np.int64)
         return None
+
+    def _prioritized(self, totals: Scores) -> Asking[Scores]:
+        """Let the extenders add to the totals."""
+        nodes = self._feasible_nodes()
+        added = yield from added_scores(self.pod, nodes)
+        return totals + np.array([added.get(node.name, 0) for node in nodes], dtype=np.int64)
 
     def _feasible_nodes(self) -> list[NodeInfo]:
         by_row = self.nodes.by_row
@@ -452,24 +463,6 @@ class Search:
 
     # -- which one -------------------------------------------------------------------------------------------------
 
-    def _choose(self) -> Asking[Outcome]:
-        """Score the feasible nodes, let the extenders add to the totals, and draw one of the best."""
-        totals = self._totals()
-        if isinstance(totals, Status):
-            self.timer.take("score", totals)
-            return ScheduleError(totals)
-        self.totals = totals
-        phase = "score"
-        if self.extenders is not None:
-            self.timer.take(phase)
-            phase = "extender_prioritize"
-            nodes = self._feasible_nodes()
-            added = yield from added_scores(self.pod, nodes)
-            totals = totals + np.array([added.get(node.name, 0) for node in nodes], dtype=np.int64)
-        result = self._best(totals)
-        self.timer.take(phase)
-        return result
-
     def _totals(self) -> Scores | Status:
         """Return the totals of the feasible nodes, or what went wrong."""
         if not self.profile.scores and self.extenders is None:
@@ -493,9 +486,9 @@ class Search:
                 place = int(rest.argmax())
                 places.append(place)
                 rest[place] = _LOWEST
-        feasible, nodes = self.feasible, self.nodes
-        best = tuple((nodes[int(feasible[place])].name, int(totals[place])) for place in places)
-        node = nodes[int(feasible[chosen])].name
+        feasible, by_row = self.feasible, self.nodes.by_row
+        best = tuple([(by_row[feasible[place]].name, int(totals[place])) for place in places])
+        node = by_row[feasible[chosen]].name
         return ScheduleResult(node, score, len(ties), self.looked.evaluated, len(feasible), best)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.core.cycle.rejections import PASS
-from kframework.core.cycle.search import nodes_to_find
+from kframework.core.cycle.rotation import nodes_to_find
 from kframework.framework.answers import Scores
 from kframework.framework.status import Code, Status
 from kframework.observe.explain.explanation import Assessment, KeptRoom, NodeScore, Rejection, Score

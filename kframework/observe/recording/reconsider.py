@@ -134,15 +134,8 @@ class _SecondThought(Attempt):
     """An attempt that ends where it would begin to change something."""
 
     def __init__(self, engine: PodEngine, profile: Profile, queued: QueuedPod, recorded: Decision) -> None:
-        super().__init__(
-            engine.cluster,
-            profile,
-            queued,
-            number=recorded.attempt,
-            clock=engine.clock,
-            draw=recorded.draw,
-            plugin_timer=None,
-        )
+        clock = engine.clock
+        super().__init__(engine.cluster, profile, queued, clock, recorded.attempt, clock.now(), recorded.draw)
         self._recorded = recorded
 
     def place(self, search: Search, result: ScheduleResult) -> Concluded:

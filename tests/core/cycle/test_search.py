@@ -21,7 +21,7 @@ from kframework import (
     unschedulable,
 )
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
-from kframework.core.cycle.search import nodes_to_find
+from kframework.core.cycle.rotation import nodes_to_find
 from kframework.framework.answers import Rows, Scores
 from kframework.framework.status import Code
 from kframework.objects import Node

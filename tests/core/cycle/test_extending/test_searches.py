@@ -17,7 +17,8 @@ from kframework.core.cycle.extending import Asking
 from kframework.core.cycle.oracle import Oracle, verify
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.plan import Layers
-from kframework.core.cycle.search import Rotation, Search
+from kframework.core.cycle.rotation import Rotation
+from kframework.core.cycle.search import Search
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.testing import make_node, make_pod

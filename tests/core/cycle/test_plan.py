@@ -1,0 +1,87 @@
+"""What is known in advance about the pods of one signature."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import asdict
+
+from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
+from kframework.core.cycle.plan import Plan
+from kframework.core.runtime.timing import PluginTimer
+from kframework.testing import make_node, make_pod
+from tests.support.searching import Searching, profile_of
+
+
+class Signed(Plugin):
+    """Is remembered: filters and scores."""
+
+    name = "Signed"
+    reads = "pods"
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return unschedulable("no") if node.name == "a" else None
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        return 7
+
+
+class Fresh(Signed):
+    """Is asked in every cycle."""
+
+    name = "Fresh"
+    reads = None
+
+
+def planned(*plugins: type[Plugin]) -> Plan:
+    return Searching(profile_of(*plugins), map(make_node, "ab")).plan(make_pod())
+
+
+def names(plan: Plan, field: str) -> list[str]:
+    return [step.name for step in getattr(plan, field)]
+
+
+def test_what_signs_is_remembered_and_the_rest_asked() -> None:
+    plan = planned(Signed, Fresh)
+    assert plan.cache is not None and [step.name for step in plan.cache.filters] == ["Signed"]
+    assert names(plan, "filters") == ["Signed", "Fresh"]
+    assert (names(plan, "fresh_scalar"), names(plan, "fresh_columnar"), names(plan, "fresh_scores")) == (
+        ["Fresh"],
+        [],
+        ["Fresh"],
+    )
+    assert repr(plan) == "<Plan <Layer of Signed>, afresh: Fresh>"
+
+
+def test_a_plan_that_remembers_nothing_asks_all() -> None:
+    plan = planned(Signed, Fresh)
+    bare = plan.unremembered
+    assert bare.cache is None and bare.fresh_scalar == ()
+    assert names(bare, "fresh_columnar") == names(bare, "filters") == ["Signed", "Fresh"]
+    assert names(bare, "fresh_scores") == ["Signed", "Fresh"]
+    assert plan.unremembered is bare, "made once"
+
+
+@pytest.mark.parametrize("skipped", [{"Fresh"}, {"Signed"}, set[str]()])
+def test_plugins_that_have_nothing_to_say_are_left_out(skipped: set[str]) -> None:
+    plan = planned(Signed, Fresh)
+    rest = plan.without(frozenset(skipped))
+    assert names(rest, "filters") == [name for name in ("Signed", "Fresh") if name not in skipped]
+    assert names(rest, "fresh_scalar") == [name for name in ("Fresh",) if name not in skipped]
+    assert rest.cache is plan.cache and plan.without(frozenset(skipped)) is rest
+
+
+def test_the_plan_of_a_twin_has_the_twins_steps_and_the_same_memory() -> None:
+    plan = planned(Signed, Fresh)
+    twin = PluginTimer(plan.profile).profile
+    timed = plan.of(twin)
+    assert timed.filters == twin.filters and timed.scores == twin.scores and timed.profile is twin
+    assert timed.cache is plan.cache and timed.state is plan.state
+    assert {name for name, value in asdict(plan).items() if value is not getattr(timed, name)} == {
+        "profile",
+        "filters",
+        "fresh_scalar",
+        "scores",
+        "fresh_scores",
+    }

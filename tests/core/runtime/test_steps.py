@@ -1,0 +1,107 @@
+"""Hooks as a profile compiles them: nothing raises, what is answered is checked, and the culprit is named."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from kframework import Code, CycleState, Handle, PendingPod, Plugin, Skip, Status, error, unschedulable
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.steps import Hook, Step, as_column, method_of, status_step
+from kframework.state.cluster import ClusterState
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import plugin, profile
+
+
+def asked(compiled: Profile) -> tuple[CycleState, PendingPod, Any]:
+    cluster = ClusterState()
+    cluster.put_node(make_node("a"))
+    return CycleState(), PendingPod(make_pod(), cluster.interned), cluster.nodes[0]
+
+
+def made(kind: type[Plugin]) -> Plugin:
+    return kind(kind.Args(), cast("Handle", None))
+
+
+def fault(plugin: str, hook: str, problem: BaseException | str) -> Status:
+    return Status(Code.ERROR, (f"{plugin}/{hook}: {problem}",), plugin)
+
+
+@pytest.mark.parametrize(
+    ("answer", "checked"),
+    [
+        (None, None),
+        (Status(Code.SUCCESS), None),
+        (unschedulable("x"), Status(Code.UNSCHEDULABLE, ("x",), "A")),
+        (error("x"), Status(Code.ERROR, ("running it: x",), "A")),
+        (Status(Code.WAIT), Status(Code.ERROR, ("running it: Wait",), "A")),
+        ("yes", Status(Code.ERROR, ("A/filter: answered 'yes', which is no Status",), "A")),
+    ],
+)
+def test_what_a_status_comes_to(answer: object, checked: Status | None) -> None:
+    assert Hook("A", "filter", fault).checked(answer, "it") == checked
+
+
+def test_an_answer_that_is_sound_as_it_is_is_not_touched() -> None:
+    step = status_step(
+        Step(plugin("A")(plugin("A").Args(), Any), lambda: Skip), Hook("A", "x", fault), "X", (Code.SKIP,)
+    )  # type: ignore[arg-type]  # no handle is asked
+    assert step.call() is Skip
+
+
+@pytest.mark.parametrize(("filters", "status"), [({"filter": None}, None), ({"filter": ValueError("x")}, Code.ERROR)])
+def test_one_row_is_asked_in_the_scalar_form(filters: dict[str, Any], status: Code | None) -> None:
+    compiled = profile(plugin("A", **filters))
+    answer = compiled.filters[0].ask(*asked(compiled))
+    assert (None if answer is None else answer.code) == status
+
+
+def test_one_row_is_asked_in_the_columnar_form_where_there_is_no_other() -> None:
+    words: dict[str, Any] = {"filter_status": lambda pod, bits: unschedulable(f"bits {bits}")}
+    compiled = profile(plugin("A", filter_nodes=lambda state, pod, nodes, rows: np.full(len(rows), 3), **words))
+    (step,) = compiled.filters
+    assert step.ask(*asked(compiled)) == Status(Code.UNSCHEDULABLE, ("bits 3",), "A")
+    assert step.explain(asked(compiled)[1], 5) == Status(Code.UNSCHEDULABLE, ("bits 5",), "A")
+
+
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        (101, "returns an invalid score 101"),
+        (1.5, "answered 1.5, which is no integer"),
+        (ValueError("x"), "ValueError: x"),
+    ],
+)
+def test_a_score_is_an_integer_in_range_or_an_error(score: object, message: str) -> None:
+    compiled = profile(plugin("A", score=score))
+    answer = compiled.scores[0].ask(*asked(compiled))
+    assert isinstance(answer, Status) and answer.plugin == "A" and message in answer.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "normalized"),
+    [([0, 100], [0, 100]), (50, 50), ([0, 101], "invalid score 101"), ([-1, 0], "invalid score -1"), ([0], "shape")],
+)
+def test_normalised_scores_lie_in_range(answer: Any, normalized: Any) -> None:
+    given = answer if isinstance(answer, int) else np.array(answer)
+    compiled = profile(plugin("A", score=1, normalize_score=lambda state, pod, scores: given))
+    state, pod, _ = asked(compiled)
+    got = compiled.scores[0].normalized(state, pod, np.array([1, 2]))
+    if isinstance(normalized, str):
+        assert isinstance(got, Status) and normalized in got.message
+    else:
+        assert not isinstance(got, Status) and np.array_equal(got, normalized)
+
+
+def test_columns_are_integers_one_a_row() -> None:
+    assert as_column(7, 3).tolist() == [7, 7, 7]
+    assert as_column(np.array([1, 2], dtype=np.int32), 2).dtype == np.int64
+    with pytest.raises(TypeError, match=r"shape \(2,\) about 3 rows"):
+        as_column([1, 2], 3)
+
+
+def test_a_plugin_has_the_hooks_that_it_implements() -> None:
+    one = made(plugin("A", filter=None))
+    assert method_of(one, "filter") is not None and method_of(one, "score") is None
