@@ -18,9 +18,8 @@ from kframework.config.load import parse
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Decision
 from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import PluginHandle
+from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.objects import (
     Affinity,
@@ -98,10 +97,9 @@ class _Noting(NullEffects):
 def engine(*, percentage: int = 0, plugins: tuple[type[Plugin], ...] = ()) -> tuple[PodEngine, _Noting]:
     """Make an engine over 5,000 nodes."""
     effects = _Noting()
-    made = PodEngine(ClusterState(), SystemClock(), effects, verifying=False)
     text = CONFIGURATION.format(percentage=percentage, plugins=", ".join(f"{{name: {p.name}}}" for p in plugins))
-    registry = Registry.of(*plugins)
-    made.use(compile_profiles(parse(text), registry, lambda p, n: PluginHandle(made, effects, p, n)))
+    profiles = profiles_for(parse(text), Registry.of(*plugins), effects)
+    made = PodEngine(ClusterState(), SystemClock(), effects, profiles, verifying=False)
     for index in range(NODES):
         made.offer(Changed(_node(index)))
     made.offer(Synced())

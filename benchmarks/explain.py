@@ -16,9 +16,8 @@ from kframework.clock import SystemClock
 from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Decision
 from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import PluginHandle
+from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.objects import Affinity, ApiObject, Pod, TopologySpreadConstraint
 from kframework.observe.explain.account import explaining
@@ -84,14 +83,8 @@ def cluster() -> Iterator[ApiObject]:
 def engine(pod: Pod, observed: Observed) -> PodEngine:
     """Make an engine that has tried the pod."""
     configuration = default_configuration()
-    made = PodEngine.of(configuration, SystemClock(), observed, Extenders())
-    made.use(
-        compile_profiles(
-            configuration,
-            Registry.installed(),
-            lambda profile, plugin: PluginHandle(made, observed, profile, plugin),
-        )
-    )
+    profiles = profiles_for(configuration, Registry.installed(), observed)
+    made = PodEngine.of(configuration, SystemClock(), observed, Extenders(), profiles)
     for obj in (*cluster(), pod):
         made.offer(Changed(obj))
     made.offer(Synced())

@@ -31,7 +31,7 @@ from kframework.core.cycle.rotation import Rotation
 from kframework.core.effects import EngineHost, PodEvent
 
 # Its profiles, which it may compile anew; the plugins in them, and the two hooks that it calls itself.
-from kframework.core.plugin_handle import PluginHandle
+from kframework.core.plugin_handle import MakeProfiles, PluginHandle, profiles_for
 from kframework.core.runtime.points import run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.profiles import Profiles, compile_profiles
@@ -61,6 +61,7 @@ __all__ = [
     "EngineHost",
     "Layers",
     "MakeEngine",
+    "MakeProfiles",
     "MemoryCluster",
     "NodeResourcesFit",
     "Observer",
@@ -81,6 +82,7 @@ __all__ = [
     "beside_installed",
     "compile_profiles",
     "fit_error",
+    "profiles_for",
     "run_reserve",
     "run_unreserve",
 ]

@@ -7,10 +7,12 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from kframework.clock import Clock, Seeds
+from kframework.config.configuration import Configuration
 from kframework.core.cycle.search import Search
 from kframework.core.effects import Effects, EngineHost, PodEvent
 from kframework.core.runtime.points import first_rejection
-from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.profiles import Profiles, compile_profiles
+from kframework.core.runtime.registry import Registry
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api, Preemption, WaitingPod
 from kframework.framework.status import Status
@@ -39,7 +41,7 @@ class HandledEngine(Protocol):
         ...
 
     @property
-    def profiles(self) -> Mapping[str, Profile]:
+    def profiles(self) -> Profiles:
         """The profiles by scheduler name."""
         ...
 
@@ -71,6 +73,21 @@ class HandledEngine(Protocol):
     def ask(self, message: Message) -> None:
         """Take a plugin's request."""
         ...
+
+
+#: Compiles profiles whose plugins reach this engine, of which only the tables, the clock and the seeds are made yet.
+MakeProfiles = Callable[[HandledEngine], Profiles]
+
+
+def profiles_for(configuration: Configuration, registry: Registry, host: EngineHost) -> MakeProfiles:
+    """Return what compiles the profiles of a configuration for an engine; doing so raises ConfigError."""
+
+    def make(engine: HandledEngine) -> Profiles:
+        return compile_profiles(
+            configuration, registry, lambda profile, plugin: PluginHandle(engine, host, profile, plugin)
+        )
+
+    return make
 
 
 class PluginHandle:

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Self
 
 from kframework.clock import Clock, Seeds
 from kframework.config.configuration import Configuration
@@ -28,6 +29,7 @@ from kframework.core.cycle.score_log import log_scores
 from kframework.core.cycle.search import Search
 from kframework.core.effects import Effects, NullEffects, PodEvent
 from kframework.core.event_handlers import EventHandlers
+from kframework.core.plugin_handle import MakeProfiles
 from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.preemption.preempting import Preempting
 from kframework.core.queue.backoff import Backoff
@@ -79,6 +81,7 @@ class PodEngine:
         cluster: ClusterState,
         clock: Clock,
         effects: Effects,
+        profiles: MakeProfiles,
         *,
         seed: int = 0,
         backoff: Backoff | None = None,
@@ -104,9 +107,6 @@ class PodEngine:
         self.current: Search | None = None
         #: A cycle that awaits extenders: whoever steps the engine awaits it before the next step.
         self.under_way: Awaitable[None] | None = None
-        self._backoff = backoff or Backoff()
-        self._max_unschedulable = max_unschedulable
-        self._layer_memory = layer_memory
         self._verifying = bool(os.environ.get("KFRAMEWORK_VERIFY")) if verifying is None else verifying
         self._ties = self.seeds.generator("ties")
         #: Draws an attempt's lot, in [0, 1).
@@ -124,15 +124,34 @@ class PodEngine:
         #: Whether somebody who only looks on asks the plugins right now.
         self._looked_on = False
         self._binding: dict[str, Reservation] = {}
+        # From here on plugins reach through their handles what stands above.
+        self.profiles: Profiles = profiles(self)
+        self.queue: SchedulingQueue = SchedulingQueue(
+            self.profiles, clock.now, backoff or Backoff(), max_unschedulable=max_unschedulable
+        )
+        self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
+        self._plugin_timers = {name: PluginTimer(profile) for name, profile in self.profiles.items()}
+        self._layers = {
+            name: Layers(profile, cluster.nodes, layer_memory // len(self.profiles))
+            for name, profile in self.profiles.items()
+        }
 
     @classmethod
-    def of(cls, configuration: Configuration, clock: Clock, effects: Effects, extenders: Extending) -> PodEngine:
-        """Make the engine that a configuration asks for, without its profiles."""
+    def of(
+        cls,
+        configuration: Configuration,
+        clock: Clock,
+        effects: Effects,
+        extenders: Extending,
+        profiles: MakeProfiles,
+    ) -> Self:
+        """Make the engine that a configuration asks for."""
         options, settings = configuration.options, configuration.settings
         return cls(
             ClusterState(),
             clock,
             effects,
+            profiles,
             seed=options.seed,
             backoff=Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
             max_unschedulable=options.pod_max_in_unschedulable_pods_duration,
@@ -140,19 +159,6 @@ class PodEngine:
             extenders=extenders,
             preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
         )
-
-    def use(self, profiles: Profiles) -> None:
-        """Take the profiles whose pods this engine schedules; once, before the first message."""
-        self.profiles = profiles
-        self.queue: SchedulingQueue = SchedulingQueue(
-            profiles, self.clock.now, self._backoff, max_unschedulable=self._max_unschedulable
-        )
-        self._plugin_timers = {name: PluginTimer(profile) for name, profile in profiles.items()}
-        self.handlers: EventHandlers = EventHandlers(self.cluster, self.queue, profiles)
-        self._layers = {
-            name: Layers(profile, self.cluster.nodes, self._layer_memory // len(profiles))
-            for name, profile in profiles.items()
-        }
 
     @property
     def pending(self) -> Mapping[str, PendingPod]:

@@ -22,9 +22,9 @@ from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Decision, Observer
 from kframework.core.effects import EngineHost, PodEvent
-from kframework.core.plugin_handle import HandledEngine, PluginHandle
+from kframework.core.plugin_handle import HandledEngine, MakeProfiles, profiles_for
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.profiles import Profiles, compile_profiles
+from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.watched import watched_kinds
 from kframework.errors import ClusterError
@@ -80,10 +80,6 @@ class Engine(HandledEngine, Protocol):
         """Whether pods that have ended are of interest until they are deleted."""
         ...
 
-    def use(self, profiles: Profiles) -> None:
-        """Take the profiles whose pods this engine schedules, before the first message."""
-        ...
-
     def offer(self, message: Message) -> None:
         """Take a message in."""
         ...
@@ -119,8 +115,8 @@ class Engine(HandledEngine, Protocol):
 #: The engine of a scheduler: one pod at a time unless another is asked for.
 E = TypeVar("E", bound=Engine, default=PodEngine)
 
-#: Makes the engine that a configuration asks for, without its profiles.
-MakeEngine = Callable[[Configuration, Clock, EngineHost, Extenders], E]
+#: Makes the engine that a configuration asks for.
+MakeEngine = Callable[[Configuration, Clock, EngineHost, Extenders, MakeProfiles], E]
 
 
 def over_http(settings: ExtenderSettings) -> Extender:
@@ -155,11 +151,10 @@ class Scheduler(EngineHost, Generic[E]):
         self.clock = clock
         self.cluster = cluster
         self.extenders: Extenders = Extenders(map(extender, configuration.settings.extenders))
-        self.engine: E = engine(configuration, clock, self, self.extenders)
+        compiled = profiles_for(configuration, registry or Registry.installed(), self)
+        self.engine: E = engine(configuration, clock, self, self.extenders, compiled)
         self.engine.timed_share = timed_share
-        handle = partial(PluginHandle, self.engine, self)
-        self.profiles: Profiles = compile_profiles(configuration, registry or Registry.installed(), handle)
-        self.engine.use(self.profiles)
+        self.profiles: Profiles = self.engine.profiles
         #: The kinds that are followed.
         self.kinds: list[type[ApiObject]] = list(
             dict.fromkeys([*watched_kinds(self.profiles), *(watch.kind for watch in self.engine.watches)])

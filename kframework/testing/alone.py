@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -11,10 +12,10 @@ from kframework.clock import SystemClock
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import PluginHandle
+from kframework.core.plugin_handle import HandledEngine, profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.profiles import Profiles, compile_profiles
+from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.registry import Registry, points_of
 from kframework.framework.plugin import Plugin
 from kframework.state.cluster import ClusterState
@@ -30,24 +31,19 @@ def profile_of(plugin: type[Plugin], args: Mapping[str, object], cluster: Cluste
 
     Its handle shows the cluster; what the plugin asks for through it is not done. Raises ConfigError.
     """
-    engine = PodEngine(cluster, SystemClock(), NullEffects(), verifying=False)
-    profiles = profiles_of(plugin, args, engine)
-    engine.use(profiles)
-    return profiles[PROFILE]
+    profiles = functools.partial(profiles_of, plugin, args)
+    return PodEngine(cluster, SystemClock(), NullEffects(), profiles, verifying=False).profiles[PROFILE]
 
 
 def profiles_of(
-    plugin: type[Plugin], args: Mapping[str, object], engine: PodEngine, beside: Sequence[str] = ()
+    plugin: type[Plugin], args: Mapping[str, object], engine: HandledEngine, beside: Sequence[str] = ()
 ) -> Profiles:
     """Compile a profile that has this plugin, those `beside` it and what every profile must have; raises ConfigError.
 
     Through its handle the plugin sees and asks the engine; no API is behind it.
     """
-    return compile_profiles(
-        parse(_configuration(plugin, args, beside), "args"),
-        Registry.of(plugin),
-        lambda profile, name: PluginHandle(engine, NullEffects(), profile, name),
-    )
+    configuration = parse(_configuration(plugin, args, beside), "args")
+    return profiles_for(configuration, Registry.of(plugin), NullEffects())(engine)
 
 
 def _configuration(plugin: type[Plugin], args: Mapping[str, object], beside: Sequence[str]) -> str:

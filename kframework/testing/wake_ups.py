@@ -9,6 +9,7 @@ again, as a what-if: if it could go now, and could not before, a hint or a regis
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
@@ -19,6 +20,7 @@ from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.oracle import Oracle
 from kframework.core.effects import NullEffects
+from kframework.core.plugin_handle import MakeProfiles
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Profile
@@ -81,9 +83,8 @@ def check_wake_ups(
     nodes, pods, objects, wake_ups = list(nodes), list(pods), list(objects), WakeUps()
     for example in range(examples):
         events = RandomEvents(Random(f"{seed}/{example}"), nodes=nodes, pods=pods, objects=objects)
-        course = _Course(plugin.name, events, wake_ups, f"example {example} of seed {seed}")
-        course.engine.use(course.overhear(profiles_of(plugin, args or {}, course.engine, beside)))
-        course.run()
+        profiles = functools.partial(profiles_of, plugin, args or {}, beside=beside)
+        _Course(plugin.name, events, wake_ups, f"example {example} of seed {seed}", profiles).run()
     return wake_ups
 
 
@@ -117,17 +118,19 @@ class _Overheard(Profiles):
 class _Course(NullEffects, Clock):
     """The course of one cluster: what happens, and what its engine makes of it; it is the engine's outside too."""
 
-    def __init__(self, name: str, events: RandomEvents, wake_ups: WakeUps, source: str) -> None:
+    def __init__(self, name: str, events: RandomEvents, wake_ups: WakeUps, source: str, profiles: MakeProfiles) -> None:
         self.name = name
         self.events = events
         self.wake_ups = wake_ups
         self.source = source
-        self.engine: PodEngine = PodEngine(ClusterState(), self, self, verifying=False)
+        self.engine: PodEngine = PodEngine(
+            ClusterState(), self, self, lambda engine: self._overhear(profiles(engine)), verifying=False
+        )
         #: The pods that sleep and that nothing but an event can help.
         self.stuck: set[str] = set()
         self._told: list[Changed | Gone] = []
 
-    def overhear(self, profiles: Profiles) -> Profiles:
+    def _overhear(self, profiles: Profiles) -> Profiles:
         """Return the profiles such that what the hints say is noted."""
         self.profiles: _Overheard = _Overheard(profiles, self.wake_ups)
         return self.profiles

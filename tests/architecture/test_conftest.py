@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy  # noqa: F401  # cannot be loaded twice, and pytester forgets what its runs load first
 import pytest
 
 import tests.conftest

@@ -1,9 +1,10 @@
-"""Imports point up the list of rooms only."""
+"""Imports point up the list of rooms only, and no modules import each other in a circle, not even for types."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from textwrap import dedent
 
@@ -12,11 +13,12 @@ import pytest
 import kframework
 from tests.architecture.sources import ROOT, listed, modules
 
-#: The rooms, ground first: each imports only those before it, and itself.
+#: The rooms, ground first: each imports only those before it, and itself. Of a room and a room in it, such as `core`
+#: and `core.cycle`, the longer name counts.
 ROOMS = (
     *("errors", "clock", "verbosity"),
     *("objects", "framework", "state", "config"),
-    *("core",),
+    *("core.queue", "core.runtime", "core.cycle", "core.preemption", "core"),
     *("cluster", "apiserver", "plugins", "scheduler", "observe", "process", "testing", "cli", "engine"),
 )
 #: Rooms within a room, likewise: they import nothing of it but those before them, and themselves.
@@ -32,6 +34,12 @@ CLIENT = "kframework.cluster.kube"
 def test_imports_point_up_the_list() -> None:
     problems = [problem for name, path in modules().items() for problem in misplaced_imports(name, path.read_text())]
     assert not problems, listed(problems)
+
+
+def test_no_modules_import_each_other() -> None:
+    packages = {dotted for dotted, path in modules().items() if path.name == "__init__.py"}
+    circle = circle_in({name: path.read_text() for name, path in modules().items()}, packages)
+    assert circle == [], f"a circle of imports: {' -> '.join(circle)}"
 
 
 @pytest.mark.parametrize("room", WITHIN)
@@ -98,6 +106,32 @@ def plugin_may_import(module: str, target: str) -> bool:
 def is_received(module: str, target: str) -> bool:
     """Return whether the contract names a type that its hooks receive."""
     return room_of(module) == "framework" and any(is_within(target, home) for home in RECEIVED)
+
+
+def circle_in(sources: Mapping[str, str], packages: set[str]) -> list[str]:
+    """Return the modules of one circle of imports, the first of them again at the end; [] where there is none.
+
+    The types that hooks receive are no import of the contract: they are read by type checkers alone.
+    """
+    graph: dict[str, set[str]] = {}
+    for module, source in sources.items():
+        if module == "kframework":
+            continue
+        origin = f"{module}.__init__" if module in packages else module
+        tree = ast.parse(source)
+        for_types = {line for block in type_blocks(tree) for line, _ in imports(origin, block)}
+        targets = graph.setdefault(module, set())
+        for line, target in imports(origin, tree):
+            home = behind_the_door(target) if ours(target) else None
+            if home is None or (line in for_types and is_received(module, home)):
+                continue
+            targets.add(home if home in sources else home.rpartition(".")[0])
+        targets -= {module, "kframework"}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
 
 
 def early_client_imports(module: str, source: str) -> Iterator[str]:
@@ -184,6 +218,8 @@ def test_imports_up_the_list_pass(module: str, statement: str) -> None:
         ("kframework.state.nodes", "from ..config.models import Profile"),
         ("kframework.state.nodes", "from kframework import config"),
         ("kframework.core.cycle.search", "def schedule():\n    from kframework.scheduler.scheduler import Scheduler"),
+        ("kframework.core.cycle.search", "from kframework.core.effects import Effects"),
+        ("kframework.core.runtime.profile", "from kframework.core.cycle.search import Search"),
         ("kframework.framework.plugin", "from kframework.state.pods import PodInfo"),
         ("kframework.framework.plugin", "if TYPE_CHECKING:\n    from kframework.core.queue.heap import Heap"),
         ("kframework.cli.run", "from kframework.unheard_of import thing"),
@@ -203,6 +239,46 @@ def test_a_module_without_a_room_is_found() -> None:
     assert list(misplaced_imports("kframework.attic.box", "")) == [
         "kframework.attic.box stands in no room; name its room in test_import_order.py"
     ]
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        {"kframework.state.a": "from kframework.state import b", "kframework.state.b": "import kframework.state.a"},
+        {
+            "kframework.state.a": "from kframework.state.b import B",
+            "kframework.state.b": "if TYPE_CHECKING:\n    from kframework.state.a import A",
+        },
+        {
+            "kframework.state": "from kframework.state.a import A",
+            "kframework.state.a": "from kframework.state.b import B",
+            "kframework.state.b": "def late():\n    from kframework.state import A",
+        },
+        {"kframework.state": "from .a import A", "kframework.state.a": "from . import A"},
+    ],
+)
+def test_a_circle_is_found(sources: Mapping[str, str]) -> None:
+    packages = {"kframework.state"} & sources.keys()
+    circle = circle_in(sources, packages)
+    assert circle[0] == circle[-1] and set(circle) == sources.keys()
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        {"kframework.state.a": "from kframework.state.b import B", "kframework.state.b": "import numpy"},
+        {
+            "kframework.state": "from kframework.state.a import A",
+            "kframework.state.a": "from kframework.clock import x",
+        },
+        {
+            "kframework.framework.hookspecs": "if TYPE_CHECKING:\n    from kframework.state.nodes import NodeInfo",
+            "kframework.state.nodes": "from kframework.framework.hookspecs import Hook",
+        },
+    ],
+)
+def test_a_tree_is_no_circle(sources: Mapping[str, str]) -> None:
+    assert circle_in(sources, {"kframework.state"} & sources.keys()) == []
 
 
 def test_early_client_imports_are_found() -> None:

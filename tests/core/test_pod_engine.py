@@ -61,11 +61,11 @@ class Stage:
         self.events: list[str] = []
         self.evictions: list[Eviction] = []
         self.decisions: list[Decision] = []
-        self.engine = PodEngine(ClusterState(), self, self, verifying=verifying)
         compiled = profile(*plugins)
+        profiles = Profiles({"default-scheduler": compiled})
+        self.engine = PodEngine(ClusterState(), self, self, lambda engine: profiles, verifying=verifying)
         for each in compiled.plugins.values():
             each.handle = cast("Handle", PluginHandle(self.engine, None, "default-scheduler", each.name))  # type: ignore[arg-type]  # nothing outside
-        self.engine.use(Profiles({"default-scheduler": compiled}))
         for obj in objects:
             self.engine.offer(Changed(obj))
         self.engine.offer(Synced())
@@ -98,8 +98,7 @@ class Stage:
 
 def test_nothing_is_scheduled_before_everything_has_been_listed() -> None:
     stage = Stage()
-    engine = PodEngine(ClusterState(), stage, stage)
-    engine.use(Profiles({"default-scheduler": profile()}))
+    engine = PodEngine(ClusterState(), stage, stage, lambda engine: Profiles({"default-scheduler": profile()}))
     engine.offer(Changed(POD))
     assert not engine.step() and not engine.settled
     engine.offer(Synced())

@@ -19,11 +19,10 @@ from kframework.config.load import default_configuration
 from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.outcome import FitError, ScheduleResult
 from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import PluginHandle
+from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import PostFilterRound
-from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.answers import Preempt
 from kframework.state.log import Log
@@ -50,14 +49,8 @@ class Tries:
             objects=[obj for world in worlds for obj in world.objects],
         )
         outside = NullEffects()
-        self.engine = PodEngine(self.cluster.state, SystemClock(), outside, seed=seed, verifying=True)
-        self.engine.use(
-            compile_profiles(
-                default_configuration(),
-                Registry.installed(),
-                lambda profile, plugin: PluginHandle(self.engine, outside, profile, plugin),
-            )
-        )
+        profiles = profiles_for(default_configuration(), Registry.installed(), outside)
+        self.engine = PodEngine(self.cluster.state, SystemClock(), outside, profiles, seed=seed, verifying=True)
         self.pods = [self.important(pod) for pod in self.cluster.pending(4)]
         self.seen: Counter[str] = Counter()
 

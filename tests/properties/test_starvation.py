@@ -6,6 +6,7 @@ front. That is how kube-scheduler once was, and how plugins that register everyt
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator
 from itertools import count, islice
@@ -56,8 +57,8 @@ class Crowded(NullEffects):
         self.tried: Counter[str] = Counter()
         #: After how many failed attempts the pod that fits was bound.
         self.bound_after: int | None = None
-        self.engine = PodEngine(ClusterState(), self, self, verifying=False)
-        self.engine.use(profiles_of(plugin, {}, self.engine))
+        profiles = functools.partial(profiles_of, plugin, {})
+        self.engine = PodEngine(ClusterState(), self, self, profiles, verifying=False)
         for obj in (NODE, LOW, *(make_pod(f"high-{number}", priority=1000, cpu=64) for number in range(CROWD))):
             self.engine.offer(Changed(obj))
         self.engine.offer(Synced())

@@ -8,9 +8,8 @@ from kframework import Plugin
 from kframework.clock import SystemClock
 from kframework.config.load import parse
 from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import PluginHandle
+from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, Pod
@@ -36,10 +35,9 @@ profiles:
 def engine_of(objects: Iterable[ApiObject], *plugins: type[Plugin]) -> PodEngine:
     """Make an engine with the default plugins, and these behind them, that has seen these objects."""
     effects = NullEffects()
-    engine = PodEngine(ClusterState(), SystemClock(), effects, verifying=False)
     text = _CONFIGURATION.format(plugins=", ".join(f"{{name: {plugin.name}}}" for plugin in plugins))
-    handle = lambda profile, plugin: PluginHandle(engine, effects, profile, plugin)  # noqa: E731  # three words
-    engine.use(compile_profiles(parse(text), Registry.of(*plugins), handle))
+    profiles = profiles_for(parse(text), Registry.of(*plugins), effects)
+    engine = PodEngine(ClusterState(), SystemClock(), effects, profiles, verifying=False)
     for obj in objects:
         engine.offer(Changed(obj))
     engine.catch_up()

@@ -20,12 +20,11 @@ from kframework.core.cycle.extending import unasked
 from kframework.core.cycle.outcome import ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import PluginHandle
+from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import PostFilterAnswer
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 from kframework.framework.answers import Preempt
@@ -93,16 +92,10 @@ class Reconsidering:
             replay.engine.cluster,
             replay.clock,
             effects,
+            profiles_for(configuration, registry or Registry.installed(), effects),
             seed=options.seed,
             layer_memory=options.layer_memory_bytes,
             preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
-        )
-        self._engine.use(
-            compile_profiles(
-                configuration,
-                registry or Registry.installed(),
-                lambda profile, plugin: PluginHandle(engine, effects, profile, plugin),
-            )
         )
         engine.handlers.pending = replay.engine.handlers.pending
 

@@ -21,10 +21,9 @@ from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.core.cycle.outcome import Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import PluginHandle
+from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.status import Status
 from kframework.observe.recording.reader import Recorded
@@ -266,14 +265,8 @@ class _Told(Clock):
         self._moment = recorded.header.at
         self.messages: int = 0
         self.configuration: Configuration = parse(recorded.header.configuration, str(recorded.file))
-        self.engine: PodEngine = engine.of(self.configuration, self, outside, Extenders())
-        self.engine.use(
-            compile_profiles(
-                self.configuration,
-                registry or Registry.installed(),
-                lambda profile, plugin: PluginHandle(self.engine, outside, profile, plugin),
-            )
-        )
+        profiles = profiles_for(self.configuration, registry or Registry.installed(), outside)
+        self.engine: PodEngine = engine.of(self.configuration, self, outside, Extenders(), profiles)
 
     def now(self) -> float:
         return self._moment

@@ -34,8 +34,8 @@ from kframework.config.show import effective_yaml
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.effects import Effects
+from kframework.core.plugin_handle import MakeProfiles
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.profiles import Profiles
 from kframework.errors import ConfigError
 from kframework.framework.status import Status
 from kframework.observe.recording.file import LIMIT, Opening, RecordingFile
@@ -128,7 +128,14 @@ class Recorder(Observer):
     def __init__(self, file: Path, *, limit: int = LIMIT) -> None:
         self._file = RecordingFile(file, limit)
 
-    def engine(self, configuration: Configuration, clock: Clock, effects: Effects, extenders: Extenders) -> PodEngine:
+    def engine(
+        self,
+        configuration: Configuration,
+        clock: Clock,
+        effects: Effects,
+        extenders: Extenders,
+        profiles: MakeProfiles,
+    ) -> PodEngine:
         """Make the engine that a configuration asks for, and record what reaches it; ConfigError with extenders."""
         if len(extenders):
             raise ConfigError("a run with extenders cannot be recorded: a replay would lack their answers")
@@ -136,9 +143,13 @@ class Recorder(Observer):
         made_by = f"kframework {__version__}"
         self._header = Header(FORMAT, VERSION, effective_yaml(configuration), self._clock.now(), made_by)
         self._file.begin(Opening(self._header))
-        engine = RecordedEngine.of(configuration, self._clock, effects, extenders)
-        assert isinstance(engine, RecordedEngine)
-        engine.record(self, self._clock, self._header.at)
+        # What the engine is made of is made at the moment that the recording begins with.
+        self._clock.stop(self._header.at)
+        try:
+            engine = RecordedEngine.of(configuration, self._clock, effects, extenders, profiles)
+        finally:
+            self._clock.go_on()
+        engine.record(self, self._clock)
         return engine
 
     def happened(self, what: msgspec.Struct | str) -> None:
@@ -183,21 +194,15 @@ def _opening(engine: PodEngine, header: Header, now: float) -> Opening:
 class RecordedEngine(PodEngine):
     """An engine that tells a recorder what reaches it from outside, and when it takes a step."""
 
-    def record(self, recorder: Recorder, clock: StandingClock, born: float) -> None:
-        """Tell this recorder of everything, from before the first message on.
+    _recorder: Recorder | None = None
 
-        `clock` is the engine's own; what the engine is made of is made at the moment `born`.
+    def record(self, recorder: Recorder, clock: StandingClock) -> None:
+        """Tell this recorder of everything that comes from now on; `clock` is the engine's own.
+
+        What plugins ask for while they are made is not told: a replay makes them too.
         """
         self._recorder = recorder
         self._standing = clock
-        self._born = born
-
-    def use(self, profiles: Profiles) -> None:
-        self._standing.stop(self._born)
-        try:
-            super().use(profiles)
-        finally:
-            self._standing.go_on()
 
     def offer(self, message: Message) -> None:
         self._told(message)
@@ -213,6 +218,7 @@ class RecordedEngine(PodEngine):
             self._while_time_stands("CatchUp", super().catch_up)
 
     def _while_time_stands(self, what: str, act: Callable[[], T]) -> T:
+        assert self._recorder is not None
         self._standing.stop()
         try:
             self._recorder.happened(what)
@@ -235,5 +241,5 @@ class RecordedEngine(PodEngine):
 
     def _told(self, what: msgspec.Struct) -> None:
         """Record what comes from outside; a replay says by itself what is said during a step."""
-        if not self._standing.standing:
+        if self._recorder is not None and not self._standing.standing:
             self._recorder.happened(what)

@@ -13,9 +13,8 @@ from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import PluginHandle
+from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.objects import (
     ApiObject,
@@ -71,12 +70,8 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
     def engine(self, registry: Registry) -> PodEngine:
         """Set the cluster up under an engine of this profile; raises ConfigError."""
         outside = NullEffects()
-        engine = PodEngine(ClusterState(), _StoppedClock(), outside, verifying=False)
-        engine.use(
-            compile_profiles(
-                self.configuration(), registry, lambda profile, name: PluginHandle(engine, outside, profile, name)
-            )
-        )
+        profiles = profiles_for(self.configuration(), registry, outside)
+        engine = PodEngine(ClusterState(), _StoppedClock(), outside, profiles, verifying=False)
         # In the order of the fields: those first that others are about.
         for field in RecordedCluster.__struct_fields__[:-1]:
             for subject in cast("tuple[ApiObject, ...]", getattr(self, field)):

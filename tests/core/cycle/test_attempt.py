@@ -9,11 +9,12 @@ import pytest
 from kframework import Code, CycleState, PendingPod, Plugin, Skip, Wait, error, unschedulable
 from kframework.core.cycle.decision import Result
 from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.profiles import Profiles
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Activated, Changed
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import UID, Stage
-from tests.extension_points.scripted import held, plugin
+from tests.extension_points.scripted import held, plugin, profile
 
 
 def tried(*plugins: type[Plugin]) -> Stage:
@@ -74,7 +75,8 @@ def test_the_decision_says_how_each_lap_ended(scripted: dict[str, Any], laps: st
 
 def test_the_lots_are_drawn_evenly_and_by_the_seed() -> None:
     def draws(seed: int) -> list[float]:
-        engine = PodEngine(ClusterState(), Stage(), Stage(), seed=seed)
+        profiles = Profiles({"default-scheduler": profile()})
+        engine = PodEngine(ClusterState(), Stage(), Stage(), lambda engine: profiles, seed=seed)
         return [engine.draw() for _ in range(1000)]
 
     first = draws(1)

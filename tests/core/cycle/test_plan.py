@@ -31,7 +31,7 @@ class Fresh(Signed):
     """Is asked in every cycle."""
 
     name = "Fresh"
-    reads = None
+    reads = None  # type: ignore[assignment]  # mypy takes the value above for the type
 
 
 def planned(*plugins: type[Plugin]) -> Plan:

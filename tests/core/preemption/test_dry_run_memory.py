@@ -49,9 +49,9 @@ class Course:
         self.random = Random(seed)
         self.world = World(self.random)
         self.cluster = ClusterState()
-        self.engine = PodEngine(self.cluster, SystemClock(), NOTHING, verifying=False)
         # SpareCpu is signed by the whole pod, priority included; without it two priorities share a signature.
-        self.engine.use(profiles(*self.random.choice([("TwoOfAnApp",), ("TwoOfAnApp", "SpareCpu", "NotOdd")])))
+        compiled = profiles(*self.random.choice([("TwoOfAnApp",), ("TwoOfAnApp", "SpareCpu", "NotOdd")]))
+        self.engine = PodEngine(self.cluster, SystemClock(), NOTHING, lambda engine: compiled, verifying=False)
         for node in self.world.nodes:
             self.cluster.put_node(node)
         for pod in self.world.pods:

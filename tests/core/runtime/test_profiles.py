@@ -19,14 +19,20 @@ from kframework.framework.events import ClusterEvent, EventResource, Hint, Occur
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import make_pod
-from tests.extension_points.scripted import alone, plugin
+from tests.extension_points.scripted import alone, plugin, profile
 
 FIRST = "k.yaml:7: profiles[0].plugins.multiPoint.enabled[0].name: "
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
 
 
 #: An engine that schedules nothing, behind the handles.
-ENGINE = PodEngine(ClusterState(), SystemClock(), NullEffects(), verifying=False)
+ENGINE = PodEngine(
+    ClusterState(),
+    SystemClock(),
+    NullEffects(),
+    lambda engine: Profiles({"default-scheduler": profile()}),
+    verifying=False,
+)
 
 
 def a_handle(profile: str, plugin: str) -> Handle:

@@ -8,9 +8,8 @@ from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Decision
 from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import PluginHandle
+from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject, Pod
 from kframework.observe.explain.account import explain
@@ -34,14 +33,8 @@ class Scene(NullEffects):
         self.bindings: list[Reservation] = []
         self.evictions: list[Eviction] = []
         read: Configuration = parse(configuration, "test.yaml") if configuration else default_configuration()
-        self.engine: PodEngine = PodEngine.of(read, self, self, Extenders())
-        self.engine.use(
-            compile_profiles(
-                read,
-                registry or Registry.installed(),
-                lambda profile, plugin: PluginHandle(self.engine, self, profile, plugin),
-            )
-        )
+        profiles = profiles_for(read, registry or Registry.installed(), self)
+        self.engine: PodEngine = PodEngine.of(read, self, self, Extenders(), profiles)
         for obj in objects:
             self.engine.offer(Changed(obj))
         self.engine.offer(Synced())

@@ -12,8 +12,7 @@ from kframework import Plugin, hookimpl, unschedulable
 from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import PluginHandle
-from kframework.core.runtime.profiles import compile_profiles
+from kframework.core.plugin_handle import profiles_for
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.replay import Replay, replay
 from kframework.observe.recording.writer import Recorder
@@ -137,10 +136,8 @@ def test_the_queue_of_a_replay_is_as_old_as_the_recorded_one(tmp_path: Path) -> 
     outside = NullEffects()
     outside.decided = recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
     configuration = parse(alone(Never))
-    engine = recorder.engine(configuration, clock, outside, Extenders())
-    engine.use(
-        compile_profiles(configuration, Registry.of(Never), lambda *names: PluginHandle(engine, outside, *names))
-    )
+    profiles = profiles_for(configuration, Registry.of(Never), outside)
+    engine = recorder.engine(configuration, clock, outside, Extenders(), profiles)
     for message in (Changed(make_node("a")), Changed(make_pod("p")), Synced()):
         engine.offer(message)
     engine.step()

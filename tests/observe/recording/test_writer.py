@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import pytest
@@ -13,9 +13,8 @@ import pytest
 from kframework import ConfigError, CycleState, PendingPod, Plugin, Wait, hookimpl
 from kframework.config.load import default_configuration, parse
 from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import PluginHandle
+from kframework.core.plugin_handle import HandledEngine, profiles_for
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.file import RecordingFile
 from kframework.observe.recording.writer import FORMAT, VERSION, Recorder, StandingClock
@@ -49,11 +48,8 @@ class Recorded:
         self.outside = NullEffects()
         self.outside.decided = self.recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
         configuration = parse(alone(*plugins))
-        self.engine: PodEngine = self.recorder.engine(configuration, Ticking(), self.outside, Extenders())
-        self.engine.use(compile_profiles(configuration, Registry.of(*plugins), self._handle))
-
-    def _handle(self, profile: str, plugin: str) -> PluginHandle:
-        return PluginHandle(self.engine, self.outside, profile, plugin)
+        profiles = profiles_for(configuration, Registry.of(*plugins), self.outside)
+        self.engine: PodEngine = self.recorder.engine(configuration, Ticking(), self.outside, Extenders(), profiles)
 
     def lines(self) -> list[dict[str, Any]]:
         """End the recording and read it."""
@@ -95,7 +91,9 @@ def test_messages_and_steps_stand_in_their_order(file: Path) -> None:
 def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:
     text = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nseed: 42\n"
     recorder = Recorder(file)
-    recorder.engine(parse(text), Ticking(), NullEffects(), Extenders())
+    configuration, outside = parse(text), NullEffects()
+    profiles = profiles_for(configuration, Registry.of(), outside)
+    recorder.engine(configuration, Ticking(), outside, Extenders(), profiles)
     recorder.close()
     (header,) = read(file)
     assert parse(header["configuration"]) == parse(text)
@@ -186,19 +184,25 @@ extenders: [{urlPrefix: "http://localhost:1", filterVerb: filter}]
 """
 
 
+def unmade(engine: HandledEngine) -> NoReturn:
+    raise AssertionError("no engine is made")
+
+
 def test_a_run_with_extenders_is_refused(file: Path) -> None:
     recorder = Recorder(file)
     (settings,) = parse(EXTENDED).settings.extenders
     extenders = Extenders([Extender(settings, HttpLine(settings))])
     with pytest.raises(ConfigError, match="with extenders cannot be recorded"):
-        recorder.engine(default_configuration(), Ticking(), NullEffects(), extenders)
+        recorder.engine(default_configuration(), Ticking(), NullEffects(), extenders, unmade)
     recorder.close()
 
 
 def test_the_same_run_makes_the_same_file(tmp_path: Path) -> None:
     def write(name: str) -> bytes:
         recorder = Recorder(tmp_path / name)
-        engine = recorder.engine(default_configuration(), Ticking(), NullEffects(), Extenders())
+        configuration, outside = default_configuration(), NullEffects()
+        profiles = profiles_for(configuration, Registry.of(), outside)
+        engine = recorder.engine(configuration, Ticking(), outside, Extenders(), profiles)
         engine.offer(Changed(NODE))
         recorder.close()
         return (tmp_path / name).read_bytes()

@@ -19,10 +19,10 @@ from kframework.engine import (
     ClusterState,
     EngineHost,
     MakeEngine,
-    PluginHandle,
+    MakeProfiles,
     PodEvent,
     Profiles,
-    compile_profiles,
+    profiles_for,
 )
 from kframework.objects import Namespace, Pod, PodCondition, PriorityClass
 from kframework.state.inbox import BindingEnded, Changed, Gone, Inbox, Message, Synced, Touched
@@ -78,6 +78,7 @@ class BatchEngine(Consequences):
         configuration: Configuration,
         clock: Clock,
         outside: EngineHost,
+        profiles: MakeProfiles,
         program: Program,
         *,
         period: float = PERIOD,
@@ -117,6 +118,7 @@ class BatchEngine(Consequences):
         self._wanted_at: float | None = None
         #: What was last said of each pod that waits, and of each group that cannot run, by uid.
         self._said: dict[str, tuple[str, str]] = {}
+        self._use(profiles(self))
 
     @classmethod
     def maker(
@@ -124,9 +126,22 @@ class BatchEngine(Consequences):
     ) -> MakeEngine[BatchEngine]:
         """Return what makes a Scheduler's engine; its configuration comes from `core_configuration`."""
 
-        def make(configuration: Configuration, clock: Clock, outside: EngineHost, extenders: object) -> BatchEngine:
+        def make(
+            configuration: Configuration,
+            clock: Clock,
+            outside: EngineHost,
+            extenders: object,
+            profiles: MakeProfiles,
+        ) -> BatchEngine:
             return cls(
-                configuration, clock, outside, program, period=period, default_queue=default_queue, observers=observers
+                configuration,
+                clock,
+                outside,
+                profiles,
+                program,
+                period=period,
+                default_queue=default_queue,
+                observers=observers,
             )
 
         return make
@@ -142,7 +157,7 @@ class BatchEngine(Consequences):
         """Refuse: sessions have actions for that."""
         raise RuntimeError("plugins of the core cannot preempt in batch scheduling: the actions preempt and reclaim do")
 
-    def use(self, profiles: Profiles) -> None:
+    def _use(self, profiles: Profiles) -> None:
         self.profiles: Profiles = profiles
         self.core: CoreQuestions = CoreQuestions(self.cluster, profiles, self._configuration.options.layer_memory_bytes)
         self._score_cache = ScoreCache()
@@ -246,8 +261,7 @@ class BatchEngine(Consequences):
         self._program = program
         self._score_cache = ScoreCache()
         if old.profiles != new.profiles:
-            registry = core_registry()
-            self.use(compile_profiles(new, registry, lambda name, of: PluginHandle(self, self.effects, name, of)))
+            self._use(profiles_for(new, core_registry(), self.effects)(self))
 
     def _report(self, what: Callable[[], None]) -> None:
         """Do something before the next session."""

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from kframework import ClusterError, Code, PendingPod, PodInfo, Status
 from kframework.clock import VIRTUAL_EPOCH, rfc3339
-from kframework.engine import Decision, PluginHandle, PodEvent, Reservation, compile_profiles
+from kframework.engine import Decision, PodEvent, Reservation, profiles_for
 from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondition, RawQuantity, convert, kind_of
 from kframework.state.inbox import BindingEnded, Changed, Gone, Synced
 from kframework.testing import make_node, make_pod
@@ -177,10 +177,8 @@ class Stage:
         self.refusing: bool = False
         self.objects: dict[tuple[type[ApiObject], str], ApiObject] = {}
         core = core_configuration(program, [SCHEDULER], seed)
-        self.engine: BatchEngine = BatchEngine(core, self, self, program, gang_timeout=gang_timeout)
-        self.engine.use(
-            compile_profiles(core, core_registry(), lambda name, of: PluginHandle(self.engine, self, name, of))
-        )
+        profiles = profiles_for(core, core_registry(), self)
+        self.engine: BatchEngine = BatchEngine(core, self, self, profiles, program, gang_timeout=gang_timeout)
         default = [] if any(queue.metadata.name == "default" for queue in queues) else [make_queue("default")]
         pods = [each for group, members in gangs for each in (group, *members)]
         for obj in (*nodes, *default, *queues, *pods, *objects):

@@ -214,10 +214,10 @@ def cycle(
         cluster,
         SystemClock(),
         NOTHING,
+        lambda engine: profiles(*plugins),
         preempt_other_schedulers_pods=preempt_other_schedulers_pods,
         verifying=verifying,
     )
-    engine.use(profiles(*plugins))
     pending = PendingPod(preemptor, cluster.interned)
     search = engine.search(engine.begin(QueuedPod(pending, 0.0)))
     outcome = engine.found(search, search.run())

@@ -7,9 +7,8 @@ from kframework.clock import SystemClock
 from kframework.config.load import parse
 from kframework.core.cycle.consequences import Eviction
 from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import PluginHandle
+from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.profiles import compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.answers import Diagnosis
 from kframework.objects import Pod, PodDisruptionBudget
@@ -136,10 +135,8 @@ class Recorder(NullEffects):
 def test_a_nomination_is_lost_at_once() -> None:
     """A pod that comes before the API has heard of it must not find room kept for the loser."""
     recorder = Recorder()
-    engine = PodEngine(ClusterState(), SystemClock(), recorder)
-    registry = Registry.of(MakeRoom)
-    configuration = parse(configuration_of("MakeRoom"), "config")
-    engine.use(compile_profiles(configuration, registry, lambda *names: PluginHandle(engine, NOTHING, *names)))
+    profiles = profiles_for(parse(configuration_of("MakeRoom"), "config"), Registry.of(MakeRoom), NOTHING)
+    engine = PodEngine(ClusterState(), SystemClock(), recorder, profiles)
     middle = make_pod("middle", cpu=2, priority=5, nominated_node_name="a")
     for obj in (make_node("a", cpu=2), make_pod("low", cpu=2, node_name="a"), middle, make_pod("urgent", priority=10)):
         engine.offer(Changed(obj))
