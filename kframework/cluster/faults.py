@@ -27,7 +27,7 @@ _PATIENCE = 60.0
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """How probable each fault is, at every request or at every line of a watch, from 0 to 1.
 
-    Requests: the four refusals (`conflict` only of writes), `lost` before it is done, `unanswered` though it is done,
+    Requests: the four errors (`conflict` only of writes), `lost` before it is done, `unanswered` though it is done,
     `late` answers, `doubtful` ones (504 though it is done), `expired` pages of a list and versions of a watch. Watches:
     the connection is `dropped`, the history `forgotten` (410), it `stalls` without an end, a line is `repeated` or
     `slow`.

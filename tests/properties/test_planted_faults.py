@@ -161,7 +161,7 @@ def rotation_off_by_one(patch: pytest.MonkeyPatch) -> None:
 
 def nominated_pods_overlooked(patch: pytest.MonkeyPatch) -> None:
     """No room is kept for nominated pods."""
-    patch.setattr(Search, "_ask_beside", lambda search, row, rivals: PASS)
+    patch.setattr(Search, "_beside_nominated_pods", lambda search, row: PASS)
 
 
 def nominated_pods_stay(patch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def nominated_pods_stay(patch: pytest.MonkeyPatch) -> None:
 
 def skip_ignored(patch: pytest.MonkeyPatch) -> None:
     """Plugins that have nothing to say are asked all the same."""
-    patch.setattr("kframework.core.cycle.layers._skips", lambda answer: False)
+    patch.setattr("kframework.core.cycle.plan._skips", lambda answer: False)
 
 
 @pytest.mark.parametrize(

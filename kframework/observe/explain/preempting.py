@@ -33,7 +33,7 @@ def preempting(evaluation: FullEvaluation) -> Generator[None, None, Preemption |
     yield
     names = _promising(evaluation)
     if not names:
-        return Preemption(why="no node's objection would go with less important pods")
+        return Preemption(why="no node's rejection would go with less important pods")
     yield
     dry_run = evaluation.engine.preemption.dry_run(evaluation, evaluation.state)
     candidates, reasons, tried = list[Ranked](), Counter[str](), 0

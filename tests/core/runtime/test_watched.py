@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from kframework import ActionType, ClusterEvent, ConfigError, EventResource, Plugin, Watch, unschedulable
+from kframework.core import plugin_handle
 from kframework.core.effects import EngineHost
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
@@ -24,7 +25,6 @@ from kframework.objects import (
     StorageClass,
     kind_of,
 )
-from kframework.scheduler import scheduler
 from kframework.state.objects import ObjectStore
 from kframework.testing import Scenario, make_node, make_pod
 from tests.extension_points.scripted import plugin, profile, run
@@ -135,7 +135,7 @@ profiles:
 
 
 def test_built_in_plugins_look_at_what_they_watch_and_at_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler, "PluginHandle", Noting)
+    monkeypatch.setattr(plugin_handle, "PluginHandle", Noting)
     Noting.looked_at = defaultdict(set)
     owners = [OwnerReference(api_version=version, kind=kind, name="web", controller=True) for version, kind in OWNERS]
     result = Scenario(

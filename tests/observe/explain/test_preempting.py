@@ -38,7 +38,7 @@ def test_nodes_where_it_would_not_help_are_counted() -> None:
     ("pod", "why"),
     [
         (make_pod("pod", cpu=1), "it would make room on no node"),
-        (make_pod("pod", cpu=2, priority=10), "no node's objection would go with less important pods"),
+        (make_pod("pod", cpu=2, priority=10), "no node's rejection would go with less important pods"),
         (
             make_pod("pod", cpu=1, priority=10, preemption_policy="Never"),
             "not eligible due to preemptionPolicy=Never.",
