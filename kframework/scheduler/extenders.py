@@ -6,14 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
-from kframework.core.cycle.extending import (
-    Asking,
-    ExtenderError,
-    ExtenderQuestion,
-    Filtered,
-    FilterQuestion,
-    PrioritizeQuestion,
-)
+from kframework.core.cycle.extending import Asking, ExtenderError, Extending, Filtered
 from kframework.framework.answers import Candidate
 from kframework.framework.status import Code, Skip, Status
 from kframework.scheduler.extender import Extender
@@ -26,7 +19,7 @@ _log = logging.getLogger(__name__)
 _MOST = 1 << 62
 
 
-class Extenders:
+class Extenders(Extending):
     """The extenders in the order in which they are asked; what an ignorable one gets wrong is logged and skipped."""
 
     def __init__(self, extenders: Iterable[Extender] = ()) -> None:
@@ -57,7 +50,7 @@ class Extenders:
             question = next(work)
             while True:
                 try:
-                    answer = await self._answer(question)
+                    answer = await question
                 except ExtenderError as error:
                     question = work.throw(error)
                 else:
@@ -66,13 +59,6 @@ class Extenders:
             return
         finally:
             work.close()
-
-    async def _answer(self, question: ExtenderQuestion) -> object:
-        if isinstance(question, FilterQuestion):
-            return await self.filter(question.pod, question.nodes)
-        if isinstance(question, PrioritizeQuestion):
-            return await self.prioritize(question.pod, question.nodes)
-        return await self.preempt(question.pod, question.candidates, question.nodes)
 
     async def filter(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Filtered:
         """Let one after the other take away nodes; raises ExtenderError."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 
+import msgspec
 from msgspec.structs import replace
 
 from kframework.clock import Clock
 from kframework.core.cycle.consequences import Eviction, Failure, Reservation
 from kframework.core.cycle.decision import Decision, Result, fit_error
-from kframework.core.cycle.extending import Asking, ExtenderError, candidates_left
+from kframework.core.cycle.extending import Asking, ExtenderError, Extending, answered
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.queue.queued_pod import QueuedPod
@@ -39,37 +40,28 @@ _NO_CANDIDATE = "preemption: no candidate node for preemption"
 Concluded = tuple[Decision, Reservation | Failure]
 
 
-class Attempt:
+class Attempt(msgspec.Struct, dict=True, eq=False):
     """One scheduling cycle of one pod: what the search found takes it to its Decision.
 
     `number` counts all attempts of the scheduler; `draw`, of [0, 1), is its lot. `plugin_timer` times the plugins; None
     where they are not timed.
     """
 
-    def __init__(
-        self,
-        cluster: ClusterState,
-        profile: Profile,
-        queued: QueuedPod,
-        clock: Clock,
-        number: int,
-        popped_at: float,
-        draw: float,
-        plugin_timer: PluginTimer | None = None,
-    ) -> None:
-        self.cluster = cluster
-        self.profile = profile
-        #: The profile, or its twin whose plugins are timed.
-        self.asked: Profile = profile if plugin_timer is None else plugin_timer.restarted()
-        self.queued = queued
-        self.pod: PendingPod = queued.pod
-        self.number = number
-        self.clock = clock
-        self.popped_at = popped_at
-        self.draw = draw
-        self.plugin_timer = plugin_timer
-        self.timer: PhaseTimer = PhaseTimer()
-        queued.unschedulable_plugins = queued.pending_plugins = frozenset()
+    cluster: ClusterState
+    profile: Profile
+    queued: QueuedPod
+    clock: Clock
+    number: int
+    popped_at: float
+    draw: float
+    plugin_timer: PluginTimer | None = None
+    timer: PhaseTimer = msgspec.field(default_factory=PhaseTimer)
+
+    def __post_init__(self) -> None:
+        self.queued.unschedulable_plugins = self.queued.pending_plugins = frozenset()
+        #: The pod, and its profile or the twin of that whose plugins are timed.
+        self.pod: PendingPod = self.queued.pod
+        self.asked: Profile = self.profile if self.plugin_timer is None else self.plugin_timer.restarted()
 
     def failed(self, error: ScheduleError) -> Concluded:
         """Fail by what went wrong in the search."""
@@ -155,17 +147,18 @@ class Attempt:
             self.timer.take("post_filter", answer.status)
             if search.extenders is None or not isinstance(answer.result, Preempt) or not answer.result.candidates:
                 return answer
-            narrowed = yield from self._ask_extenders(answer.status, answer.result)
+            narrowed = yield from self._ask_extenders(search.extenders, answer.status, answer.result)
             self.timer.take("extender_preempt", narrowed.status)
             # Only a success has kept the plugins behind from being asked.
             if answer.status.code != Code.SUCCESS or narrowed.status.code != Code.UNSCHEDULABLE:
                 return narrowed
             plugins.came_to_nothing(narrowed.status)
 
-    def _ask_extenders(self, status: Status, found: Preempt) -> Asking[PostFilterAnswer]:
+    def _ask_extenders(self, extenders: Extending, status: Status, found: Preempt) -> Asking[PostFilterAnswer]:
         """Let the extenders take away candidates."""
         try:
-            candidates = yield from candidates_left(self.pod, found.candidates, self.cluster.nodes)
+            left = extenders.preempt(self.pod, found.candidates, self.cluster.nodes)
+            candidates = yield from answered(left)
         except ExtenderError as error:
             return PostFilterAnswer(Status(Code.ERROR, (f"preemption: {error}",), status.plugin))
         if not candidates:

@@ -12,34 +12,29 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
 
 
-class Reservation:
+class Reservation(msgspec.Struct, eq=False, weakref=True):
     """A pod that was assumed on a node, and all that its binding cycle needs.
 
     `draw` is its Decision's; `timed` says whether plugins are timed.
     """
 
-    __slots__ = ("attempt", "draw", "node_name", "pod", "profile", "queued", "reserved", "state", "timed")
+    attempt: int
+    profile: Profile
+    queued: QueuedPod
+    state: CycleState
+    reserved: ReservedPod
+    draw: float = 0.0
+    timed: bool = False
 
-    def __init__(
-        self,
-        attempt: int,
-        profile: Profile,
-        queued: QueuedPod,
-        state: CycleState,
-        reserved: ReservedPod,
-        *,
-        draw: float = 0.0,
-        timed: bool = False,
-    ) -> None:
-        self.attempt: int = attempt
-        self.profile: Profile = profile
-        self.queued: QueuedPod = queued
-        self.pod: PendingPod = queued.pod
-        self.state: CycleState = state
-        self.reserved: ReservedPod = reserved
-        self.draw: float = draw
-        self.timed: bool = timed
-        self.node_name: str = reserved.node_name
+    @property
+    def pod(self) -> PendingPod:
+        """The pod."""
+        return self.reserved.pod
+
+    @property
+    def node_name(self) -> str:
+        """The node that it is assumed on."""
+        return self.reserved.node_name
 
     def __repr__(self) -> str:
         return f"<Reservation {self.attempt}: {self.reserved!r}>"

@@ -1,7 +1,7 @@
 """What a scheduling cycle asks extenders: questions that it yields, to be answered before it goes on.
 
-A cycle with extenders is a generator. Whoever drives it puts each question to them, waits as long as that takes, and
-sends the answer back, or throws ExtenderError into it; without extenders it yields nothing.
+A cycle with extenders is a generator of what is to be awaited. Whoever drives it waits as long as that takes, and sends
+the answer back, or throws ExtenderError into it; without extenders it yields nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from kframework.state.pods import PendingPod
 
 T = TypeVar("T")
 
+#: Work that may have to ask extenders before it comes to its end.
+Asking = Generator[Awaitable[object], object, T]
+
 
 class ExtenderError(KFrameworkError):
     """Raised when an extender does not answer, reports an error, or answers what cannot be used."""
@@ -31,36 +34,8 @@ class Filtered(msgspec.Struct, frozen=True):
     failed: Mapping[str, Status]
 
 
-class FilterQuestion(msgspec.Struct, frozen=True):
-    """Asks which of these nodes the pod may go to."""
-
-    pod: PendingPod
-    nodes: Sequence[NodeInfo]
-
-
-class PrioritizeQuestion(msgspec.Struct, frozen=True):
-    """Asks what is added to the totals of these nodes."""
-
-    pod: PendingPod
-    nodes: Sequence[NodeInfo]
-
-
-class PreemptQuestion(msgspec.Struct, frozen=True):
-    """Asks which of these candidates preemption may choose from, and with which victims."""
-
-    pod: PendingPod
-    candidates: Sequence[Candidate]
-    nodes: NodeTable
-
-
-ExtenderQuestion = FilterQuestion | PrioritizeQuestion | PreemptQuestion
-
-#: Work that may have to ask extenders before it comes to its end.
-Asking = Generator[ExtenderQuestion, object, T]
-
-
 class Extending(Protocol):
-    """The extenders of a scheduler, as far as a cycle must know them."""
+    """The extenders of a scheduler, as a cycle asks them; what they raise is ExtenderError."""
 
     @property
     def needs_scoring(self) -> bool:
@@ -71,24 +46,28 @@ class Extending(Protocol):
         """Count them."""
         ...
 
+    def filter(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Awaitable[Filtered]:
+        """Ask which of these nodes the pod may go to."""
+        ...
+
+    def prioritize(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Awaitable[Mapping[str, int]]:
+        """Ask what adds to the totals of these nodes, by name; who fails has no say."""
+        ...
+
+    def preempt(
+        self, pod: PendingPod, candidates: Sequence[Candidate], nodes: NodeTable
+    ) -> Awaitable[Sequence[Candidate]]:
+        """Ask which of these candidates are left, perhaps with other victims."""
+        ...
+
     def answer(self, work: Asking[None]) -> Awaitable[None]:
         """Drive a cycle to its end, waiting for the answers to what it asks."""
         ...
 
 
-def filtered(pod: PendingPod, nodes: Sequence[NodeInfo]) -> Asking[Filtered]:
-    """Ask which of these nodes the pod may go to; raises ExtenderError."""
-    return cast("Filtered", (yield FilterQuestion(pod, nodes)))
-
-
-def added_scores(pod: PendingPod, nodes: Sequence[NodeInfo]) -> Asking[Mapping[str, int]]:
-    """Ask what adds to the totals of these nodes, by name."""
-    return cast("Mapping[str, int]", (yield PrioritizeQuestion(pod, nodes)))
-
-
-def candidates_left(pod: PendingPod, candidates: Sequence[Candidate], nodes: NodeTable) -> Asking[Sequence[Candidate]]:
-    """Ask which of these candidates are left, perhaps with other victims; raises ExtenderError."""
-    return cast("Sequence[Candidate]", (yield PreemptQuestion(pod, candidates, nodes)))
+def answered(question: Awaitable[T]) -> Asking[T]:
+    """Have a question answered by whoever drives the cycle."""
+    return cast("T", (yield question))
 
 
 def unasked(work: Asking[T]) -> T:

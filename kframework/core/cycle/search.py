@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.core.cycle.extending import Asking, ExtenderError, Extending, added_scores, filtered, unasked
+from kframework.core.cycle.extending import Asking, ExtenderError, Extending, answered, unasked
 from kframework.core.cycle.layers import FEW, ask_filter_rows
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.plan import Plan
@@ -137,7 +137,7 @@ class Search:
         if outcome is None and self.extenders is not None:
             self.timer.take(phase)
             phase = "extender_filter"
-            outcome = yield from self._ask_extenders(result)
+            outcome = yield from self._ask_extenders(self.extenders, result)
         outcome = outcome or self._few(result)
         self.timer.take(phase, outcome.status if isinstance(outcome, ScheduleError) else None)
         if outcome is not None:
@@ -150,7 +150,9 @@ class Search:
         if self.extenders is not None:
             self.timer.take(phase)
             phase = "extender_prioritize"
-            totals = yield from self._prioritized(totals)
+            nodes = self._feasible_nodes()
+            added = yield from answered(self.extenders.prioritize(self.pod, nodes))
+            totals = totals + np.array([added.get(node.name, 0) for node in nodes], dtype=np.int64)
         best = self._best(totals)
         self.timer.take(phase)
         return best
@@ -373,16 +375,16 @@ class Search:
         if self.extenders is None:
             return True
         try:
-            return bool((yield from filtered(self.pod, [node])).nodes)
+            return bool((yield from answered(self.extenders.filter(self.pod, [node]))).nodes)
         except ExtenderError as error:
             _log.warning("extenders cannot say whether pod %s may go to %s: %s", self.pod.key, node.name, error)
             return False
 
-    def _ask_extenders(self, result: PreFilterResult) -> Asking[ScheduleError | None]:
+    def _ask_extenders(self, extenders: Extending, result: PreFilterResult) -> Asking[ScheduleError | None]:
         """Let the extenders take away feasible nodes; one they leave out without a word is as if never looked at."""
         nodes = self._feasible_nodes()
         try:
-            answer = yield from filtered(self.pod, nodes)
+            answer = yield from answered(extenders.filter(self.pod, nodes))
         except ExtenderError as error:
             return ScheduleError(Status(Code.ERROR, (str(error),)))
         passing = {node.row for node in answer.nodes}
@@ -393,12 +395,6 @@ class Search:
                 self._rejected_by_extenders[node.row] = rejection
         self.feasible = np.array([node.row for node in answer.nodes], dtype=np.int64)
         return None
-
-    def _prioritized(self, totals: Scores) -> Asking[Scores]:
-        """Let the extenders add to the totals."""
-        nodes = self._feasible_nodes()
-        added = yield from added_scores(self.pod, nodes)
-        return totals + np.array([added.get(node.name, 0) for node in nodes], dtype=np.int64)
 
     def _feasible_nodes(self) -> list[NodeInfo]:
         by_row = self.nodes.by_row

@@ -11,6 +11,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator
+from enum import Enum
 from typing import Protocol
 
 from kframework.core.queue.backoff import Backoff
@@ -32,6 +33,14 @@ _TIMEOUT = Occurrence(EventResource.ANY, ActionType.ALL, named="UnschedulableTim
 
 #: What lets a pod go on that was woken before.
 _ENDS_OF_REST = frozenset({"BackoffComplete", "PopFromBackoffQ"})
+
+
+class QueueingStrategy(Enum):
+    """What an event means for a pod that waits, as kube-scheduler's queue has it."""
+
+    SKIP = 0
+    AFTER_BACKOFF = 1
+    IMMEDIATELY = 2
 
 
 class QueueRules(Protocol):
@@ -188,11 +197,12 @@ class SchedulingQueue:
 
     def _consider(self, event: Occurrence, queued: QueuedPod) -> bool:
         """Requeue an unschedulable or gated pod if the event makes that worthwhile; tell whether it did."""
-        verdict = self._worth(event, queued)
-        if verdict:
-            self.delete(queued.pod.uid)
-            self._wake(queued, event.label, at_once=verdict == "now")
-        return bool(verdict)
+        strategy = self._strategy(event, queued)
+        if strategy is QueueingStrategy.SKIP:
+            return False
+        self.delete(queued.pod.uid)
+        self._wake(queued, event.label, at_once=strategy is QueueingStrategy.IMMEDIATELY)
+        return True
 
     def activate(self, uid: str) -> None:
         """Make a pod active, whatever it waits for; one in flight is retried after its backoff."""
@@ -205,26 +215,27 @@ class SchedulingQueue:
 
     def _replay(self, queued: QueuedPod) -> None:
         """Requeue a pod by what happened while it was in flight."""
-        verdicts = [self._worth(event, queued) for event in self._in_flight.since_pop(queued.pod.uid)]
-        if "now" in verdicts:
+        strategies = {self._strategy(event, queued) for event in self._in_flight.since_pop(queued.pod.uid)}
+        if QueueingStrategy.IMMEDIATELY in strategies:
             self._wake(queued, "ScheduleAttemptFailure", at_once=True)
-        elif any(verdicts):
+        elif QueueingStrategy.AFTER_BACKOFF in strategies:
             self._requeue(queued, "ScheduleAttemptFailure")
         else:
             self._unschedulable.put(queued, queued.rejectors)
             self._entered("unschedulable", queued, "ScheduleAttemptFailure")
 
-    def _worth(self, event: Occurrence, queued: QueuedPod) -> str:
-        """Say whether an event makes another attempt worthwhile: "" no, "later" after backoff, "now" without."""
+    def _strategy(self, event: Occurrence, queued: QueuedPod) -> QueueingStrategy:
+        """Say whether an event makes another attempt worthwhile (kube-scheduler's isPodWorthRequeuing)."""
         if not queued.rejectors:
-            return "later"
+            return QueueingStrategy.AFTER_BACKOFF
         if event.wildcard:
-            return "later" if event.new is None or event.new == queued.pod.uid else ""
+            meant = event.new is None or event.new == queued.pod.uid
+            return QueueingStrategy.AFTER_BACKOFF if meant else QueueingStrategy.SKIP
         if any(self.rules.wakes(event, queued.pod, plugin) for plugin in sorted(queued.pending_plugins)):
-            return "now"
+            return QueueingStrategy.IMMEDIATELY
         if any(self.rules.wakes(event, queued.pod, plugin) for plugin in sorted(queued.unschedulable_plugins)):
-            return "later"
-        return ""
+            return QueueingStrategy.AFTER_BACKOFF
+        return QueueingStrategy.SKIP
 
     # -- timers ----------------------------------------------------------------------------------------------------
 

@@ -82,13 +82,13 @@ def _refused(status: Status) -> frozenset[str] | Status:
 @_wrappable("pre_enqueue", _itself)
 def run_pre_enqueue(profile: Profile, pod: PendingPod) -> Status | None:
     """Return the first rejection to queue the pod, stamped with its plugin; None if there is none."""
-    return _first(profile.pre_enqueue, pod)
+    return _first((step.call for step in profile.pre_enqueue), pod)
 
 
-def _first(steps: Iterable[StatusStep], *arguments: object) -> Status | None:
+def _first(calls: Iterable[Callable[..., Status | None] | None], *arguments: object) -> Status | None:
     """Return the first Status that is no consent."""
-    for step in steps:
-        status = step.call(*arguments)
+    for call in calls:
+        status = None if call is None else call(*arguments)
         if status is not None:
             return status
     return None
@@ -179,22 +179,14 @@ def run_add_pod(
     steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo
 ) -> Status | None:
     """Tell the plugins that a pod was put on a node; None if all took it in."""
-    for step in steps:
-        status = None if step.add_pod is None else step.add_pod(state, pod, other, node)
-        if status is not None:
-            return status
-    return None
+    return _first((step.add_pod for step in steps), state, pod, other, node)
 
 
 def run_remove_pod(
     steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo
 ) -> Status | None:
     """Tell the plugins that a pod was taken off a node; None if all took it in."""
-    for step in steps:
-        status = None if step.remove_pod is None else step.remove_pod(state, pod, other, node)
-        if status is not None:
-            return status
-    return None
+    return _first((step.remove_pod for step in steps), state, pod, other, node)
 
 
 # -- PostFilter ----------------------------------------------------------------------------------------------------
@@ -287,7 +279,7 @@ def ask_pre_score(
 @_wrappable("reserve", _itself)
 def run_reserve(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
     """Let the plugins reserve in order; the first that does not consent is the answer."""
-    return _first(profile.reserve, state, pod, node_name)
+    return _first((step.call for step in profile.reserve), state, pod, node_name)
 
 
 @_wrappable("unreserve", lambda status: None)

@@ -117,24 +117,25 @@ class Reconsidering:
         engine.rotation.next_start_index = self._first.rotation.next_start_index
         copy = QueuedPod(queued.pod, queued.timestamp)
         copy.attempts, copy.initial_attempt = recorded.tries, queued.initial_attempt
+        clock = engine.clock
+        thought = _SecondThought(
+            engine.cluster, profile, copy, clock, recorded.attempt, clock.now(), recorded.draw, recorded=recorded
+        )
         with engine.aside():
-            decision, _ = unasked(engine.decide(_SecondThought(engine, profile, copy, recorded)))
+            decision, _ = unasked(engine.decide(thought))
             engine.current = None
         return decision
 
 
-class _SecondThought(Attempt):
+class _SecondThought(Attempt, kw_only=True):
     """An attempt that ends where it would begin to change something."""
 
-    def __init__(self, engine: PodEngine, profile: Profile, queued: QueuedPod, recorded: Decision) -> None:
-        clock = engine.clock
-        super().__init__(engine.cluster, profile, queued, clock, recorded.attempt, clock.now(), recorded.draw)
-        self._recorded = recorded
+    recorded: Decision
 
     def place(self, search: Search, result: ScheduleResult) -> Concluded:
         """Choose a node, and leave the pod where it is."""
-        if self._recorded.node in _best(search, result):
-            result = msgspec.structs.replace(result, node=self._recorded.node)
+        if self.recorded.node in _best(search, result):
+            result = msgspec.structs.replace(result, node=self.recorded.node)
         chosen = Status(Code.SUCCESS)
         return self.decision(Result.SCHEDULED, chosen, result, node=result.node), Failure(chosen)
 
@@ -143,7 +144,7 @@ class _SecondThought(Attempt):
         result = answer.result
         if isinstance(result, Preempt):
             # The first of those that cost least is chosen.
-            others_last = sorted(result.candidates, key=lambda one: one.node != self._recorded.nominated)
+            others_last = sorted(result.candidates, key=lambda one: one.node != self.recorded.nominated)
             result = msgspec.structs.replace(result, candidates=tuple(others_last))
             answer = msgspec.structs.replace(answer, result=result)
         return super().way_out(answer)
