@@ -157,9 +157,9 @@ class FilterPlugin(Protocol):
 class SuggestPlugin(Protocol):
     """Say what would answer this plugin's rejections, for `kframework explain`.
 
-    A suggestion is a change of `kframework.framework.suggestions`, or several that are made together as a tuple. It is
-    no promise: each is tried in a what-if, all plugins are asked again, and what is not needed of it is left out before
-    anybody hears of it. Nothing is asked here while pods are scheduled.
+    A suggestion is a change of `kframework.framework.suggestions` or `pod_suggestions`, or several that are made
+    together as a tuple. It is no promise: each is tried in a what-if, all plugins are asked again, and what is not
+    needed of it is left out before anybody hears of it. Nothing is asked here while pods are scheduled.
 
     Of a plugin without these hooks it is only known that, where it answers Unschedulable, the pods on the node may be
     in the way: one or another of them is tried without.

@@ -1,0 +1,88 @@
+"""The field's own words: what Kubernetes has a name for goes by that name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.sources import ROOT, listed
+
+#: A word of our own that was used for what the field has a word for, and that word. Only distinctive ones stand here.
+OURS = {
+    "objection": "rejection",
+    "Narrowing": "PreFilterResult",
+    "choosy": "needs_scoring",
+    "Unfit": "FitError",
+    "Laps": "PhaseTimer",
+    "Stopwatch": "PluginTimer",
+    "Afresh": "Oracle",
+    "Inquiry": "FullEvaluation",
+    "Survey": "AllNodesSearch",
+    "Onlookers": "Observers",
+    "Audience": "Observers",
+    "Nowhere": "NullEffects",
+    "GatedTransport": "FencedTransport",
+    "Lane": "KeyedWriteQueue",
+    "Shelf": "KindStore",
+    "Misfit": "Undecodable",
+    "refusals": "api_errors",
+    "Wishes": "IncomingTerms",
+    "encounters": "existing_terms",
+    "unwelcome": "existing_anti_affinity",
+    "HeldTerm": "ExistingTerm",
+    "Errands": "BackgroundWrites",
+    "Clearing": "VictimSelection",
+    "Outlook": "NodeScores",
+    "rivals": "nominated pods",
+    "Tell whether": "Return whether",
+}
+#: What users read is spelt as it always was: a key of JSON.
+KEPT = ("`objections`", 'name="objections"', '"objections"')
+#: Where the old words stand on purpose.
+TOLD = ("docs/decisions", "tests", "CHANGELOG.md")
+
+
+def test_the_fields_words_are_used() -> None:
+    problems = [problem for path in texts() for problem in own_words(str(path.relative_to(ROOT)), path.read_text())]
+    assert not problems, listed(problems)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("the first objection to a node", 1),
+        ("class PluginStopwatch:", 1),
+        ("def rivals(self): ...", 1),
+        ("the first rejection of a node", 0),
+        ('rejections = field(name="objections")', 0),
+        ("a plane has Lanes", 0),
+        ("arrivals", 0),
+    ],
+)
+def test_a_word_of_our_own_is_found(text: str, found: int) -> None:
+    assert len(list(own_words("module.py", text))) == found
+
+
+def texts() -> Iterator[Path]:
+    """List the sources and the documents."""
+    for pattern in ("kframework/**/*.py", "contrib_plugins/**/*.py", "docs/**/*.md", "*.md", "contrib_plugins/*/*.md"):
+        for path in sorted(ROOT.glob(pattern)):
+            place = path.relative_to(ROOT)
+            if not str(place).startswith(TOLD) and "tests" not in place.parts:
+                yield path
+
+
+def own_words(name: str, text: str) -> Iterator[str]:
+    """Yield a sentence for each word of our own, as a whole or at the head or the end of a name."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        for kept in KEPT:
+            line = line.replace(kept, "")
+        for ours, theirs in OURS.items():
+            if re.search(
+                rf"(?<![a-z]){ours}(?![a-rt-z])|[a-z_]{ours}(?![a-z])" if ours[0].isupper() else rf"(?<![a-z]){ours}",
+                line,
+            ):
+                yield f"{name}, line {number}: {ours!r}; the field says {theirs!r}"
