@@ -18,9 +18,9 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.config.problems": "the errors that config/test_load.py reads",
     "kframework.config.validation": "the rules that config/test_load.py breaks",
     "kframework.framework.handle": "Protocols; what stands behind them is tried in test_plugin_handle.py",
-    "kframework.core.cycle.scoring": "the second half of a search: test_cycle.py",
+    "kframework.core.cycle.scoring": "the second half of a search: test_search.py",
     "kframework.core.cycle.consequences": "records without behaviour, made by test_attempt.py",
-    "kframework.core.cycle.outcome": "records without behaviour, read by test_cycle.py",
+    "kframework.core.cycle.outcome": "records without behaviour, read by test_search.py",
 }
 
 
