@@ -77,7 +77,7 @@ class FrozenCounts(DomainCounts):
 
     def __init__(self, counts: DomainCounts) -> None:
         tally, _ = counts.look()
-        self.topology = counts.topology
+        self.topology: Topology = counts.topology
         self._among = counts._among
         self._tally = Tally(len(tally.values))
         self._tally.values[:] = tally.values

@@ -96,7 +96,7 @@ class Search:
         self.cluster = cluster
         self.nodes: NodeTable = cluster.nodes
         self.profile: Profile = plan.profile
-        self.plan = plan
+        self.plan: Plan = plan
         self.pod = pod
         self.rotation = rotation
         self.start_index: int = rotation.next_start_index

@@ -170,7 +170,7 @@ class FilterStep:
         self.plugin: Plugin = plugin
         self.order: int = order
         self.fault = fault
-        self.ask_rows = cast("FilterNodes | None", method_of(plugin, "filter_nodes"))
+        self.ask_rows: FilterNodes | None = cast("FilterNodes | None", method_of(plugin, "filter_nodes"))
         self._explain = cast("Callable[[PendingPod, int], object]", method_of(plugin, "filter_status"))
         scalar = method_of(plugin, "filter")
         self.scalar: bool = scalar is not None
@@ -245,8 +245,8 @@ class ScoreStep:
         self.plugin: Plugin = plugin
         self.weight: int = weight
         self.fault = fault
-        self.ask_rows = cast("ScoreNodes | None", method_of(plugin, "score_nodes"))
-        self.normalize = cast("Normalize | None", method_of(plugin, "normalize_score"))
+        self.ask_rows: ScoreNodes | None = cast("ScoreNodes | None", method_of(plugin, "score_nodes"))
+        self.normalize: Normalize | None = cast("Normalize | None", method_of(plugin, "normalize_score"))
         self.lowest: float = 0 if self.normalize is None else -math.inf
         self.highest: float = MAX_SCORE if self.normalize is None else math.inf
         scalar = method_of(plugin, "score")

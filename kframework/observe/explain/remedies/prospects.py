@@ -39,7 +39,9 @@ class Prospects:
         self.rejecting: dict[str, _Rejecting] = {}
         #: How many changes of the cluster it takes, how many where the pod is changed if nothing else can be done, and
         #: how large the changes are.
-        self.changes, self.effort, self.size = np.zeros((3, len(self.rows)))
+        self.changes: NDArray[np.float64] = np.zeros(len(self.rows))
+        self.effort: NDArray[np.float64] = np.zeros(len(self.rows))
+        self.size: NDArray[np.float64] = np.zeros(len(self.rows))
         #: Which plugins reject the node, as one integer.
         self.pattern: Scores = np.zeros(len(self.rows), dtype=np.int64)
 

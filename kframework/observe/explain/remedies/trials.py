@@ -14,6 +14,7 @@ from kframework.core.cycle.question import filter_beside_nominated_pods, nominat
 from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable
 from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, first_rejection, run_pre_enqueue
 from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.steps import FilterStep
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Status, unresolvable
 from kframework.framework.suggestions import Change, DeletePod, NodeChange, PodChange
@@ -38,7 +39,9 @@ class Trial:
         self.pod = pod
         self.state: CycleState = CycleState()
         self._result: PreFilterResult = ask_pre_filter(profile, self.state, pod, self.nodes)
-        self.filters = tuple(step for step in profile.filters if step.name not in self._result.skipped)
+        self.filters: tuple[FilterStep, ...] = tuple(
+            step for step in profile.filters if step.name not in self._result.skipped
+        )
 
     @cached_property
     def rejection(self) -> Status | None:
