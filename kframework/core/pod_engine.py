@@ -276,19 +276,27 @@ class PodEngine:
             self.under_way = self.extenders.answer(self._cycle(queued))
         else:
             # `_cycle`, without the generator that nobody would drive: 1 us of 70.
-            attempt = self.begin(queued)
+            self._count(queued)
             try:
-                self._follow(queued, *unasked(self.decide(attempt)))
+                self._follow(queued, *unasked(self.decide(self.begin(queued))))
             finally:
                 self._end_of_cycle()
 
     def _cycle(self, queued: QueuedPod) -> Asking[None]:
         """Take a pod from pop to its Decision, and do what follows from it."""
-        attempt = self.begin(queued)
+        self._count(queued)
         try:
-            self._follow(queued, *(yield from self.decide(attempt)))
+            self._follow(queued, *(yield from self.decide(self.begin(queued))))
         finally:
             self._end_of_cycle()
+
+    def _count(self, queued: QueuedPod) -> None:
+        """Let this be the attempt that all that is said belongs to, until the end of the cycle."""
+        self.attempts += 1
+        CURRENT.set((queued.pod, self.attempts))
+        if _log.isEnabledFor(V3):
+            fields = {"pod": queued.pod.key, "attempt": self.attempts, "profile": queued.pod.scheduler_name}
+            _log.log(V3, "Attempting to schedule pod", extra=fields)
 
     def _end_of_cycle(self) -> None:
         self.current = self.under_way = None
@@ -299,11 +307,6 @@ class PodEngine:
 
     def begin(self, queued: QueuedPod) -> Attempt:
         """Begin an attempt: its lot is drawn, and whether its plugins are timed."""
-        self.attempts += 1
-        CURRENT.set((queued.pod, self.attempts))
-        if _log.isEnabledFor(V3):
-            fields = {"pod": queued.pod.key, "attempt": self.attempts, "profile": queued.pod.scheduler_name}
-            _log.log(V3, "Attempting to schedule pod", extra=fields)
         profile, draw, now = self.profiles[queued.pod.scheduler_name], self.draw(), self.clock.now()
         # Where little happens that is every attempt, as it costs nothing then; otherwise the share that was asked for.
         timed = draw < self.timed_share or (self.timed_share > 0.0 and now - self._timed_at >= _TIMED_EVERY)

@@ -109,7 +109,7 @@ def test_files_are_simulated_by_a_configuration(run: Command, cluster: Path, tmp
 def test_what_a_plugin_of_any_origin_suggests_is_shown(
     run: Command, install: Install, cluster: Path, tmp_path: Path
 ) -> None:
-    install("acme", {"Tiered": "Tiered"}, TIERED)
+    install("acme_tiers", {"Tiered": "Tiered"}, TIERED)
     config = tmp_path / "config.yaml"
     config.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
