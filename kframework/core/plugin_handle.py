@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from kframework.clock import Clock, Seeds
 from kframework.config.configuration import Configuration
@@ -15,6 +15,7 @@ from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api, Preemption, WaitingPod
+from kframework.framework.source import By, Fetch, Source, SourceSettings, Wakes, WhenStale
 from kframework.framework.status import Status
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.cluster import ClusterState
@@ -25,6 +26,7 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
 
 T = TypeVar("T", bound=ApiObject)
+V = TypeVar("V")
 
 
 class HandledEngine(Protocol):
@@ -97,6 +99,8 @@ class PluginHandle:
         self._engine = engine
         self._outside = outside
         self._profile = profile
+        self._plugin = plugin
+        self._sources: dict[str, Source[object]] = {}
         self._random = engine.seeds.generator(f"plugin {profile}/{plugin}")
 
     @property
@@ -168,6 +172,35 @@ class PluginHandle:
     def touch(self, *node_names: str) -> None:
         """Say that outside data changed this plugin's answers on these nodes."""
         self._engine.ask(Touched(node_names))
+
+    def source(
+        self,
+        name: str,
+        kind: type[V],
+        fetch: Fetch[V],
+        *,
+        by: By = "key",
+        every: float = 15.0,
+        jitter: float = 0.1,
+        timeout: float | None = None,
+        retry: float = 1.0,
+        stale_after: float = 60.0,
+        when_stale: WhenStale = "reject",
+        wakes: Wakes[V] | None = None,
+    ) -> Source[V]:
+        """Declare a source of outside data."""
+        settings = SourceSettings(by, every, jitter, timeout, retry, stale_after, when_stale)
+        complaint = settings.complaint() or ("the name is taken" if name in self._sources else "")
+        if complaint:
+            raise ValueError(f"source {name!r}: {complaint}")
+        source = Source(f"{self._profile}/{self._plugin}/{name}", kind, fetch, settings, wakes)
+        self._sources[name] = cast("Source[object]", source)
+        return source
+
+    @property
+    def sources(self) -> Mapping[str, Source[object]]:
+        """The sources that the plugin has declared, by name."""
+        return self._sources
 
     def event(self, pod: PodInfo, *, reason: str, action: str, note: str, warning: bool = False) -> None:
         """Record a Kubernetes Event about the pod."""

@@ -39,6 +39,7 @@ from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profile import Signature
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import PluginTimer
+from kframework.core.sources import Sources, SourceTurn
 from kframework.errors import PluginError
 from kframework.framework.events import ActionType, EventResource, Occurrence
 from kframework.framework.plugin import Watch
@@ -56,6 +57,8 @@ from kframework.state.inbox import (
     Message,
     Nominated,
     PreemptionEnded,
+    SourceChanged,
+    SourceFailed,
     Synced,
     Touched,
 )
@@ -129,6 +132,7 @@ class PodEngine:
         self.queue: SchedulingQueue = SchedulingQueue(
             self.profiles, clock.now, backoff or Backoff(), max_unschedulable=max_unschedulable
         )
+        self.sources: Sources = Sources(self.profiles)
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
         self._plugin_timers = {name: PluginTimer(profile) for name, profile in self.profiles.items()}
         self._layers = {
@@ -204,7 +208,8 @@ class PodEngine:
     @property
     def deadline(self) -> float | None:
         """When something is due next, in seconds since 1970; None if nothing is."""
-        deadlines = (self.queue.retry_deadline, self.queue.flush_deadline, self.cluster.waiting.deadline)
+        queue, waiting = self.queue, self.cluster.waiting
+        deadlines = (queue.retry_deadline, queue.flush_deadline, waiting.deadline, self.sources.deadline)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     @property
@@ -240,6 +245,10 @@ class PodEngine:
                     self.handlers.nominate(pod, node_name)
             case Touched(node_names):
                 self._touch(node_names)
+            case SourceChanged() | SourceFailed():
+                turn = self.sources.apply(message)
+                if turn is not None:
+                    self.turned(turn)
 
     def _touch(self, node_names: tuple[str, ...]) -> None:
         nodes = self.cluster.nodes
@@ -248,8 +257,23 @@ class PodEngine:
             if row is not None:
                 nodes.touch(row)
 
+    def turned(self, turn: SourceTurn) -> None:
+        """Forget what a plugin said before its outside data changed, and wake the pods that it rejected."""
+        source, change = turn.source, turn.change
+        if self.profiles[source.profile].remembers(source.plugin):
+            if change is not None and source.settings.by == "node":
+                self._touch((*change.values, *change.gone))
+            else:
+                self._layers[source.profile].clear()
+                self._touch(())
+        if source.fresh or source.settings.when_stale == "ignore":
+            label = f"{source.plugin}/{source.name}"
+            self.handlers.on_event(Occurrence(source.key, ActionType.UPDATE, None, change, label))
+
     def _tick(self) -> None:
         now = self.clock.now()
+        for turn in self.sources.expired(now):
+            self.turned(turn)
         deadline = self.cluster.waiting.deadline
         if deadline is not None and deadline <= now:
             for reserved in self.cluster.waiting.undecided():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kframework.clock import Clock
     from kframework.framework.answers import Candidate, Diagnosis
     from kframework.framework.cycle_state import CycleState
+    from kframework.framework.source import By, Fetch, Source, Wakes, WhenStale
     from kframework.framework.status import Status
     from kframework.objects import ApiObject
     from kframework.state.nodes import NodeInfo, NodeTable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kframework.state.statement import Statement
 
 T = TypeVar("T", bound="ApiObject")
+V = TypeVar("V")
 
 
 class WaitingPod(Protocol):
@@ -234,6 +236,45 @@ class Handle(Protocol):
 
     def touch(self, *node_names: str) -> None:
         """Say that outside data changed this plugin's answers on these nodes; without names, on all."""
+        ...
+
+    def source(
+        self,
+        name: str,
+        kind: type[V],
+        fetch: Fetch[V],
+        *,
+        by: By = "key",
+        every: float = 15.0,
+        jitter: float = 0.1,
+        timeout: float | None = None,
+        retry: float = 1.0,
+        stale_after: float = 60.0,
+        when_stale: WhenStale = "reject",
+        wakes: Wakes[V] | None = None,
+    ) -> Source[V]:
+        """Declare a source of outside data, to be read in hooks; for the plugin's `__init__`.
+
+        `kind` is the type of its values: plain data, a struct or a dataclass. `fetch` is a coroutine function that
+        returns all values and is asked again `every` so many seconds, give or take the part `jitter` of that; or an
+        async generator that yields them (all, or a SourceChange) when it likes. `timeout` is how long one fetch, or the
+        silence of a generator, may last: 10 s for the former, for ever for the latter. After a failure it is tried
+        again after `retry` seconds, twice as long each time up to `every`. Times are seconds.
+
+        `stale_after` and `when_stale` say when its data is too old (math.inf: never), and what then becomes of pods.
+
+        When it changes, or is heard again, the pods that this plugin rejected are tried again, after their backoff:
+        those for which `wakes(pod, change)` is true; without it all, or by="pod" those that the change names. What is
+        remembered of the plugin's answers is forgotten: by="node" for the nodes that the change names, which holds
+        for `filter` and `score`, else altogether.
+
+        ValueError for settings that make no sense, or a name that is taken.
+        """
+        ...
+
+    @property
+    def sources(self) -> Mapping[str, Source[object]]:
+        """The sources that this plugin has declared, by name."""
         ...
 
     def event(self, pod: PodInfo, *, reason: str, action: str, note: str, warning: bool = False) -> None:

@@ -39,6 +39,7 @@ from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.outbox import Outbox
+from kframework.scheduler.sources import SourceFeeds
 from kframework.state.inbox import Inbox, Message
 from kframework.state.pods import PodInfo
 
@@ -163,6 +164,7 @@ class Scheduler(EngineHost, Generic[E]):
         # Whoever waits for the scheduler to settle must get to look again once everything is written.
         jitter = self.engine.seeds.generator("jitter")
         self.outbox: Outbox = Outbox(cluster, clock, jitter, self._woken.set, fence)
+        self._feeds = SourceFeeds(self.profiles.sources(), self.engine.offer, clock, self.engine.seeds)
         self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record)
         self._api = ClusterApi(cluster, self.outbox)
         self.on_idle: Callable[[], None] = lambda: None
@@ -206,6 +208,7 @@ class Scheduler(EngineHost, Generic[E]):
                 await self.extenders.start()
                 for _, plugin in self.profiles.plugins():
                     await contained(plugin.start())
+                await self._feeds.start(tasks)
                 tasks.start_soon(self.outbox.run)
                 tasks.start_soon(self.recorder.run)
                 watch = partial(self.cluster.watch, ended_pods=self.engine.ended_pods)

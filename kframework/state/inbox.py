@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
@@ -11,7 +11,10 @@ from kframework.framework.status import Status
 from kframework.objects import ApiObject
 
 #: What engines of one's own send and take; the other messages are the pod engine's.
-__all__ = ["BindingEnded", "BindingStarted", "Changed", "Gone", "Inbox", "Message", "Synced", "Touched"]
+__all__ = [
+    *("BindingEnded", "BindingStarted", "Changed", "Gone", "Inbox", "Message"),
+    *("SourceChanged", "SourceFailed", "Synced", "Touched"),
+]
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -84,9 +87,29 @@ class Touched(msgspec.Struct, frozen=True):
     node_names: tuple[str, ...]
 
 
+class SourceChanged(msgspec.Struct, frozen=True):
+    """A plugin's source has been heard: `values` are new or others than before, those of the keys in `gone` are gone.
+
+    `source` is its `profile/plugin/name`, `at` when it was heard, in seconds since 1970.
+    """
+
+    source: str
+    at: float
+    values: Mapping[str, object] = {}
+    gone: tuple[str, ...] = ()
+
+
+class SourceFailed(msgspec.Struct, frozen=True):
+    """A plugin's source could not be heard."""
+
+    source: str
+    error: str
+
+
 _OfTheCluster = Changed | Gone | Synced
 _OfBindings = BindingStarted | BindingEnded | LastVictim | PreemptionEnded
-Message = _OfTheCluster | _OfBindings | Activated | Nominated | Touched
+_OfPlugins = Activated | Nominated | Touched | SourceChanged | SourceFailed
+Message = _OfTheCluster | _OfBindings | _OfPlugins
 
 
 class Inbox:

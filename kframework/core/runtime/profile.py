@@ -13,6 +13,7 @@ from weakref import WeakSet, WeakValueDictionary
 import pluggy
 
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.freshness import PluginSources, admit, gate, guarded, score
 from kframework.core.runtime.registry import hooks_of
 from kframework.core.runtime.steps import (
     FilterStep,
@@ -27,9 +28,10 @@ from kframework.core.runtime.steps import (
     status_step,
 )
 from kframework.errors import PluginError
-from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource
+from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.hookspecs import SPECIFICATIONS
 from kframework.framework.plugin import Plugin
+from kframework.framework.source import Source, SourceChange
 from kframework.framework.status import REJECTIONS, Code, Status
 from kframework.state.pods import PendingPod
 
@@ -76,9 +78,11 @@ class Profile:
         percentage_of_nodes_to_score: int = 0,
         distributions: Mapping[str, str | None] | None = None,
         other_events: Mapping[str, tuple[ClusterEvent, ...]] | None = None,
+        sources: PluginSources | None = None,
     ) -> None:
         self.name = name
         self.plugins = plugins
+        self.sources: PluginSources = sources or {}
         #: The steps in place of those of the profile that this one is the same as; none where it is none's twin.
         self._twins: Mapping[AnyStep, AnyStep] = {}
         #: The profile that this one is the same as: itself, but of a twin.
@@ -114,10 +118,16 @@ class Profile:
         self.bind: tuple[Step, ...] = self._steps("bind")
         self.post_bind: tuple[Step, ...] = self._steps("post_bind")
 
+        if self.sources:
+            self.pre_enqueue = guarded(self.pre_enqueue, plugins, self.sources, gate)
+            self.pre_filter = guarded(self.pre_filter, plugins, self.sources, admit)
+            self.pre_score = guarded(self.pre_score, plugins, self.sources, score)
+
         # Only these can hold a pod back, so only their events can set it free.
-        holding = {name for point in _HOLDING for name in self.points.get(point, ())}
+        holding = {name for point in _HOLDING for name in self.points.get(point, ())}.union(self.sources)
         self.events: dict[str, tuple[ClusterEvent, ...]] = {
-            name: self._events(self.plugins[name]) for name in sorted(holding)
+            name: (*self._events(self.plugins[name]), *map(_event_of, self.sources.get(name, ())))
+            for name in sorted(holding)
         } | dict(other_events or {})
         self.placement: tuple[Plugin, ...] = tuple(
             plugin for name, plugin in self.plugins.items() if hooks_of(type(plugin)).keys() & set(_PLACEMENT)
@@ -143,6 +153,10 @@ class Profile:
         if signature is None:
             signature = self._signatures[key] = Signature(key)
         return signature
+
+    def remembers(self, plugin: str) -> bool:
+        """Return whether answers of this plugin may be remembered: it signs pods, or may do so."""
+        return plugin in self.index and self._signers[self.index[plugin]] is not _never
 
     # -- timing ----------------------------------------------------------------------------------------------------
 
@@ -310,6 +324,15 @@ _SPECIFIED: dict[str, Callable[..., object]] = {
 
 def _argument_names(function: Callable[..., object]) -> tuple[str, ...]:
     return tuple(name for name in inspect.signature(function).parameters if name != "self")
+
+
+def _event_of(source: Source[object]) -> ClusterEvent:
+    """Return the event that a change of a source is, which nobody but its own plugin registers."""
+
+    def hint(pod: PendingPod, old: None, change: SourceChange[object] | None) -> QueueingHint:
+        return queue_if(source.wakes(pod, change))
+
+    return ClusterEvent(source.key, ActionType.UPDATE, hint)
 
 
 def _signer(plugin: Plugin) -> Callable[[PendingPod], Hashable | None]:

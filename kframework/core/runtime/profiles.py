@@ -25,6 +25,7 @@ from kframework.errors import ConfigError, PluginError
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin
+from kframework.framework.source import Source
 from kframework.framework.status import Status
 from kframework.state.pods import PendingPod
 from kframework.verbosity import V5
@@ -113,6 +114,11 @@ class Profiles(Mapping[str, Profile]):
             _log.log(V5, "Asked a plugin that holds the pod back about an event", extra=fields)
         return wakes
 
+    def sources(self) -> Iterator[Source[object]]:
+        """List what the plugins of all profiles have declared."""
+        for profile in self._profiles.values():
+            yield from chain.from_iterable(profile.sources.values())
+
     def plugins(self) -> Iterator[tuple[Profile, Plugin]]:
         """List every plugin instance with its profile."""
         for profile in self._profiles.values():
@@ -183,7 +189,8 @@ def _compile(
     if percentage is None:
         percentage = configuration.settings.percentage_of_nodes_to_score
     try:
-        plugins = {name: _instance(profile, name, registry, handle) for name in enabled if name in registry}
+        handles = {name: handle(profile.scheduler_name, name) for name in enabled if name in registry}
+        plugins = {name: _instance(profile, name, registry, mine) for name, mine in handles.items()}
         return Profile(
             profile.scheduler_name,
             plugins,
@@ -193,18 +200,17 @@ def _compile(
             distributions={plugin: registry.distribution(plugin) for plugin in plugins},
             # What an extender holds back it cannot say how to set free: anything may.
             other_events={EXTENDER: DEFAULT_EVENTS} if configuration.settings.extenders else {},
+            sources={name: tuple(mine.sources.values()) for name, mine in handles.items() if mine.sources},
         )
     except PluginError as error:
         raise _placed([profile], error) from error
 
 
-def _instance(
-    profile: ProfileConfiguration, name: str, registry: Registry, handle: Callable[[str, str], Handle]
-) -> Plugin:
+def _instance(profile: ProfileConfiguration, name: str, registry: Registry, handle: Handle) -> Plugin:
     plugin = registry.load(name)
     args = typed_args(profile, name, plugin.Args)
     try:
-        return plugin(args, handle(profile.scheduler_name, name))
+        return plugin(args, handle)
     except Exception as error:
         reason = f"cannot be made: {type(error).__name__}: {error}"
         raise PluginError(reason, plugin=name, distribution=registry.distribution(name)) from error

@@ -24,7 +24,8 @@ def watched_kinds(profiles: Profiles) -> list[type[ApiObject]]:
         for watch in plugin.watches:
             _check(plugin, watch)
             found[watch.kind] = None
-    _check_events(profiles, {*EventResource, *(event_resource(kind_of(kind)) for kind in found)})
+    sources = (source.key for source in profiles.sources())
+    _check_events(profiles, {*EventResource, *(event_resource(kind_of(kind)) for kind in found), *sources})
     return list(found)
 
 

@@ -114,6 +114,8 @@ class Reconsidering:
     def _decide(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> Decision:
         """Make an attempt that changes nothing."""
         engine = self._engine
+        for turn in engine.sources.follow(self._first.sources):
+            engine.turned(turn)
         engine.rotation.next_start_index = self._first.rotation.next_start_index
         copy = QueuedPod(queued.pod, queued.timestamp)
         copy.attempts, copy.initial_attempt = recorded.tries, queued.initial_attempt

@@ -12,16 +12,16 @@ A recording is a gzip file of JSON lines. The first one, the header, names the f
     {"at": 1767225601.0, "what": "Binding", "with": {...}}                               how it ended
 
 A part that goes on where another ended has a header with a `part` above 1. It begins with the objects as they were last
-told, the last decision on every pod that waited for another attempt or for its binding, each by itself and without a
-step, the nominations, and {"what": "Continued"} with the rest.
+told, what the plugins' sources hold, the last decision on every pod that waited for another attempt or for its binding,
+each by itself and without a step, the nominations, and {"what": "Continued"} with the rest.
 
 What an engine does by itself is not written, so neither are the messages that it offers itself during a step. What a
-plugin learns elsewhere, over a connection of its own for instance, is not in a recording.
+plugin learns from its sources arrives as messages; what it learns elsewhere is not in a recording.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -40,7 +40,7 @@ from kframework.errors import ConfigError
 from kframework.framework.status import Status
 from kframework.observe.recording.file import LIMIT, Opening, RecordingFile
 from kframework.scheduler.extenders import Extenders
-from kframework.state.inbox import Activated, Message, Nominated, Synced
+from kframework.state.inbox import Activated, Message, Nominated, SourceChanged, SourceFailed, Synced
 
 T = TypeVar("T")
 
@@ -186,9 +186,18 @@ def _opening(engine: PodEngine, header: Header, now: float) -> Opening:
     return Opening(
         header,
         nodes=[nodes[row].name for row in nodes.order.tolist()],
-        before=[(now, Synced())] if engine.synced else [],
+        before=[*((now, what) for what in _heard(engine)), *([(now, Synced())] if engine.synced else [])],
         after=[(now, what) for what in after],
     )
+
+
+def _heard(engine: PodEngine) -> Iterator[Message]:
+    """Say what the sources of the plugins hold, and what is wrong with them."""
+    for source in engine.sources:
+        if source.updated_at is not None:
+            yield SourceChanged(source.key, source.updated_at, dict(source))
+        if source.error:
+            yield SourceFailed(source.key, source.error)
 
 
 class RecordedEngine(PodEngine):

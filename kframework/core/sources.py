@@ -1,0 +1,62 @@
+"""The sources of all plugins, as an engine has them: filled by messages, stale in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kframework.core.runtime.profiles import Profiles
+from kframework.framework.source import Source, SourceChange
+from kframework.state.inbox import SourceChanged, SourceFailed
+
+
+class SourceTurn(msgspec.Struct, frozen=True):
+    """Something that matters has happened to a source: a change, or None: it is fresh again, or stale."""
+
+    source: Source[object]
+    change: SourceChange[object] | None = None
+
+
+class Sources:
+    """The sources that the plugins of these profiles have declared."""
+
+    def __init__(self, profiles: Profiles) -> None:
+        self._by_key = {source.key: source for source in profiles.sources()}
+
+    def __iter__(self) -> Iterator[Source[object]]:
+        return iter(self._by_key.values())
+
+    def apply(self, message: SourceChanged | SourceFailed) -> SourceTurn | None:
+        """Take in what was heard of a source; None if nobody needs to know, as the source is nobody's here."""
+        source = self._by_key.get(message.source)
+        if source is None:
+            return None
+        if isinstance(message, SourceFailed):
+            source.fail(message.error)
+            return None
+        was_fresh = source.fresh
+        change = source.update(message.at, source.converted(message.values), message.gone)
+        if not was_fresh:
+            return SourceTurn(source)
+        return SourceTurn(source, change) if change.values or change.gone else None
+
+    def follow(self, others: Sources) -> Iterator[SourceTurn]:
+        """Hold what others of the same keys hold, and yield those that held something else."""
+        for source in self:
+            other = others._by_key.get(source.key)
+            if other is not None and (other.updates, other.fresh) != (source.updates, source.fresh):
+                source.take_over(other)
+                yield SourceTurn(source)
+
+    @property
+    def deadline(self) -> float | None:
+        """When the next source will be stale, in seconds since 1970."""
+        return min((at for source in self if (at := source.stale_at) is not None), default=None)
+
+    def expired(self, now: float) -> Iterator[SourceTurn]:
+        """Let those be stale that have not been heard for too long, and yield them."""
+        for source in self:
+            if source.stale_at is not None and source.stale_at <= now:
+                source.expire()
+                yield SourceTurn(source)

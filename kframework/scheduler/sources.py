@@ -1,0 +1,147 @@
+"""The feeds of the plugins' sources: fetched for ever, one task each; what they tell goes into the inbox.
+
+A feed disturbs nobody: whatever its plugin's code raises, answers or swallows is a failure of its source, told in the
+log with the plugin's name where it is a new one, and tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from random import Random
+from typing import cast
+
+import anyio
+from anyio.abc import TaskGroup
+
+from kframework.clock import Clock, Seeds
+from kframework.framework.source import Source, SourceChange
+from kframework.scheduler.binding import contained
+from kframework.state.inbox import Message, SourceChanged, SourceFailed
+
+_log = logging.getLogger(__name__)
+
+#: How long one poll may last if its source does not say, and how long the first pods wait for a source that is silent.
+TIMEOUT = 10.0
+
+#: The least time between two values of a generator, in seconds: one that yields without end must not flood the inbox.
+_PAUSE = 0.05
+
+#: How many values a source may hold: what a peer sends is bounded.
+LARGEST = 200_000
+
+_Values = Mapping[str, object] | SourceChange[object]
+
+
+class SourceFeed:
+    """Fetches one source."""
+
+    def __init__(self, source: Source[object], offer: Callable[[Message], None], clock: Clock, random: Random) -> None:
+        self.source = source
+        self._offer = offer
+        self._clock = clock
+        self._random = random
+        #: What it has told by now.
+        self._told: dict[str, object] = {}
+        self._failures = 0
+        #: Set when it has been tried once, with or without success.
+        self.tried = asyncio.Event()
+
+    async def run(self) -> None:
+        """Fetch for ever."""
+        while True:
+            await self.fetch()
+            self.tried.set()
+            await asyncio.sleep(self.pause())
+
+    async def fetch(self) -> None:
+        """Poll once, or follow a generator to its end; what goes wrong is told, not raised."""
+        source = self.source
+        try:
+            answer = source.fetch()
+            if isinstance(answer, AsyncIterator):
+                await self._follow(answer)
+            else:
+                async with asyncio.timeout(source.settings.timeout or TIMEOUT):
+                    self._tell(cast("_Values", await contained(answer)))
+        except Exception as error:
+            self._fail(error)
+
+    def pause(self) -> float:
+        """Return how long to wait before the next try, in seconds."""
+        settings = self.source.settings
+        if not self._failures:
+            return settings.every * (1 + settings.jitter * self._random.uniform(-1, 1))
+        return min(settings.retry * 2.0 ** min(self._failures - 1, 30), max(settings.every, settings.retry))
+
+    async def _follow(self, stream: AsyncIterator[_Values]) -> None:
+        try:
+            while True:
+                async with asyncio.timeout(self.source.settings.timeout):
+                    values = await contained(anext(stream))
+                self._tell(values)
+                self.tried.set()
+                await asyncio.sleep(_PAUSE)
+        except StopAsyncIteration:
+            return
+        finally:
+            if isinstance(stream, AsyncGenerator):
+                await stream.aclose()
+
+    def _tell(self, values: _Values) -> None:
+        """Tell what has changed since the last time, be it nothing: the source has been heard."""
+        if isinstance(values, SourceChange):
+            new, gone = values.values, tuple(key for key in values.gone if key in self._told)
+        elif isinstance(values, Mapping):
+            new, gone = values, tuple(key for key in self._told if key not in values)
+        else:
+            raise TypeError(f"answered {values!r}, which is no mapping")
+        changed = {key: value for key, value in self.source.checked(new).items() if self._differs(key, value)}
+        if len(self._told) + len(changed) > LARGEST:
+            raise ValueError(f"has more than {LARGEST} values")
+        self._told.update(changed)
+        for key in gone:
+            del self._told[key]
+        if self._failures:
+            _log.info("source %s is heard again", self._name)
+        self._failures = 0
+        self._offer(SourceChanged(self.source.key, self._clock.now(), changed, gone))
+
+    def _differs(self, key: str, value: object) -> bool:
+        return key not in self._told or self._told[key] != value
+
+    def _fail(self, error: Exception) -> None:
+        text = "it took too long" if isinstance(error, TimeoutError) and not str(error) else _words(error)
+        if not self._failures or text != self.source.error:
+            _log.warning("source %s failed: %s", self._name, text, exc_info=error)
+        self._failures += 1
+        self._offer(SourceFailed(self.source.key, text))
+
+    @property
+    def _name(self) -> str:
+        return f"{self.source.name!r} of plugin {self.source.plugin} (profile {self.source.profile})"
+
+    def __repr__(self) -> str:
+        return f"<SourceFeed of {self.source!r}>"
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+class SourceFeeds:
+    """The feeds of all sources."""
+
+    def __init__(
+        self, sources: Iterable[Source[object]], offer: Callable[[Message], None], clock: Clock, seeds: Seeds
+    ) -> None:
+        self._feeds = [SourceFeed(source, offer, clock, seeds.generator(f"source {source.key}")) for source in sources]
+
+    async def start(self, tasks: TaskGroup) -> None:
+        """Start them, and wait until each was tried once, but for 10 s at most: the first pods shall not miss them."""
+        for feed in self._feeds:
+            tasks.start_soon(feed.run)
+        with anyio.move_on_after(TIMEOUT):
+            for feed in self._feeds:
+                await feed.tried.wait()
