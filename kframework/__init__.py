@@ -46,6 +46,8 @@ __all__ = [
     "Scores",
     "SetLabel",
     "Skip",
+    "Source",
+    "SourceChange",
     "StateKey",
     "Statement",
     "Status",
@@ -78,6 +80,7 @@ _HOMES = {
         "framework.handle": "Handle WaitingPod",
         "framework.plugin": "Plugin PluginArgs Watch hookimpl",
         "framework.pod_suggestions": "DropVolume LowerRequest Tolerate",
+        "framework.source": "Source SourceChange",
         "framework.status": "Code Skip Status Wait error unresolvable unschedulable",
         "framework.suggestions": "DeletePod FreeResource RemoveLabel RemoveTaint SetLabel Suggestion",
         "state.nodes": "NodeInfo NodeTable",
@@ -109,6 +112,7 @@ if TYPE_CHECKING:
     from kframework.framework.handle import Handle, WaitingPod
     from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookimpl
     from kframework.framework.pod_suggestions import DropVolume, LowerRequest, Tolerate
+    from kframework.framework.source import Source, SourceChange
     from kframework.framework.status import Code, Skip, Status, Wait, error, unresolvable, unschedulable
     from kframework.framework.suggestions import (
         DeletePod,

@@ -10,6 +10,7 @@ from kframework.cli.printing import NONE, table
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision
     from kframework.observe.explain.explanation import Assessment, Explanation, NodeScore, Preemption, Score, Waiting
+    from kframework.observe.outside_data import OutsideData
 
 #: So many reasons, examples of nodes, best nodes, nodes with room kept, victims, remedies and wakers are shown.
 _REASONS, _EXAMPLES, _TOP, _KEPT, _VICTIMS, _REMEDIES, _WAKERS = 5, 2, 3, 2, 3, 5, 3
@@ -210,6 +211,9 @@ def _preemption(preemption: Preemption, wide: bool) -> Iterator[str]:
 def _end(explanation: Explanation, wide: bool) -> Iterator[str]:
     if explanation.waiting is not None:
         yield from _waiting(explanation.waiting, explanation, wide)
+    if explanation.outside:
+        yield "OUTSIDE DATA that plugins go by:"
+        yield from (f"  {each.plugin}: source {each.source} {_heard(each)}" for each in explanation.outside)
     yield from (f"Note: {note}." for note in explanation.notes)
 
 
@@ -244,6 +248,16 @@ def _wakers(waiting: Waiting, wide: bool) -> Iterator[str]:
     others = [waker.plugin for waker in waiting.wakers[shown:]]
     if others:
         yield f"  ... and what {', '.join(others)} would look at; -o wide shows it"
+
+
+def _heard(data: OutsideData) -> str:
+    error = f": {_plain(data.error)}" if data.error else ""
+    if data.age is None:
+        return f"has told nothing yet{error}"
+    values = f"{data.values} {'keys' if data.by == 'key' else f'{data.by}s'}"
+    if data.fresh:
+        return f"told of {values} {_span(data.age)} ago{f'; since then{error}' if error else ''}"
+    return f"is stale: it last told of {values} {_span(data.age)} ago{error}"
 
 
 # -- small words -------------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def report(engine: PodEngine, history: History, *, title: str, start: float | No
         attempts(history, engine.attempts, shown=ATTEMPTS),
         nodes(table),
         {name: pods for name, pods in found.items() if pods is not None},
-        profile_parts(engine.profiles, history, counted=everything),
+        profile_parts(engine.profiles, history, engine.clock.now(), counted=everything),
         _explanations(engine, history, waiting),
     )
     return report_page(title, msgspec.json.encode(data)).html

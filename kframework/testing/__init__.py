@@ -7,6 +7,7 @@ from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.testing.builders import make_container, make_node, make_pod, make_taint, make_toleration
 from kframework.testing.contract import ContractViolation, Reached, check_plugin
 from kframework.testing.scenario import Result, Scenario, create, delete, patch
+from kframework.testing.source_script import SourceScript
 from kframework.testing.wake_ups import LostWakeUp, WakeUps, check_wake_ups
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Reached",
     "Result",
     "Scenario",
+    "SourceScript",
     "WakeUps",
     "check_plugin",
     "check_wake_ups",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import yaml
+from msgspec.structs import replace
 
 from kframework.clock import SystemClock
 from kframework.config.load import parse
@@ -26,24 +28,40 @@ T = TypeVar("T")
 PROFILE = "default-scheduler"
 
 
-def profile_of(plugin: type[Plugin], args: Mapping[str, object], cluster: ClusterState) -> Profile:
+#: What the sources of a plugin hold, by their names.
+SourceValues = Mapping[str, Mapping[str, object]]
+
+_NONE: SourceValues = {}
+
+
+def profile_of(
+    plugin: type[Plugin], args: Mapping[str, object], cluster: ClusterState, sources: SourceValues = _NONE
+) -> Profile:
     """Compile a profile that has this plugin and, beside it, only what every profile must have.
 
     Its handle shows the cluster; what the plugin asks for through it is not done. Raises ConfigError.
     """
-    profiles = functools.partial(profiles_of, plugin, args)
+    profiles = functools.partial(profiles_of, plugin, args, sources=sources)
     return PodEngine(cluster, SystemClock(), NullEffects(), profiles, verifying=False).profiles[PROFILE]
 
 
 def profiles_of(
-    plugin: type[Plugin], args: Mapping[str, object], engine: HandledEngine, beside: Sequence[str] = ()
+    plugin: type[Plugin],
+    args: Mapping[str, object],
+    engine: HandledEngine,
+    beside: Sequence[str] = (),
+    sources: SourceValues = _NONE,
 ) -> Profiles:
     """Compile a profile that has this plugin, those `beside` it and what every profile must have; raises ConfigError.
 
-    Through its handle the plugin sees and asks the engine; no API is behind it.
+    Through its handle the plugin sees and asks the engine; no API is behind it. Its sources hold these values for ever.
     """
     configuration = parse(_configuration(plugin, args, beside), "args")
-    return profiles_for(configuration, Registry.of(plugin), NullEffects())(engine)
+    profiles = profiles_for(configuration, Registry.of(plugin), NullEffects())(engine)
+    for source in profiles.sources():
+        source.settings = replace(source.settings, stale_after=math.inf)
+        source.update(engine.clock.now(), source.checked(sources.get(source.name, {})))
+    return profiles
 
 
 def _configuration(plugin: type[Plugin], args: Mapping[str, object], beside: Sequence[str]) -> str:

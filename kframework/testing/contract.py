@@ -34,7 +34,7 @@ from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.testing.alone import profile_of
+from kframework.testing.alone import SourceValues, profile_of
 from kframework.testing.clusters import RandomCluster
 
 T = TypeVar("T")
@@ -66,20 +66,21 @@ def check_plugin(
     nodes: Iterable[Node] = (),
     pods: Iterable[Pod] = (),
     objects: Iterable[ApiObject] = (),
+    sources: SourceValues | None = None,
     examples: int = 12,
     seed: int = 0,
 ) -> Reached:
     """Ask a plugin about `examples` random clusters; raise ContractViolation where it breaks the contract.
 
     `args` are spelled as in YAML. `nodes`, `pods` and `objects` (of all other kinds) are mixed into the clusters: give
-    some that the plugin is about, and of an object that changes several versions. See from the answer that the
-    questions met every branch of the plugin. The same seed asks the same questions. Raises ConfigError for a plugin
-    that cannot be loaded.
+    some that the plugin is about, and of an object that changes several versions. `sources` is what its sources hold,
+    by their names. See from the answer that the questions met every branch of the plugin. The same seed asks the same
+    questions. Raises ConfigError for a plugin that cannot be loaded.
     """
     nodes, pods, objects, reached = list(nodes), list(pods), list(objects), Reached()
     for example in range(examples):
         cluster = RandomCluster(Random(f"{seed}/{example}"), nodes=nodes, pods=pods, objects=objects)
-        profile = profile_of(plugin, args or {}, cluster.state)
+        profile = profile_of(plugin, args or {}, cluster.state, sources or {})
         source = f"example {example} of seed {seed}"
         _Check(profile, profile.plugins[plugin.name], cluster, reached, source).run()
     return reached

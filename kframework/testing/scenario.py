@@ -33,6 +33,7 @@ from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import SimulatedExtender
 from kframework.testing.alone import profile_text
+from kframework.testing.source_script import SourceScript
 
 #: What happens to the cluster at some time; any function of it will do.
 Action = Callable[[MemoryCluster], Awaitable[object] | object]
@@ -89,11 +90,18 @@ class Scenario:
         enabled = [{"name": plugin.name, **weighted.get(plugin.name, {})} for plugin in self._plugins]
         self._config = config if config is not None else profile_text({"enabled": enabled}, args or {})
         self._actions: list[tuple[float, Action]] = []
+        self._scripts: list[SourceScript] = []
 
     def at(self, seconds: float, action: Action) -> Scenario:
         """Let something happen so many seconds after the start; at 0 it happens before the scheduler looks."""
         self._actions.append((seconds, action))
         return self
+
+    def source(self, plugin: str, name: str, values: Mapping[str, object] | None = None) -> SourceScript:
+        """Let a source of a plugin, in every profile, say what is told it here instead of fetching anything."""
+        script = SourceScript(plugin, name, values)
+        self._scripts.append(script)
+        return script
 
     def run(self, until: float | None = None) -> Result:
         """Run from the start until so many virtual seconds have passed, or until nothing is left to do.
@@ -199,6 +207,8 @@ class _Run(Observer):
             slice=0.0,
             extender=lambda settings: SimulatedExtender(settings, self._cluster),
         )
+        for script in self._scenario._scripts:
+            self._play_source(script)
         self._over = asyncio.Event()
         self._scheduler.on_idle = self._look
         if self._volumes is not None:
@@ -215,6 +225,15 @@ class _Run(Observer):
                 await self._over.wait()
                 tasks.cancel_scope.cancel()
         return self._result(clock.now() - began)
+
+    def _play_source(self, script: SourceScript) -> None:
+        declared = list(self._scheduler.profiles.sources())
+        mine = [source for source in declared if (source.plugin, source.name) == (script.plugin, script.name)]
+        if not mine:
+            names = ", ".join(f"{source.plugin}/{source.name}" for source in declared) or "none"
+            raise ValueError(f"no plugin declares the source {script.plugin}/{script.name}; there is {names}")
+        for source in mine:
+            script.play(source)
 
     async def _play(self, loop: asyncio.AbstractEventLoop) -> None:
         while self._actions:

@@ -33,7 +33,7 @@ from kframework.objects.kinds import reference
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, PreemptionEnded, Synced
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.testing.alone import PROFILE, profiles_of
+from kframework.testing.alone import PROFILE, SourceValues, profiles_of
 from kframework.testing.random_events import RandomEvents
 
 #: So many events happen to a cluster, and so many attempts follow on one at most.
@@ -70,20 +70,22 @@ def check_wake_ups(
     nodes: Iterable[Node] = (),
     pods: Iterable[Pod] = (),
     objects: Iterable[ApiObject] = (),
+    sources: SourceValues | None = None,
     examples: int = 20,
     seed: int = 0,
 ) -> WakeUps:
     """Let much happen to `examples` random clusters; raise LostWakeUp when a pod should have been woken and was not.
 
     `args` are spelled as in YAML; `beside` names other plugins of the profile. `nodes`, `pods` and `objects` (of all
-    other kinds) are mixed into what happens: give some that the plugin is about. See from the answer that the hints
+    other kinds) are mixed into what happens: give some that the plugin is about. `sources` is what the plugin's sources
+    hold, by their names; it does not change. See from the answer that the hints
     said both Queue and Skip. Pods that Reserve or Permit sends back are not judged: only an attempt can tell whether
     they could go. The same seed asks the same questions. Raises ConfigError for a plugin that cannot be loaded.
     """
     nodes, pods, objects, wake_ups = list(nodes), list(pods), list(objects), WakeUps()
     for example in range(examples):
         events = RandomEvents(Random(f"{seed}/{example}"), nodes=nodes, pods=pods, objects=objects)
-        profiles = functools.partial(profiles_of, plugin, args or {}, beside=beside)
+        profiles = functools.partial(profiles_of, plugin, args or {}, beside=beside, sources=sources or {})
         _Course(plugin.name, events, wake_ups, f"example {example} of seed {seed}", profiles).run()
     return wake_ups
 

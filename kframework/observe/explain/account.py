@@ -17,6 +17,7 @@ from kframework.observe.explain.restoring import as_pending
 from kframework.observe.explain.slices import finished, in_slices
 from kframework.observe.explain.waiting import state_of, waiting
 from kframework.observe.history import History
+from kframework.observe.outside_data import outside_data
 from kframework.state.pods import PendingPod, PodInfo
 
 
@@ -100,6 +101,7 @@ class _Account:
             preemption=self._under_way(nominated, then) or self._preemption,
             waiting=waits_for,
             help=found,
+            outside=outside_data(engine.profiles[pod.scheduler_name], self._at),
             notes=tuple(self._notes(state)),
         )
 

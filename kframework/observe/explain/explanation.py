@@ -10,6 +10,7 @@ import msgspec
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.errors import KFrameworkError
 from kframework.observe.explain.remedies.remedies import Remedy
+from kframework.observe.outside_data import OutsideData
 
 
 class Unexplainable(KFrameworkError):
@@ -157,6 +158,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     `at` is when this was found out, in seconds since 1970. `requests` are what the pod asks for, as in a manifest.
     `node` is where it is or is about to be, `nominated` where room is kept for it. `then` and `binding` are the records
     of its last attempt, if that is remembered; `condition` is what the pod's own condition says, while it is pending.
+    `outside` is what the profile's plugins go by beside the cluster.
     """
 
     pod: str
@@ -176,4 +178,5 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     preemption: Preemption | None = None
     waiting: Waiting | None = None
     help: tuple[Remedy, ...] = ()
+    outside: tuple[OutsideData, ...] = ()
     notes: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
@@ -73,14 +73,16 @@ def _gated(engine: PodEngine, profile: Profile, queued: QueuedPod) -> Waiting:
 
 
 def _wakers(profile: Profile, plugins: Iterable[str]) -> tuple[Waker, ...]:
-    return tuple(Waker(plugin, _events(profile.events.get(plugin, ()))) for plugin in plugins)
+    of = {source.key: f"source {source.name}" for sources in profile.sources.values() for source in sources}
+    return tuple(Waker(plugin, _events(profile.events.get(plugin, ()), of)) for plugin in plugins)
 
 
-def _events(registrations: Iterable[ClusterEvent]) -> dict[str, tuple[str, ...]]:
-    """Return what is registered by resource; all updates together are one `update`."""
+def _events(registrations: Iterable[ClusterEvent], names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return what is registered by resource, some of which have better names; all updates together are one `update`."""
     actions: dict[str, ActionType] = {}
     for registration in registrations:
-        actions[registration.resource] = actions.get(registration.resource, ActionType(0)) | registration.action
+        resource = names.get(registration.resource, registration.resource)
+        actions[resource] = actions.get(resource, ActionType(0)) | registration.action
     return {resource: tuple(_names(action)) for resource, action in actions.items()}
 
 

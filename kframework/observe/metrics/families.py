@@ -147,6 +147,16 @@ CACHE_SIZE = _gauge(
 )
 GOROUTINES = _gauge("scheduler_goroutines", "[BETA] Binding cycles that are under way.", ("operation",))
 
+# -- outside data ----------------------------------------------------------------------------------------------------
+
+_SOURCE = ("profile", "plugin", "source")
+SOURCE_AGE = _gauge("kframework_source_age_seconds", "[ALPHA] Since when a plugin's source has told nothing.", _SOURCE)
+SOURCE_VALUES = _gauge("kframework_source_values", "[ALPHA] How many values a plugin's source has told.", _SOURCE)
+SOURCE_FRESH = _gauge("kframework_source_fresh", "[ALPHA] 1 while a plugin goes by its source, else 0.", _SOURCE)
+SOURCE_FETCHES = _counter(
+    "kframework_source_fetches_total", "[ALPHA] How often a plugin's source was asked.", (*_SOURCE, "result")
+)
+
 # -- requests to the API server ------------------------------------------------------------------------------------
 
 REST_CLIENT_REQUESTS = _counter(

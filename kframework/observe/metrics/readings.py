@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from kframework.core.plugin_handle import HandledEngine
 from kframework.core.pod_engine import PodEngine
+from kframework.framework.source import Source
 from kframework.objects import PodSpec
 from kframework.objects.requests import fit_requests, limits
 from kframework.observe.metrics import families
@@ -40,6 +41,20 @@ def engine_readings(engine: PodEngine) -> tuple[Series, ...]:
             ("assumed_pods",): len(cluster.assumed),
         }
 
+    def by_source(read: Callable[[Source[object]], int | None]) -> Mapping[tuple[str, ...], int]:
+        found = {(source.profile, source.plugin, source.name): read(source) for source in engine.sources}
+        return {labels: value for labels, value in found.items() if value is not None}
+
+    def age(source: Source[object]) -> int | None:
+        return None if source.updated_at is None else round(engine.clock.now() - source.updated_at)
+
+    def fetches() -> Mapping[tuple[str, ...], int]:
+        succeeded = by_source(lambda source: source.updates)
+        failed = by_source(lambda source: source.failures)
+        return {(*labels, "success"): n for labels, n in succeeded.items()} | {
+            (*labels, "error"): n for labels, n in failed.items()
+        }
+
     return (
         Readings(families.PENDING_PODS, pending_pods),
         Readings(families.QUEUE_INCOMING_PODS, lambda: queue.incoming),
@@ -47,6 +62,10 @@ def engine_readings(engine: PodEngine) -> tuple[Series, ...]:
         Readings(families.INFLIGHT_EVENTS, inflight_events),
         Readings(families.CACHE_SIZE, cache_size),
         Readings(families.GOROUTINES, lambda: {("binding",): len(cluster.waiting)}),
+        Readings(families.SOURCE_AGE, lambda: by_source(age)),
+        Readings(families.SOURCE_VALUES, lambda: by_source(len)),
+        Readings(families.SOURCE_FRESH, lambda: by_source(lambda source: int(source.fresh))),
+        Readings(families.SOURCE_FETCHES, fetches),
     )
 
 

@@ -12,6 +12,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import PointTiming
 from kframework.observe.history import History
+from kframework.observe.outside_data import OutsideData, outside_data
 
 #: So many attempts are looked at.
 COUNTED = 1_000
@@ -48,25 +49,26 @@ class PluginPart(msgspec.Struct, frozen=True):
 class ProfilePart(msgspec.Struct, frozen=True):
     """A profile: its plugins, and how long the extension points took over `attempts` attempts.
 
-    Plugins are timed in some of the attempts only, or not at all.
+    Plugins are timed in some of the attempts only, or not at all. `outside` is what they go by beside the cluster.
     """
 
     name: str
     attempts: int
     points: list[Time]
     plugins: list[PluginPart]
+    outside: tuple[OutsideData, ...] = ()
 
 
-def profile_parts(profiles: Profiles, history: History, *, counted: int = COUNTED) -> list[ProfilePart]:
+def profile_parts(profiles: Profiles, history: History, now: float, *, counted: int = COUNTED) -> list[ProfilePart]:
     """Show the profiles, and where the time of so many of the last attempts went."""
     decisions = history.recent(counted)
     return [
-        _part(profile, [decision for decision in decisions if decision.profile == name], history)
+        _part(profile, [decision for decision in decisions if decision.profile == name], history, now)
         for name, profile in profiles.items()
     ]
 
 
-def _part(profile: Profile, decisions: Sequence[Decision], history: History) -> ProfilePart:
+def _part(profile: Profile, decisions: Sequence[Decision], history: History, now: float) -> ProfilePart:
     points: _Ledger = defaultdict(list)
     plugins: defaultdict[str, _Ledger] = defaultdict(lambda: defaultdict(list))
     for record, steps in _records(decisions, history):
@@ -89,6 +91,7 @@ def _part(profile: Profile, decisions: Sequence[Decision], history: History) -> 
             )
             for name in profile.plugins
         ],
+        outside_data(profile, now),
     )
 
 

@@ -73,7 +73,7 @@ def web_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
         "attempts": wanted_attempts,
         "nodes": lambda query: nodes(engine.cluster.nodes),
         "node": wanted_node,
-        "profiles": lambda query: profile_parts(engine.profiles, history),
+        "profiles": lambda query: profile_parts(engine.profiles, history, engine.clock.now()),
         "find": lambda query: finished_giving_way(find_pods(engine, query.get("text", ""))),
     }
     return [web.get("/", page), *(web.get(f"/view/{name}", _answering(view)) for name, view in views.items())]

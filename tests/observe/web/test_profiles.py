@@ -20,7 +20,7 @@ PROFILES = Profiles(
 
 
 def part(past: History, **options: int) -> ProfilePart:
-    (found,) = profile_parts(PROFILES, past, **options)
+    (found,) = profile_parts(PROFILES, past, 0.0, **options)
     return found
 
 

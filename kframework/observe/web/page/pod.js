@@ -2,7 +2,7 @@
 
 async function showPod(name) {
   const explained = await source.ask("explain", { pod: name });
-  const { now: assessment, then, help, notes, preemption, waiting } = explained;
+  const { now: assessment, then, help, notes, outside, preemption, waiting } = explained;
   fillDetail(
     name,
     standing(explained),
@@ -12,6 +12,7 @@ async function showPod(name) {
     best(assessment, explained.node),
     against(assessment),
     preemption && preemptionSaid(preemption),
+    outside.length ? part("Outside data that plugins go by", h("dl", { class: "facts" }, outside.map(heard))) : null,
     then && lastAttempt(explained),
   );
 }

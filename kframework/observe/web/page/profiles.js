@@ -33,11 +33,12 @@ function profileFrame({ name }) {
       h("summary"),
       h("div", { class: "scroll wide", role: "region", "aria-label": `Plugins of ${name}`, tabindex: "0" }),
     ),
+    h("dl", { class: "facts" }),
   );
 }
 
 function fillProfile(article, part) {
-  const [, said, shares, details] = article.children;
+  const [, said, shares, details, outside] = article.children;
   const timed = part.points.filter((time) => time.total > 0 && time.what !== "wait_on_permit"); // to wait is no work
   const total = timed.reduce((sum, time) => sum + time.total, 0);
   const mean = part.attempts ? took(Math.round(total / part.attempts)) : "";
@@ -56,6 +57,14 @@ function fillProfile(article, part) {
   );
   write(details.firstChild, plural(part.plugins.length, "plugin"));
   details.lastChild.replaceChildren(pluginTable(part));
+  outside.replaceChildren(...part.outside.map(heard));
+}
+
+function heard({ plugin, source, by, values, age, fresh, when_stale, error }) {
+  const told = age === null ? "has told nothing yet" : `${plural(values, by)}, told ${span(age)} ago`;
+  const lacking = { reject: "its pods are rejected", ignore: "the plugin is left out", hold: "pods are held" }[when_stale];
+  const said = [told, ...(fresh ? [] : [age === null ? lacking : `stale, ${lacking}`]), ...(error ? [error] : [])];
+  return fact([`${plugin}, source ${source}`, said.join(" · ")]);
 }
 
 function pluginTable({ points, plugins }) {
