@@ -129,6 +129,8 @@ class Source(Mapping[str, V]):
 
     def checked(self, values: Mapping[str, object]) -> dict[str, V]:
         """Return values as a recording would give them back; ValueError names one that is not as declared."""
+        if other := [key for key in values if not isinstance(key, str)]:
+            raise ValueError(f"the key {other[0]!r} is no string")
         try:
             return self.converted(json.decode(json.encode(values)))
         except (msgspec.MsgspecError, TypeError) as error:

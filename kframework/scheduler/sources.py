@@ -45,6 +45,7 @@ class SourceFeed:
         #: What it has told by now.
         self._told: dict[str, object] = {}
         self._failures = 0
+        self._error = ""
         #: Set when it has been tried once, with or without success.
         self.tried = asyncio.Event()
 
@@ -96,7 +97,7 @@ class SourceFeed:
         elif isinstance(values, Mapping):
             new, gone = values, tuple(key for key in self._told if key not in values)
         else:
-            raise TypeError(f"answered {values!r}, which is no mapping")
+            raise TypeError(f"told a {type(values).__name__}, which is no mapping")
         changed = {key: value for key, value in self.source.checked(new).items() if self._differs(key, value)}
         if len(self._told) + len(changed) > LARGEST:
             raise ValueError(f"has more than {LARGEST} values")
@@ -113,9 +114,9 @@ class SourceFeed:
 
     def _fail(self, error: Exception) -> None:
         text = "it took too long" if isinstance(error, TimeoutError) and not str(error) else _words(error)
-        if not self._failures or text != self.source.error:
+        if not self._failures or text != self._error:
             _log.warning("source %s failed: %s", self._name, text, exc_info=error)
-        self._failures += 1
+        self._failures, self._error = self._failures + 1, text
         self._offer(SourceFailed(self.source.key, text))
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kframework import Plugin, hookimpl, unschedulable
+from kframework import Handle, Plugin, PluginArgs, hookimpl, unschedulable
 from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.effects import NullEffects
@@ -17,12 +17,14 @@ from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.replay import Replay, replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extenders import Extenders
+from kframework.scheduler.simulate import simulate
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone
 from tests.faults.again import Again, again
 from tests.faults.lines import Line, changed, lines_of, nth
 from tests.faults.run import PLUGINS, Report, Shape, run
+from tests.support.outside import busy_plugin
 
 #: How many random runs are replayed.
 RUNS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) // 10, 2)
@@ -160,6 +162,71 @@ class Never(Plugin):
     @hookimpl
     def filter(self, state: object, pod: object, node: object) -> object:
         return unschedulable("never")
+
+
+# -- outside data ------------------------------------------------------------------------------------------------------
+
+
+def load(*, asked: list[str] | None = None) -> type[Plugin]:
+    """Make a plugin whose source changes, then fails until it is stale."""
+    says = iter([{"a": 0.9}, {"a": 0.9}, {"a": 0.1, "b": 0.9}, {"a": 0.1, "b": 0.2}])
+
+    class Load(busy_plugin(stale_after=40)):  # type: ignore[misc]  # the base is made by a function
+        def __init__(self, args: PluginArgs, handle: Handle) -> None:
+            super().__init__(args, handle)
+            self.load.fetch = self.fetch
+
+        async def fetch(self) -> dict[str, float]:
+            if asked is not None:
+                asked.append("asked")
+            try:
+                return next(says)
+            except StopIteration:
+                raise ConnectionError("no route") from None
+
+    return Load
+
+
+def test_outside_data_come_from_the_recording(tmp_path: Path) -> None:
+    recorder, asked = Recorder(tmp_path / "recording"), list[str]()
+    registry = Registry.of(load())
+    pods = [make_pod("web"), make_pod("big", cpu=64)]
+    simulate(
+        [make_node("a", cpu=4), *pods],
+        parse(alone(load())),
+        registry=registry,
+        duration=400,
+        engine=recorder.engine,
+        observers=[recorder],
+    )
+    recorder.close()
+    told = [line for line in lines_of(tmp_path / "recording")[1:] if line["what"].startswith("Source")]
+    assert [line["what"] for line in told[:6]] == ["SourceChanged"] * 4 + ["SourceFailed"] * 2
+    assert told[2]["with"]["values"] == {"a": 0.1, "b": 0.9}
+    result = replay(tmp_path / "recording", Registry.of(load(asked=asked)))
+    assert result.difference is None
+    assert result.decisions >= 3
+    assert asked == []
+
+
+def test_a_recording_that_is_followed_has_them_at_every_moment(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "recording")
+    simulate(
+        [make_node("a"), make_pod("web")],
+        parse(alone(load())),
+        registry=Registry.of(load()),
+        duration=100,
+        engine=recorder.engine,
+        observers=[recorder],
+    )
+    recorder.close()
+    followed = Replay(tmp_path / "recording", Registry.of(load()))
+    (source,) = followed.engine.sources
+    held = []
+    while (decision := followed.tell_until(lambda decision: True)) is not None:
+        held.append((dict(source), decision.node))
+    assert held[0] == ({"a": 0.9}, "")
+    assert held[-1] == ({"a": 0.1, "b": 0.9}, "a")
 
 
 # -- a recording that is followed --------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import yaml
@@ -63,7 +64,8 @@ __all__ = [
     "unfit",
 ]
 
-NOTHING: Any = None  # the outside of an engine that is not stepped, the handle of a plugin that does not use it
+NOTHING: Any = None  # the outside of an engine that is not stepped
+_HANDLE: Any = SimpleNamespace(sources={})  # of a plugin that does not use it
 
 
 class Counts(dict[str, int]):
@@ -150,7 +152,7 @@ class Breaks(Plugin):
 def profiles(*plugins: str) -> Profiles:
     """Compile a profile of resources and these plugins; none of them uses its handle."""
     registry = Registry.of(TwoOfAnApp, SpareCpu, NotOdd, Breaks)
-    return compile_profiles(parse(configuration_of(*plugins), "config"), registry, lambda *_: NOTHING)
+    return compile_profiles(parse(configuration_of(*plugins), "config"), registry, lambda *_: _HANDLE)
 
 
 def configuration_of(*plugins: str) -> str:

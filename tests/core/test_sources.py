@@ -1,0 +1,259 @@
+"""What an engine makes of outside data: it wakes those whom the plugin rejected, and forgets what it had said."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import pytest
+
+from kframework import CycleState, NodeInfo, PendingPod, Plugin, SourceChange, Status, hookimpl, unschedulable
+from kframework.clock import SystemClock
+from kframework.core.effects import NullEffects
+from kframework.core.pod_engine import PodEngine
+from kframework.framework.source import WhenStale
+from kframework.observe.recording.writer import StandingClock
+from kframework.state.cluster import ClusterState
+from kframework.state.inbox import Changed, SourceChanged, Synced
+from kframework.testing import Result, Scenario, create, make_node, make_pod
+from kframework.testing.alone import profiles_of
+from tests.support.outside import busy_plugin
+
+STALE = "source 'load' of Load has told nothing since 2026-01-01T00:00:00Z"
+
+
+def scenario(*plugins: type[Plugin], nodes: str = "a") -> Scenario:
+    return Scenario(nodes=map(make_node, nodes), pods=[make_pod("web")], plugins=plugins)
+
+
+def attempts(result: Result, pod: str = "web") -> list[tuple[float, str]]:
+    """List when a pod was tried, in seconds since the start, and what woke it."""
+    return [(each.popped_at - 1767225600.0, each.woken_by) for each in result.decisions_on(pod)]
+
+
+# -- waking ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reads", ["node", "pods", None])
+@pytest.mark.parametrize("by", ["node", "key"])
+def test_a_change_wakes_those_whom_the_plugin_rejected(reads: Any, by: Any) -> None:
+    world = scenario(busy_plugin(reads, by))
+    load = world.source("Load", "load", {"a": 0.9})
+    result = world.at(30, load.tell({"a": 0.1})).run()
+    assert attempts(result) == [(0.0, "PodAdd"), (30.0, "Load/load")]
+    assert result.node_of("web") == "a"
+
+
+def test_it_wakes_nobody_else() -> None:
+    """The pod was rejected by another plugin: the source of this one says nothing about that."""
+
+    class Never(Plugin):
+        name = "Never"
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            return unschedulable("never")
+
+        @hookimpl
+        def events_to_register(self) -> tuple[()]:
+            return ()
+
+    world = scenario(busy_plugin(), Never)
+    load = world.source("Load", "load", {"a": 0.1})
+    world.at(30, load.tell({"a": 0.2})).at(31, load.tell({"a": 0.3}))
+    assert attempts(world.run(until=60)) == [(0.0, "PodAdd")]
+
+
+def test_backoff_is_respected() -> None:
+    clock = StandingClock(SystemClock())
+    clock.stop(1000.0)
+    profiles = functools.partial(profiles_of, busy_plugin(), {}, sources={"load": {"a": 0.9}})
+    engine = PodEngine(ClusterState(), clock, NullEffects(), profiles)
+    for message in (Changed(make_node("a")), Changed(make_pod("web")), Synced()):
+        engine.offer(message)
+    assert engine.step()
+    engine.offer(SourceChanged("default-scheduler/Load/load", 1000.0, {"a": 0.1}))
+    engine.catch_up()
+    assert engine.queue.pending() == {"active": 0, "backoff": 1, "unschedulable": 0, "gated": 0}
+
+
+def test_a_hint_looks_at_the_change() -> None:
+    def helps(pod: PendingPod, change: SourceChange[float]) -> bool:
+        return any(value <= 0.5 for value in change.values.values())
+
+    world = scenario(busy_plugin(wakes=helps))
+    load = world.source("Load", "load", {"a": 0.9})
+    world.at(20, load.tell({"a": 0.8})).at(40, load.tell({"a": 0.2}))
+    assert attempts(world.run()) == [(0.0, "PodAdd"), (40.0, "Load/load")]
+
+
+def test_a_hint_that_fails_wakes() -> None:
+    def broken(pod: PendingPod, change: SourceChange[float]) -> bool:
+        raise RuntimeError("no idea")
+
+    world = scenario(busy_plugin(wakes=broken))
+    load = world.source("Load", "load", {"a": 0.9})
+    assert world.at(20, load.tell({"a": 0.1})).run().node_of("web") == "a"
+
+
+def test_the_same_data_wake_nobody() -> None:
+    world = scenario(busy_plugin())
+    world.source("Load", "load", {"a": 0.9})
+    assert attempts(world.run(until=100)) == [(0.0, "PodAdd")]
+
+
+def test_a_change_while_the_pod_is_tried_is_not_lost() -> None:
+    """It waits on Permit when the data change; once rejected it is tried again."""
+    from kframework import Wait
+
+    class Late(busy_plugin()):  # type: ignore[misc]  # the base is made by a function
+        @hookimpl
+        def permit(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | Wait | None:
+            return Wait(5) if self.load[node_name] < 0.4 else None
+
+    world = scenario(Late)
+    load = world.source("Load", "load", {"a": 0.1})
+    result = world.at(2, load.tell({"a": 0.45})).run()
+    assert attempts(result) == [(0.0, "PodAdd"), (5.0, "ScheduleAttemptFailure")]
+    assert result.node_of("web") == "a"
+
+
+# -- what is remembered ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["node", "key"])
+def test_remembered_answers_are_forgotten_where_data_changed(by: Any) -> None:
+    """Two equal pods: what was remembered for the first does not hold for the second."""
+    world = scenario(busy_plugin("node", by), nodes="ab")
+    load = world.source("Load", "load", {"a": 0.9, "b": 0.1})
+    world.at(20, load.tell({"a": 0.1, "b": 0.9})).at(21, create(make_pod("late")))
+    world.at(40, load.tell({"b": 0.9})).at(41, create(make_pod("last")))
+    result = world.run()
+    assert [result.node_of(name) for name in ("web", "late", "last")] == ["b", "a", "a"]
+
+
+def test_only_the_named_nodes_are_asked_about_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KFRAMEWORK_VERIFY", raising=False)
+    asked: list[str] = []
+
+    class Counting(busy_plugin()):  # type: ignore[misc]  # the base is made by a function
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            asked.append(node.name)
+            return unschedulable("no")
+
+    world = scenario(Counting, nodes="abcdef")
+    load = world.source("Load", "load", {"a": 0.1})
+    world.at(20, load.tell({"a": 0.1, "c": 0.5})).at(20.5, create(make_pod("late"))).run(until=21)
+    assert sorted(asked[:6]) == list("abcdef")
+    assert set(asked[6:]) == {"c"}
+
+
+# -- absent and stale --------------------------------------------------------------------------------------------------
+
+#: By what is declared: where the pod goes and waits while the source has never told anything, and what is said of it.
+ABSENT: dict[WhenStale, tuple[str, str]] = {
+    "reject": ("unschedulable", "source 'load' of Load has told nothing yet"),
+    "hold": ("gated", ""),
+    "ignore": ("bound", ""),
+}
+
+
+@pytest.mark.parametrize("reads", ["node", None])
+@pytest.mark.parametrize("when_stale", ABSENT)
+def test_absent_data(when_stale: WhenStale, reads: Any) -> None:
+    world = scenario(busy_plugin(reads, when_stale=when_stale))
+    world.source("Load", "load")
+    result = world.run(until=60)
+    place, message = ABSENT[when_stale]
+    assert result.place_of("web") == place
+    assert message in result.message_of("web")
+
+
+@pytest.mark.parametrize("when_stale", ["reject", "hold"])
+def test_pods_go_on_once_there_are_data(when_stale: WhenStale) -> None:
+    world = scenario(busy_plugin(when_stale=when_stale))
+    load = world.source("Load", "load")
+    result = world.at(50, load.tell({"a": 0.1})).run()
+    assert attempts(result)[-1][0] == 50.0
+    assert result.node_of("web") == "a"
+
+
+@pytest.mark.parametrize("reads", ["node", None])
+@pytest.mark.parametrize("when_stale", ABSENT)
+def test_stale_data(when_stale: WhenStale, reads: Any) -> None:
+    """It says what makes the node too busy, then nothing: only who ignores that goes on, when the data are stale."""
+    world = scenario(busy_plugin(reads, when_stale=when_stale, stale_after=60))
+    load = world.source("Load", "load", {"a": 0.9})
+    world.at(5, load.fall_silent()).at(70, create(make_pod("late")))
+    result = world.run(until=100)
+    late, _ = ABSENT[when_stale]
+    assert result.place_of("late") == late
+    assert attempts(result)[1:] == ([(60.0, "Load/load")] if when_stale == "ignore" else [])
+    assert result.place_of("web") == ("bound" if when_stale == "ignore" else "unschedulable")
+    if when_stale == "reject":
+        assert STALE in result.message_of("late")
+
+
+def test_the_last_data_hold_for_ever_where_that_is_declared() -> None:
+    world = scenario(busy_plugin(stale_after=math.inf))
+    load = world.source("Load", "load", {"a": 0.1})
+    result = world.at(1, load.fall_silent()).at(10_000, create(make_pod("late"))).run()
+    assert result.node_of("late") == "a"
+
+
+def test_a_failure_stands_in_the_message_once_the_data_are_stale() -> None:
+    world = scenario(busy_plugin(stale_after=60))
+    load = world.source("Load", "load", {"a": 0.9})
+    world.at(5, load.fail("no route")).at(70, create(make_pod("late")))
+    assert f"{STALE}: ConnectionError: no route" in world.run(until=100).message_of("late")
+
+
+def test_a_plugin_that_says_skip_to_a_pod_does_not_lack_its_data() -> None:
+    from kframework import Skip
+    from kframework.state.nodes import NodeTable
+
+    class Some(busy_plugin(reads=None)):  # type: ignore[misc]  # the base is made by a function
+        @hookimpl
+        def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+            return Skip if pod.name == "web" else None
+
+    world = scenario(Some)
+    world.source("Load", "load")
+    result = world.at(1, create(make_pod("other"))).run(until=60)
+    assert (result.place_of("web"), result.place_of("other")) == ("bound", "unschedulable")
+
+
+def test_each_profile_has_its_own() -> None:
+    """Two profiles with the plugin: the data of one wake no pod of the other."""
+    config = """
+        apiVersion: kubescheduler.config.k8s.io/v1
+        kind: KubeSchedulerConfiguration
+        profiles:
+        - schedulerName: default-scheduler
+          plugins: {multiPoint: {enabled: [{name: Load}]}}
+        - schedulerName: second
+          plugins: {multiPoint: {enabled: [{name: Load}]}}
+    """
+    made = []
+
+    class Told(busy_plugin()):  # type: ignore[misc]  # the base is made by a function
+        def __init__(self, args: Any, handle: Any) -> None:
+            super().__init__(args, handle)
+            made.append(self.load.key)
+
+    world = Scenario(nodes=[make_node("a")], plugins=[Told], config=config)
+    world.source("Load", "load", {"a": 0.9})
+    world.run(until=1)
+    assert made == ["default-scheduler/Load/load", "second/Load/load"]
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    class Twice(busy_plugin()):  # type: ignore[misc]  # the base is made by a function
+        def __init__(self, args: Any, handle: Any) -> None:
+            super().__init__(args, handle)
+            handle.source("load", float, self.load.fetch)
+
+    with pytest.raises(Exception, match="source 'load': the name is taken"):
+        scenario(Twice).run()

@@ -1,0 +1,98 @@
+"""Whoever looks on sees what plugins go by beside the cluster: in explain, its text, and the metrics."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from kframework.cli.explanation_text import text_of
+from kframework.core.runtime.registry import Registry
+from kframework.observe.explain.explanation import Waker
+from kframework.observe.metrics.readings import engine_readings
+from kframework.observe.outside_data import OutsideData, outside_data
+from kframework.state.inbox import SourceChanged, SourceFailed
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import alone
+from tests.observe.explain.scene import Scene
+from tests.observe.metrics.reading import samples, text
+from tests.support.outside import busy_plugin
+
+FETCHES = 'kframework_source_fetches_total{plugin="Load",profile="default-scheduler",result="%s",source="load"}'
+KEY = "default-scheduler/Load/load"
+
+
+def scene(**options: object) -> Scene:
+    load = busy_plugin(**options)  # type: ignore[arg-type]  # the options of a source
+    return Scene(make_node("a"), make_pod("web"), configuration=alone(load), registry=Registry.of(load))
+
+
+def heard(world: Scene, *messages: SourceChanged | SourceFailed) -> Scene:
+    for message in messages:
+        world.engine.offer(message)
+    return world.settle()
+
+
+def told(world: Scene, value: float = 0.9) -> SourceChanged:
+    return SourceChanged(KEY, world.time, {"a": value})
+
+
+def shown(world: Scene) -> OutsideData:
+    (found,) = outside_data(world.engine.profiles["default-scheduler"], world.time)
+    return found
+
+
+def test_absent_fresh_and_stale_data_are_shown() -> None:
+    world = scene(stale_after=60, when_stale="ignore")
+    heard(world, SourceFailed(KEY, "ConnectionError: no route"))
+    absent = OutsideData("Load", "load", "node", 0, None, 60, False, "ignore", "ConnectionError: no route")
+    assert shown(world) == absent
+    heard(world, told(world))
+    world.time += 12
+    assert shown(world) == OutsideData("Load", "load", "node", 1, 12, 60, True, "ignore")
+    world.time += 60
+    world.engine.catch_up()
+    assert shown(world) == OutsideData("Load", "load", "node", 1, 72, 60, False, "ignore")
+    assert shown(scene(stale_after=math.inf)).stale_after is None
+
+
+def test_an_explanation_has_them_and_names_the_source_that_wakes() -> None:
+    world = scene()
+    explanation = heard(world, told(world)).explain("web")
+    assert explanation.outside == (shown(world),)
+    assert explanation.waiting is not None
+    assert explanation.waiting.wakers == (Waker("Load", {"source load": ("update",)}),)
+
+
+@pytest.mark.parametrize(
+    ("messages", "seconds", "said"),
+    [
+        (0, 0, "  Load: source load has told nothing yet: it took too long\n"),
+        (1, 12, "  Load: source load told of 1 nodes 12s ago\n"),
+        (1, 75, "  Load: source load is stale: it last told of 1 nodes 1m15s ago\n"),
+    ],
+)
+def test_the_text_says_how_old_they_are(messages: int, seconds: float, said: str) -> None:
+    world = scene()
+    heard(world, told(world) if messages else SourceFailed(KEY, "it took too long"))
+    world.time += seconds
+    world.engine.catch_up()
+    assert f"OUTSIDE DATA that plugins go by:\n{said}" in text_of(world.explain("web"))
+
+
+def test_the_metrics_count_them() -> None:
+    world = scene()
+
+    labels = '{plugin="Load",profile="default-scheduler",source="load"'
+    assert {name for name in samples(text(engine_readings(world.engine))) if "source" in name} == {
+        f"kframework_source_values{labels}}}",
+        f"kframework_source_fresh{labels}}}",
+        FETCHES % "success",
+        FETCHES % "error",
+    }
+    heard(world, told(world), SourceFailed(KEY, "no"), SourceFailed(KEY, "no"))
+    world.time += 30
+    values = samples(text(engine_readings(world.engine)))
+    assert values[f"kframework_source_age_seconds{labels}}}"] == 30
+    assert values[f"kframework_source_values{labels}}}"] == values[f"kframework_source_fresh{labels}}}"] == 1
+    assert (values[FETCHES % "success"], values[FETCHES % "error"]) == (1, 2)

@@ -1,0 +1,200 @@
+"""Feeds: sources are fetched for ever, whatever their plugins' code does, and what they tell is told once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+
+from kframework import Source, SourceChange
+from kframework.clock import VIRTUAL_EPOCH, LoopClock, Seeds, run_virtual
+from kframework.framework.source import SourceSettings
+from kframework.scheduler import sources
+from kframework.scheduler.sources import SourceFeed, SourceFeeds
+from kframework.state.inbox import Message, SourceChanged, SourceFailed
+
+KEY = "default-scheduler/Load/load"
+
+#: What a source says, try by try: values, something to raise, or how long it takes.
+Says = Mapping[str, object] | BaseException | float
+
+
+def settings(**options: Any) -> SourceSettings:
+    return SourceSettings(**({"every": 10.0, "jitter": 0.0} | options))
+
+
+def heard(
+    fetch: Callable[[], Any], seconds: float = 35.0, kind: type[Any] = float, **options: Any
+) -> list[tuple[float, Message]]:
+    """Follow a source for so long; return what it told, and when."""
+    told: list[tuple[float, Message]] = []
+
+    async def follow() -> None:
+        loop = asyncio.get_running_loop()
+        source: Source[object] = Source(KEY, kind, fetch, settings(**options))
+        feed = SourceFeed(source, lambda message: told.append((loop.time(), message)), LoopClock(loop), Random(0))
+        with anyio.move_on_after(seconds):
+            await feed.run()
+
+    run_virtual(follow)
+    return told
+
+
+def polled(*says: Says) -> Callable[[], Any]:
+    """Return what is polled: it says these things in turn, and the last of them for ever."""
+    left = list(says)
+
+    async def fetch() -> Mapping[str, object]:
+        said = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(said, BaseException):
+            raise said
+        if isinstance(said, float):
+            await asyncio.sleep(said)
+            return {}
+        return said
+
+    return fetch
+
+
+def changed(at: float, values: Mapping[str, object], gone: tuple[str, ...] = ()) -> tuple[float, Message]:
+    return at, SourceChanged(KEY, VIRTUAL_EPOCH + at, values, gone)
+
+
+def failed(at: float, error: str) -> tuple[float, Message]:
+    return at, SourceFailed(KEY, error)
+
+
+# -- polled ------------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_polled_and_what_has_changed_is_told() -> None:
+    says = polled({"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 3.0}, {"a": 1.0}, {"a": 1.0})
+    told = heard(says)
+    assert told == [
+        changed(0, {"a": 1.0, "b": 2.0}),
+        changed(10, {"b": 3.0}),
+        changed(20, {}, ("b",)),
+        changed(30, {}),
+    ]
+
+
+def test_polls_are_spread_by_the_jitter_of_a_seed() -> None:
+    def moments() -> list[float]:
+        return [moment for moment, _ in heard(polled({}), 100, jitter=0.5)]
+
+    pauses = [later - earlier for earlier, later in zip(moments(), moments()[1:], strict=False)]
+    assert all(5 <= pause <= 15 for pause in pauses)
+    assert len({round(pause, 3) for pause in pauses}) > 3
+    assert moments() == moments()
+
+
+def test_it_is_tried_again_at_growing_distances_but_no_more_seldom_than_it_is_polled() -> None:
+    told = heard(polled(ConnectionError("no route")), 40)
+    assert [moment for moment, _ in told] == [0, 1, 3, 7, 15, 25, 35]
+    assert {message for _, message in told} == {SourceFailed(KEY, "ConnectionError: no route")}
+
+
+def test_what_is_wrong_is_a_failure() -> None:
+    wrong: list[Any] = [
+        ("no mapping", "TypeError: told a str, which is no mapping"),
+        ({"a": "much"}, "ValueError: 'a' has the value 'much': Expected `float`, got `str`"),
+        (ValueError(), "ValueError"),
+        (asyncio.CancelledError(), "RuntimeError: what it awaited was cancelled"),
+        (60.0, "it took too long"),
+    ]
+    for answer, error in wrong:
+        assert heard(polled(answer), 11, every=100.0)[0][1] == SourceFailed(KEY, error)
+
+
+def test_a_fetch_that_is_no_coroutine_is_a_failure() -> None:
+    ((_, message), *_) = heard(lambda: {"a": 1.0}, 1)
+    assert message == SourceFailed(KEY, "TypeError: object dict can't be used in 'await' expression")
+
+
+def test_too_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "LARGEST", 2)
+    told = heard(polled({"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 1.0, "c": 1.0}), 11)
+    assert told == [changed(0, {"a": 1.0, "b": 1.0}), failed(10, "ValueError: has more than 2 values")]
+
+
+def test_a_new_failure_is_logged_with_the_plugin_and_so_is_the_end_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    heard(polled(ConnectionError("no route"), ConnectionError("no route"), {}), 10)
+    assert [record.getMessage() for record in caplog.records if record.name.endswith("sources")] == [
+        "source 'load' of plugin Load (profile default-scheduler) failed: ConnectionError: no route",
+        "source 'load' of plugin Load (profile default-scheduler) is heard again",
+    ]
+
+
+# -- generators --------------------------------------------------------------------------------------------------------
+
+
+def test_a_generator_tells_when_it_likes() -> None:
+    async def fetch() -> AsyncIterator[Mapping[str, float] | SourceChange[float]]:
+        yield {"a": 1.0, "b": 1.0}
+        await asyncio.sleep(100)
+        yield SourceChange({"c": 1.0}, ("b", "never"))
+        await asyncio.Event().wait()
+
+    assert heard(fetch, 1000) == [changed(0, {"a": 1.0, "b": 1.0}), changed(100.05, {"c": 1.0}, ("b",))]
+
+
+def test_a_generator_that_fails_or_ends_is_begun_again_and_tells_only_what_is_new() -> None:
+    begun = []
+
+    async def fetch() -> AsyncIterator[Mapping[str, float]]:
+        begun.append(asyncio.get_running_loop().time())
+        yield {"a": 1.0}
+        if len(begun) == 1:
+            raise ConnectionResetError("gone")
+
+    told = heard(fetch, 5)
+    assert told[:3] == [changed(0, {"a": 1.0}), failed(0.05, "ConnectionResetError: gone"), changed(1.05, {})]
+    assert begun == [0, 1.05]
+
+
+def test_the_silence_of_a_generator_may_have_an_end() -> None:
+    closed = []
+
+    async def fetch() -> AsyncIterator[Mapping[str, float]]:
+        try:
+            yield {}
+            await asyncio.Event().wait()
+        finally:
+            closed.append(True)
+
+    told = heard(fetch, 8, timeout=5.0)
+    assert told == [changed(0, {}), failed(5.05, "it took too long"), changed(6.05, {})]
+    assert closed == [True, True]
+
+
+def test_a_generator_that_never_rests_does_not_flood_the_inbox() -> None:
+    async def fetch() -> AsyncIterator[Mapping[str, float]]:
+        while True:
+            yield {}
+
+    assert len(heard(fetch, 1.01)) == 21
+
+
+# -- all of them -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("says", "ready"), [([{}], 0.0), ([ConnectionError("no")], 0.0), ([4.0], 4.0), ([60.0], 10.0)], ids=str
+)
+def test_each_is_tried_once_before_anything_else_but_not_for_long(says: list[Says], ready: float) -> None:
+    async def start() -> float:
+        loop = asyncio.get_running_loop()
+        source: Source[object] = Source(KEY, float, polled(*says), settings())
+        feeds = SourceFeeds([source], lambda message: None, LoopClock(loop), Seeds(0))
+        async with anyio.create_task_group() as tasks:
+            await feeds.start(tasks)
+            tasks.cancel_scope.cancel()
+        return loop.time()
+
+    assert run_virtual(start) == ready

@@ -1,0 +1,47 @@
+"""Plugins that go by outside data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kframework import (
+    CycleState,
+    Handle,
+    NodeInfo,
+    PendingPod,
+    Plugin,
+    PluginArgs,
+    Source,
+    Status,
+    hookimpl,
+    unschedulable,
+)
+from kframework.framework.plugin import Reads
+from kframework.framework.source import By
+
+
+async def nothing() -> dict[str, Any]:
+    """Fetch that there is nothing."""
+    return {}
+
+
+def busy_plugin(reads: Reads = "node", by: By = "node", **options: Any) -> type[Plugin]:
+    """Make a plugin `Load` that rejects nodes by the data of its source `load`, under their names."""
+
+    class Load(Plugin):
+        name = "Load"
+
+        def __init__(self, args: PluginArgs, handle: Handle) -> None:
+            super().__init__(args, handle)
+            self.load: Source[float] = handle.source("load", float, nothing, by=by, **({"every": 10} | options))
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            return unschedulable("too busy") if self.load.get(node.name, 0.0) > 0.5 else None
+
+        @hookimpl
+        def events_to_register(self) -> tuple[()]:
+            return ()
+
+    Load.reads = reads
+    return Load
