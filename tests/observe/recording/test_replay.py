@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kframework import Plugin, hookimpl, unschedulable
+from kframework import Plugin, Status, hookimpl, unschedulable
 from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.effects import NullEffects
@@ -158,7 +158,7 @@ class Never(Plugin):
     name = "Never"
 
     @hookimpl
-    def filter(self, state: object, pod: object, node: object) -> object:
+    def filter(self, state: object, pod: object, node: object) -> Status:
         return unschedulable("never")
 
 
