@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Literal, Never, ParamSpec, 
 
 import msgspec
 import pluggy
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, RootModel
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypeVar, get_original_bases
 
@@ -61,15 +61,36 @@ Reads = Literal["node", "pods"] | None
 Verb = Literal["create", "patch", "patch_status", "delete"]
 
 
+_SPELLING = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
+
+
 class PluginArgs(BaseModel):
     """The configuration of a plugin, as written under `pluginConfig[].args`.
 
-    Derive from it and name fields in snake_case; the file spells them in camelCase. Unknown fields are refused.
+    Derive from it and name fields in snake_case; the file spells them in camelCase. Unknown fields are refused. So it
+    is from then on with a plain pydantic model that is the type of a field, unless its `model_config` says otherwise.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, arbitrary_types_allowed=True
-    )
+    model_config: ClassVar[ConfigDict] = {**_SPELLING, "frozen": True, "arbitrary_types_allowed": True}
+
+    @classmethod
+    def __pydantic_on_complete__(cls) -> None:
+        if True in [_spelt_as_args(field.annotation) for field in cls.model_fields.values()]:
+            cls.model_rebuild(force=True)
+
+
+def _spelt_as_args(annotation: object) -> bool:
+    """Let the plain models in an annotation be read as Args are; return whether there was one that was not."""
+    if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        return True in [_spelt_as_args(argument) for argument in get_args(annotation)]
+    if issubclass(annotation, RootModel) or annotation.model_config.keys() & _SPELLING.keys():
+        return False
+    annotation.model_config = {**annotation.model_config, **_SPELLING}  # before its fields: they may lead back to it
+    for name, field in annotation.model_fields.items():
+        _spelt_as_args(field.annotation)
+        if field.alias_priority is None:  # no alias of its own; a generator is asked only when a class is made
+            field.alias = field.validation_alias = field.serialization_alias = to_camel(name)
+    return annotation.model_rebuild(force=True) is not False
 
 
 #: The arguments of a plugin; none unless it says which.
