@@ -59,6 +59,7 @@ __all__ = [
     "default_normalize",
     "error",
     "hookimpl",
+    "hookwrapper",
     "min_max",
     "unresolvable",
     "unschedulable",
@@ -78,7 +79,7 @@ _HOMES = {
         "framework.cycle_state": "CycleState StateKey",
         "framework.events": "ActionType ClusterEvent EventResource QueueingHint",
         "framework.handle": "Handle WaitingPod",
-        "framework.plugin": "Plugin PluginArgs Watch hookimpl",
+        "framework.plugin": "Plugin PluginArgs Watch hookimpl hookwrapper",
         "framework.pod_suggestions": "DropVolume LowerRequest Tolerate",
         "framework.source": "Source SourceChange",
         "framework.status": "Code Skip Status Wait error unresolvable unschedulable",
@@ -92,6 +93,8 @@ _HOMES = {
 
 # Type checkers read these imports instead of `__getattr__`, so that a misspelt name is an error to them too.
 if TYPE_CHECKING:
+    from typing_extensions import override as hookimpl
+
     from kframework.clock import Clock
     from kframework.core.queue.queued_pod import QueuedPod
     from kframework.errors import ClusterError, ConfigError, KFrameworkError, PluginError
@@ -110,7 +113,7 @@ if TYPE_CHECKING:
     from kframework.framework.cycle_state import CycleState, StateKey
     from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
     from kframework.framework.handle import Handle, WaitingPod
-    from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookimpl
+    from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookwrapper
     from kframework.framework.pod_suggestions import DropVolume, LowerRequest, Tolerate
     from kframework.framework.source import Source, SourceChange
     from kframework.framework.status import Code, Skip, Status, Wait, error, unresolvable, unschedulable

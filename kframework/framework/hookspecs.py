@@ -1,8 +1,8 @@
 """The contract: every extension point of the scheduling framework, in the order in which a pod meets them.
 
 A plugin is a class deriving from `kframework.Plugin` with the hooks it needs marked `@hookimpl`. Each Protocol below is
-one extension point: its methods are at once the pluggy specification, checked when a plugin is loaded, and the static
-type. Arguments go by position, so a hook takes exactly the arguments named here.
+one hook: at once the pluggy specification, checked when a plugin is loaded, and the static type, against which type
+checkers hold the methods of every Plugin. Arguments go by position, so a hook takes exactly the arguments named here.
 
 For every hook that answers a `Status`, None means Success. A *rejection* (Unschedulable, UnschedulableAndUnresolvable,
 Pending) sends the pod to the unschedulable pool, from which the events of `events_to_register` release it. Anything
@@ -14,8 +14,8 @@ NodeTable, `rows` a slice or int64 array of its rows; `node_name` a name, becaus
 Hooks up to `permit` are plain functions that neither wait nor do I/O: the cluster stands still while they run.
 `pre_bind`, `bind` and `post_bind` may be `async def`.
 
-A method marked `@hookimpl(wrapper=True)` wraps a whole point once per cycle: it yields, receives what the point
-answered, and returns the answer to go on with. So it is for `pre_enqueue`, `pre_filter`, `post_filter`, `pre_score`,
+A method marked `@hookwrapper` wraps a whole point once per cycle: it yields, receives what the point answered, and
+returns the answer to go on with. So it is for `pre_enqueue`, `pre_filter`, `post_filter`, `pre_score`,
 `reserve`, `unreserve` and `permit`; what is asked per node, and what may await, cannot be wrapped. Order comes from the
 configuration, so `tryfirst` and `trylast` are refused.
 """
@@ -23,7 +23,7 @@ configuration, so `tryfirst` and `trylast` are refused.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Hashable, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
 
 import pluggy
 
@@ -37,7 +37,39 @@ if TYPE_CHECKING:
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo
 
+__all__ = [
+    "AddPodPlugin",
+    "BindPlugin",
+    "EnqueueExtensions",
+    "FilterNodesPlugin",
+    "FilterPlugin",
+    "FilterStatusPlugin",
+    "PermitPlugin",
+    "PostBindPlugin",
+    "PostFilterPlugin",
+    "PreBindPlugin",
+    "PreBindPreFlightPlugin",
+    "PreEnqueuePlugin",
+    "PreFilterPlugin",
+    "PreScorePlugin",
+    "QueueSortPlugin",
+    "RemovePodPlugin",
+    "ReservePlugin",
+    "ScoreExtensions",
+    "ScoreNodesPlugin",
+    "ScorePlugin",
+    "SignPlugin",
+    "SuggestNodesPlugin",
+    "SuggestPlugin",
+    "UnreservePlugin",
+]
+
 hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework")
+
+
+def unimplemented() -> NoReturn:
+    """Raise NotImplementedError; each hook says so because a body of a docstring alone makes it abstract for mypy."""
+    raise NotImplementedError("a hook that a plugin does not mark is not asked")
 
 
 @runtime_checkable
@@ -51,6 +83,7 @@ class PreEnqueuePlugin(Protocol):
         Any answer but Success gates the pod: it waits, without an attempt, for an event that this plugin registered.
         Called in no particular order among plugins, on every way into the active and the backoff queue.
         """
+        unimplemented()
 
 
 @runtime_checkable
@@ -63,6 +96,7 @@ class QueueSortPlugin(Protocol):
     @hookspec
     def queue_sort(self, queued: QueuedPod) -> Hashable:
         """Return a key that orders, lowest first; asked once when the pod is queued and frozen until it is popped."""
+        unimplemented()
 
 
 @runtime_checkable
@@ -76,6 +110,7 @@ class EnqueueExtensions(Protocol):
         Without this hook every event on the kinds of kube-scheduler's default list wakes the pod. An empty list means
         none does, not even the pod's own update: only the flush of the unschedulable pool, after five minutes.
         """
+        unimplemented()
 
 
 @runtime_checkable
@@ -91,6 +126,7 @@ class SignPlugin(Protocol):
         and `pre_score` depend on neither the nodes they are given nor the state of plugins that do not sign. Asked
         when the pod is queued or updated (KEP-5598 has the same idea for whole pods).
         """
+        unimplemented()
 
 
 @runtime_checkable
@@ -106,11 +142,12 @@ class PreFilterPlugin(Protocol):
         `pre_filter` hooks still run, so that preemption finds their state. UnschedulableAndUnresolvable: the attempt
         fails at once.
         """
+        unimplemented()
 
 
 @runtime_checkable
-class PreFilterExtensions(Protocol):
-    """Keep what `pre_filter` stored true while pods are added and removed in a what-if."""
+class AddPodPlugin(Protocol):
+    """Keep what `pre_filter` stored true while pods are added in a what-if."""
 
     @hookspec
     def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
@@ -118,6 +155,12 @@ class PreFilterExtensions(Protocol):
 
         Anything but Success is a fault.
         """
+        unimplemented()
+
+
+@runtime_checkable
+class RemovePodPlugin(Protocol):
+    """Keep what `pre_filter` stored true while pods are removed in a what-if."""
 
     @hookspec
     def remove_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
@@ -125,6 +168,7 @@ class PreFilterExtensions(Protocol):
 
         Anything but Success is a fault.
         """
+        unimplemented()
 
 
 @runtime_checkable
@@ -143,14 +187,27 @@ class FilterPlugin(Protocol):
 
         Unschedulable: preemption on this node may help. UnschedulableAndUnresolvable: it cannot.
         """
+        unimplemented()
+
+
+@runtime_checkable
+class FilterNodesPlugin(Protocol):
+    """Say it of many nodes at once, as `filter` says it of each."""
 
     @hookspec
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         """Answer one integer per row: 0 = passes, else reason bits of the plugin's own (up to 32 bits)."""
+        unimplemented()
+
+
+@runtime_checkable
+class FilterStatusPlugin(Protocol):
+    """Put the answers of `filter_nodes` into words; who has that has this."""
 
     @hookspec
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         """Turn reason bits of `filter_nodes` into the Status that `filter` gives for the same node."""
+        unimplemented()
 
 
 @runtime_checkable
@@ -161,7 +218,7 @@ class SuggestPlugin(Protocol):
     together as a tuple. It is no promise: each is tried in a what-if, all plugins are asked again, and what is not
     needed of it is left out before anybody hears of it. Nothing is asked here while pods are scheduled.
 
-    Of a plugin without these hooks it is only known that, where it answers Unschedulable, the pods on the node may be
+    Of a plugin without this hook it is only known that, where it answers Unschedulable, the pods on the node may be
     in the way: one or another of them is tried without.
     """
 
@@ -174,6 +231,12 @@ class SuggestPlugin(Protocol):
         rejection saw them, in the middle of a what-if perhaps; pods nominated to the node are not on it
         (`handle.nominated_pods`).
         """
+        unimplemented()
+
+
+@runtime_checkable
+class SuggestNodesPlugin(Protocol):
+    """Say where suggestions are worth trying first."""
 
     @hookspec
     def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
@@ -183,6 +246,7 @@ class SuggestPlugin(Protocol):
         that no change of the cluster is known to help. Without this hook, nodes that are rejected with the same Status
         are taken to need one change if any is suggested on a few of them, and else to be beyond help.
         """
+        unimplemented()
 
 
 @runtime_checkable
@@ -200,6 +264,7 @@ class PostFilterPlugin(Protocol):
         the search went on: Success and UnschedulableAndUnresolvable end it, Unschedulable lets the next plugin try, an
         error ends it and drops the result. The attempt fails in any case; its message carries the reasons given here.
         """
+        unimplemented()
 
 
 @runtime_checkable
@@ -209,6 +274,7 @@ class PreScorePlugin(Protocol):
     @hookspec
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
         """Prepare `state` for `score`; `Skip` when this plugin scores every node alike."""
+        unimplemented()
 
 
 @runtime_checkable
@@ -221,14 +287,27 @@ class ScorePlugin(Protocol):
     @hookspec
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
         """Return this node's score; without `normalize_score` it must lie in 0..100."""
+        unimplemented()
+
+
+@runtime_checkable
+class ScoreNodesPlugin(Protocol):
+    """Rank many nodes at once, as `score` ranks each."""
 
     @hookspec
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores | int:
         """Return one score per row, or one integer for all: the columnar twin of `score`."""
+        unimplemented()
+
+
+@runtime_checkable
+class ScoreExtensions(Protocol):
+    """Bring scores to the common scale."""
 
     @hookspec
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
         """Bring the scores of the feasible nodes (int64) to 0..100; return new ones, or one integer for all."""
+        unimplemented()
 
 
 @runtime_checkable
@@ -241,6 +320,12 @@ class ReservePlugin(Protocol):
 
         A rejection or a fault unreserves every plugin.
         """
+        unimplemented()
+
+
+@runtime_checkable
+class UnreservePlugin(Protocol):
+    """Take back what `reserve` claimed, for a pod that is not bound after all."""
 
     @hookspec
     def unreserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
@@ -248,6 +333,7 @@ class ReservePlugin(Protocol):
 
         Called in reverse order, for every plugin, even one whose `reserve` never ran: idempotent.
         """
+        unimplemented()
 
 
 @runtime_checkable
@@ -261,11 +347,12 @@ class PermitPlugin(Protocol):
         A waiting pod keeps its place until every waiting plugin allows it through the handle, one rejects it, or the
         earliest timeout does; at most 15 minutes. Other pods are scheduled meanwhile.
         """
+        unimplemented()
 
 
 @runtime_checkable
-class PreBindPlugin(Protocol):
-    """Do the work that must be done before the pod is bound, e.g. provision a volume."""
+class PreBindPreFlightPlugin(Protocol):
+    """Say beforehand whether `pre_bind` has work to do."""
 
     @hookspec
     def pre_bind_pre_flight(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
@@ -273,6 +360,12 @@ class PreBindPlugin(Protocol):
 
         While there is work, `status.nominatedNodeName` announces the node (KEP-5278).
         """
+        unimplemented()
+
+
+@runtime_checkable
+class PreBindPlugin(Protocol):
+    """Do the work that must be done before the pod is bound, e.g. provision a volume."""
 
     @hookspec
     def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | Awaitable[Status | None] | None:
@@ -280,6 +373,7 @@ class PreBindPlugin(Protocol):
 
         A rejection or a fault undoes the reservation and the pod backs off.
         """
+        unimplemented()
 
 
 @runtime_checkable
@@ -289,6 +383,7 @@ class BindPlugin(Protocol):
     @hookspec
     def bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | Awaitable[Status | None] | None:
         """Bind, or answer `Skip` to leave it to the next plugin; the first that does not skip decides."""
+        unimplemented()
 
 
 @runtime_checkable
@@ -298,24 +393,37 @@ class PostBindPlugin(Protocol):
     @hookspec
     def post_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Awaitable[None] | None:
         """Clean up or count; nothing can fail any more."""
+        unimplemented()
 
 
-#: Every Protocol of the contract, in the order above.
-SPECIFICATIONS: tuple[type, ...] = (
+class Hooks(
     PreEnqueuePlugin,
     QueueSortPlugin,
     EnqueueExtensions,
     SignPlugin,
     PreFilterPlugin,
-    PreFilterExtensions,
+    AddPodPlugin,
+    RemovePodPlugin,
     FilterPlugin,
+    FilterNodesPlugin,
+    FilterStatusPlugin,
     SuggestPlugin,
+    SuggestNodesPlugin,
     PostFilterPlugin,
     PreScorePlugin,
     ScorePlugin,
+    ScoreNodesPlugin,
+    ScoreExtensions,
     ReservePlugin,
+    UnreservePlugin,
     PermitPlugin,
+    PreBindPreFlightPlugin,
     PreBindPlugin,
     BindPlugin,
     PostBindPlugin,
-)
+):
+    """All hooks of the contract, in the order above; type checkers take it for a base of every Plugin."""
+
+
+#: Every Protocol of the contract, in the order above.
+SPECIFICATIONS: tuple[type, ...] = Hooks.__bases__

@@ -8,7 +8,7 @@ from kframework.config.args import DefaultPreemptionArgs
 from kframework.framework.answers import ClearNomination, Diagnosis, Preempt
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
-from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookimpl
+from kframework.framework.plugin import Plugin, Watch, hookimpl
 from kframework.framework.status import Code, Status, unresolvable
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.state.pods import PendingPod, PodInfo
@@ -18,14 +18,11 @@ REASON = "waiting for the preemption for this pod to be finished"
 _GATED = unresolvable(REASON)
 
 
-class DefaultPreemption(Plugin):
+class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
     """Find less important pods that must go for a pod that no node has room for."""
 
     name = "DefaultPreemption"
-    Args: ClassVar[type[PluginArgs]] = DefaultPreemptionArgs
     watches: ClassVar[tuple[Watch, ...]] = (Watch(PodDisruptionBudget), Watch(Pod, verbs=("delete",)))
-
-    args: DefaultPreemptionArgs
 
     @hookimpl
     def pre_enqueue(self, pod: PendingPod) -> Status | None:

@@ -8,7 +8,7 @@ from kframework.config.args import DynamicResourcesArgs
 from kframework.framework.answers import Diagnosis, Rows
 from kframework.framework.cycle_state import CycleState, StateKey, StateKeyError
 from kframework.framework.events import ClusterEvent
-from kframework.framework.plugin import Plugin, PluginArgs, Reads, hookimpl
+from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.framework.status import Skip, Status, error, unresolvable, unschedulable
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
@@ -22,14 +22,13 @@ _PREPARED = StateKey[bool]("DynamicResources")
 _NOTHING = unschedulable(NOTHING_TO_DEALLOCATE)
 
 
-class DynamicResources(Plugin):
+class DynamicResources(Plugin[DynamicResourcesArgs]):
     """Hold back the pods that have resource claims.
 
     It stands at every point where kube-scheduler has it, as a configuration may name it there.
     """
 
     name = "DynamicResources"
-    Args: ClassVar[type[PluginArgs]] = DynamicResourcesArgs
     reads: ClassVar[Reads] = "node"
 
     @hookimpl

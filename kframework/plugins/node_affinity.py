@@ -14,7 +14,7 @@ from kframework.config.args import NodeAffinityArgs
 from kframework.framework.answers import NodeNames, Rows, Scores, default_normalize
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.plugin import Plugin, PluginArgs, Reads, hookimpl
+from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.framework.pod_suggestions import DropNodeRequirement, DropNodeSelector
 from kframework.framework.status import Skip, Status, error, unresolvable
 from kframework.framework.suggestions import Efforts, RemoveLabel, SetLabel, Suggestions
@@ -67,14 +67,11 @@ _REQUIRED = StateKey[NodePredicate | None]("NodeAffinity.required")
 _PREFERRED = StateKey[NodeScore]("NodeAffinity.preferred")
 
 
-class NodeAffinity(Plugin):
+class NodeAffinity(Plugin[NodeAffinityArgs]):
     """Reject nodes that the pod's nodeSelector or node affinity leaves out, and prefer those it would rather have."""
 
     name = "NodeAffinity"
-    Args: ClassVar[type[PluginArgs]] = NodeAffinityArgs
     reads: ClassVar[Reads] = "node"
-
-    args: NodeAffinityArgs
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:

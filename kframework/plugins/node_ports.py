@@ -55,8 +55,9 @@ class NodePorts(Plugin):
         return _TAKEN
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> list[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> list[Suggestion]:
         """Delete whoever holds the ports, or do without these."""
+        assert node is not None  # only `filter` rejects
         wanted = pod.template.host_ports
         held = [port for other in node.pods for port in other.template.host_ports]
         return [

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kframework.config.args import NodeResourcesBalancedAllocationArgs
 from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
-from kframework.framework.plugin import Plugin, PluginArgs, Reads, hookimpl
+from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.framework.status import Skip, Status
 from kframework.objects.requests import is_scalar
 from kframework.state.columns import Column
@@ -25,14 +25,11 @@ _NATIVE = ("cpu", "memory", "ephemeral-storage")
 _WEIGHED = StateKey[tuple[tuple[Column, Column, int], ...]]("NodeResourcesBalancedAllocation")
 
 
-class NodeResourcesBalancedAllocation(Plugin):
+class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs]):
     """Score by how much evener, or less even, the pod makes the use of a node's resources; 75 = as even as before."""
 
     name = "NodeResourcesBalancedAllocation"
-    Args: ClassVar[type[PluginArgs]] = NodeResourcesBalancedAllocationArgs
     reads: ClassVar[Reads] = "pods"
-
-    args: NodeResourcesBalancedAllocationArgs
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Requests:

@@ -46,7 +46,8 @@ class NodeUnschedulable(Plugin):
         return _CORDONED
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> list[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> list[Suggestion]:
+        assert node is not None  # only `filter` rejects
         return [Uncordon(node.name)]
 
     @hookimpl

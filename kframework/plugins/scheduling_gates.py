@@ -24,7 +24,7 @@ class SchedulingGates(Plugin):
         return unresolvable(REASON.format(" ".join(gate.name for gate in gates))) if gates else None
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: None, status: Status) -> list[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: object, status: Status) -> list[Suggestion]:
         return [tuple(RemoveGate(gate.name) for gate in pod.spec.scheduling_gates)]
 
     @hookimpl

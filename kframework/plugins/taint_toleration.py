@@ -51,8 +51,9 @@ class TaintToleration(Plugin):
         return _UNTOLERATED
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> list[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> list[Suggestion]:
         """Take the taints away, that of a cordon with it, or let the pod tolerate them."""
+        assert node is not None  # only `filter` rejects
         untolerated = _untolerated(node.taints, pod.spec.tolerations)
         return [
             tuple(

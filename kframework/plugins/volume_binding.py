@@ -18,7 +18,7 @@ from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
-from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
+from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
 from kframework.framework.pod_suggestions import drop_volumes
 from kframework.framework.status import Skip, Status, error, unresolvable
 from kframework.framework.suggestions import Suggestions
@@ -72,11 +72,10 @@ _RESERVED = StateKey[VolumeReservation]("VolumeBinding.reserved")
 _INTERVAL = 1.0
 
 
-class VolumeBinding(Plugin):
+class VolumeBinding(Plugin[VolumeBindingArgs]):
     """Reject nodes that do not have the pod's volumes, and have them bound before the pod is."""
 
     name = "VolumeBinding"
-    Args: ClassVar[type[PluginArgs]] = VolumeBindingArgs
     reads: ClassVar[Reads] = "node"
     watches: ClassVar[tuple[Watch, ...]] = (
         Watch(PersistentVolumeClaim, verbs=("patch",)),
@@ -88,9 +87,7 @@ class VolumeBinding(Plugin):
     )
     parallel_pre_bind: ClassVar[bool] = True
 
-    args: VolumeBindingArgs
-
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+    def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._storage = Storage(handle)
 

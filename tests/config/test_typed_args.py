@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import pytest
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
 
 from kframework.config.args import InterPodAffinityArgs
 from kframework.config.configuration import RawArgs, typed_args
@@ -35,6 +35,34 @@ class MineArgs(PluginArgs):
         if self.ratio > self.spread_limit:
             raise ValueError("ratio must not exceed spreadLimit")
         return self
+
+
+class Shelf(BaseModel):
+    max_load: int = 1
+
+
+class Rack(BaseModel):
+    max_pods: int = 3
+    top_shelf: Shelf = Shelf()
+    beside: list[Rack] = []
+
+
+class Names(RootModel[dict[str, int]]):
+    """A mapping, whose keys nobody spells."""
+
+
+class Own(BaseModel):
+    """Says itself how it is read."""
+
+    model_config = ConfigDict(extra="ignore")
+    max_pods: int = 3
+
+
+class RackArgs(PluginArgs):
+    racks: tuple[Rack, ...] = ()
+    by_row: dict[str, Rack | None] = Field(default_factory=dict)
+    names: Names | None = None
+    own: Own = Own()
 
 
 class NeedyArgs(PluginArgs):
@@ -154,3 +182,42 @@ def test_args_of_a_plugin_that_is_not_enabled_are_dropped_with_a_warning() -> No
             " (did you mean 'Mine'?)"
         ),
     )
+
+
+# -- plain models within -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "args"),
+    [
+        ("      racks: [{maxPods: 5}]\n", RackArgs(racks=(Rack(max_pods=5),))),
+        ("      racks: [{topShelf: {maxLoad: 2}}]\n", RackArgs(racks=(Rack(top_shelf=Shelf(max_load=2)),))),
+        ("      racks: [{beside: [{maxPods: 1}]}]\n", RackArgs(racks=(Rack(beside=[Rack(max_pods=1)]),))),
+        ("      byRow: {a_b: {maxPods: 5}, c: null}\n", RackArgs(by_row={"a_b": Rack(max_pods=5), "c": None})),
+        ("      names: {a_b: 1}\n", RackArgs(names=Names({"a_b": 1}))),
+        ("      own: {max_pods: 5, maxPods: 7}\n", RackArgs(own=Own(max_pods=5))),
+    ],
+)
+def test_a_plain_model_in_args_is_camel_case_too(body: str, args: RackArgs) -> None:
+    (profile,) = parse(HEADER + body, "c.yaml").profiles
+    assert typed_args(profile, "Mine", RackArgs) == args
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("      racks: [{maxPod: 5}]\n", "racks[0].maxPod: unknown field \"maxPod\" (did you mean 'maxPods'?)"),
+        ("      racks: [{max_pods: 5}]\n", "racks[0].max_pods: unknown field \"max_pods\" (did you mean 'maxPods'?)"),
+        (
+            "      racks:\n      - topShelf: {maxLaod: 5}\n",
+            "racks[0].topShelf.maxLaod: unknown field \"maxLaod\" (did you mean 'maxLoad'?)",
+        ),
+        ("      racks: [{maxPods: [1]}]\n", "racks[0].maxPods: expected an integer, got [1]"),
+    ],
+)
+def test_a_plain_model_in_args_is_closed(body: str, problem: str) -> None:
+    (profile,) = parse(HEADER + body, "c.yaml").profiles
+    with pytest.raises(ConfigError) as caught:
+        typed_args(profile, "Mine", RackArgs)
+    line = 8 + ("topShelf" in body)
+    assert str(caught.value) == f"c.yaml:{line}: profiles[0].pluginConfig[0].args.{problem}"

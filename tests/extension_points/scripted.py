@@ -54,7 +54,7 @@ def plugin(
     Scripted.reads = reads
     Scripted.parallel_pre_bind = parallel
     if events is not None:
-        Scripted.events_to_register = hookimpl(lambda self: tuple(events))  # type: ignore[attr-defined]  # made here
+        setattr(Scripted, "events_to_register", hookimpl(lambda self: tuple(events)))  # noqa: B010
     for hook, answer in answers.items():
         setattr(Scripted, hook, _hook(f"{name}.{hook}", _SIGNATURES[hook], answer, journal))
     return Scripted

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kframework import Plugin, Status, error, hookimpl, unschedulable
+from kframework import Plugin, Status, error, hookwrapper, unschedulable
 from tests.extension_points.scripted import plugin, run
 
 Wrapper = Callable[..., Generator[None, Any, object]]
@@ -30,7 +30,7 @@ def wrapping(point: str, wrapper: Wrapper, name: str = "W") -> type[Plugin]:
         return (yield from wrapper(*args))
 
     method.__signature__ = getattr(made, point).__signature__  # type: ignore[attr-defined]  # how pluggy learns the names
-    setattr(made, point, hookimpl(wrapper=True)(method))
+    setattr(made, point, hookwrapper(method))
     return made
 
 

@@ -8,7 +8,8 @@ from itertools import chain
 import pluggy
 import pytest
 
-from kframework.core.runtime.registry import POINTS
+from kframework import Plugin
+from kframework.core.runtime.registry import POINTS, hooks_of
 from kframework.framework import hookspecs
 from kframework.framework.hookspecs import SPECIFICATIONS, FilterPlugin, PostBindPlugin
 
@@ -40,6 +41,25 @@ def test_every_protocol_is_listed() -> None:
     protocols = {name for name, value in vars(hookspecs).items() if getattr(value, "_is_protocol", False)}
     protocols.discard("Protocol")
     assert protocols == {protocol.__name__ for protocol in SPECIFICATIONS}
+
+
+def test_every_protocol_is_one_hook_and_importable() -> None:
+    assert len(SPECIFICATIONS) == len(HOOKS)
+    assert sorted(hookspecs.__all__) == sorted(protocol.__name__ for protocol in SPECIFICATIONS)
+
+
+def test_a_plugin_has_the_hooks_that_it_marks_and_no_other() -> None:
+    assert not [hook for hook in HOOKS if hasattr(Plugin, hook)]
+
+
+@pytest.mark.parametrize("protocol", SPECIFICATIONS)
+def test_a_plugin_that_declares_a_protocol_does_not_implement_the_hook_by_that(protocol: type) -> None:
+    declared = type("Declared", (Plugin, protocol), {"name": "Declared"})
+    assert hooks_of(declared) == {}
+    (hook,) = HOOKS.keys() & vars(protocol).keys()
+    arguments = inspect.signature(HOOKS[hook]).parameters
+    with pytest.raises(NotImplementedError):
+        HOOKS[hook](**dict.fromkeys(arguments))
 
 
 @pytest.mark.parametrize("hook", sorted(HOOKS))

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from kframework import Plugin, PluginArgs
+from kframework.framework.plugin import A
 
 
 class RackArgs(PluginArgs):
@@ -24,6 +25,39 @@ def test_args_are_camel_case_in_the_file_and_closed() -> None:
 def test_args_do_not_change() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         RackArgs().racks_per_row = 1  # type: ignore[misc]  # frozen
+
+
+class Rack(Plugin[RackArgs]):
+    """Takes arguments."""
+
+
+class Old(Plugin):
+    """Takes arguments as plugins did before."""
+
+    Args = RackArgs
+
+
+class Shared(Plugin[A]):
+    """What several plugins have in common, whatever arguments they take."""
+
+
+class OfShared(Shared[RackArgs]):
+    """Takes the arguments that it names to what it shares."""
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args"),
+    [
+        (Rack, RackArgs),
+        (Old, RackArgs),
+        (type("Heir", (Rack,), {}), RackArgs),
+        (type("Changed", (Rack,), {"Args": PluginArgs}), PluginArgs),
+        (Shared, PluginArgs),
+        (OfShared, RackArgs),
+    ],
+)
+def test_the_class_takes_the_args_that_its_base_names(plugin: type[Plugin], args: type[PluginArgs]) -> None:
+    assert plugin.Args is args
 
 
 def test_a_plugin_shows_its_name() -> None:

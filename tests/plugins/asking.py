@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from kframework import CycleState, Handle, Plugin, PluginArgs, Skip, Status
-from kframework.framework.hookspecs import FilterPlugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
+from kframework.framework.hookspecs import PreFilterPlugin, PreScorePlugin
 from kframework.objects import Node, Pod
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import Interned, PendingPod, PodInfo
@@ -49,38 +49,38 @@ def cluster_of(nodes: Iterable[Node], pods: Iterable[Pod] = ()) -> ClusterState:
 
 def filtered(plugin: Plugin, cluster: ClusterState, pod: Pod) -> dict[str, Status]:
     """Answer the rejections by node name; none when the plugin skips the pod."""
-    asked, state, nodes = cast("FilterPlugin", plugin), CycleState(), cluster.nodes
+    state, nodes = CycleState(), cluster.nodes
     info = pending(pod, cluster)
     if isinstance(plugin, PreFilterPlugin):
         prepared = plugin.pre_filter(state, info, nodes)
         if prepared == Skip:
             return {}
         assert not isinstance(prepared, Status)
-    scalar = {node.row: asked.filter(state, info, node) for node in nodes}
-    every = asked.filter_nodes(state, info, nodes, slice(0, nodes.capacity))
+    scalar = {node.row: plugin.filter(state, info, node) for node in nodes}
+    every = plugin.filter_nodes(state, info, nodes, slice(0, nodes.capacity))
     for rows in (nodes.order, nodes.order[::-2], nodes.order[:0]):
-        bits = asked.filter_nodes(state, info, nodes, rows)
+        bits = plugin.filter_nodes(state, info, nodes, rows)
         assert bits.dtype == np.int64
         assert bits.tolist() == every[rows].tolist()
-    told = {row: asked.filter_status(info, int(every[row])) if every[row] else None for row in scalar}
+    told = {row: plugin.filter_status(info, int(every[row])) if every[row] else None for row in scalar}
     assert told == scalar
     return {nodes[row].name: status for row, status in scalar.items() if status is not None}
 
 
 def scored(plugin: Plugin, cluster: ClusterState, pod: Pod) -> dict[str, int]:
     """Answer the raw scores by node name; none when the plugin skips the pod."""
-    asked, state, nodes = cast("ScorePlugin", plugin), CycleState(), cluster.nodes
+    state, nodes = CycleState(), cluster.nodes
     info = pending(pod, cluster)
     if isinstance(plugin, PreScorePlugin):
         prepared = plugin.pre_score(state, info, nodes, nodes.order)
         if prepared == Skip:
             return {}
         assert prepared is None
-    scalar = {node.row: asked.score(state, info, node) for node in nodes}
+    scalar = {node.row: plugin.score(state, info, node) for node in nodes}
     assert all(type(score) is int for score in scalar.values())
-    every = np.broadcast_to(asked.score_nodes(state, info, nodes, slice(0, nodes.capacity)), nodes.capacity)
+    every = np.broadcast_to(plugin.score_nodes(state, info, nodes, slice(0, nodes.capacity)), nodes.capacity)
     for rows in (nodes.order, nodes.order[::-2], nodes.order[:0]):
-        scores = np.broadcast_to(asked.score_nodes(state, info, nodes, rows), len(rows))
+        scores = np.broadcast_to(plugin.score_nodes(state, info, nodes, rows), len(rows))
         assert scores.dtype == np.int64
         assert scores.tolist() == every[rows].tolist()
     assert {row: int(every[row]) for row in scalar} == scalar
@@ -90,5 +90,5 @@ def scored(plugin: Plugin, cluster: ClusterState, pod: Pod) -> dict[str, int]:
 def normalized(plugin: Plugin, scores: Iterable[int]) -> list[int]:
     """Bring raw scores to 0..100."""
     raw = np.array(list(scores), dtype=np.int64)
-    answer = cast("ScorePlugin", plugin).normalize_score(CycleState(), pending(Pod()), raw)
+    answer = plugin.normalize_score(CycleState(), pending(Pod()), raw)
     return [int(score) for score in np.broadcast_to(answer, len(raw))]

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 
-from kframework import CycleState, Diagnosis, PendingPod, Plugin, PodInfo, Preempt, hookimpl
+from kframework import CycleState, Diagnosis, PendingPod, Plugin, PodInfo, Preempt, hookwrapper
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
 from kframework.core.preemption.dry_runs import DryRun
@@ -36,7 +36,7 @@ class Judge(Plugin):
     #: What was seen in one run.
     preemptions: ClassVar[Counter[str]] = Counter()
 
-    @hookimpl(wrapper=True)
+    @hookwrapper
     def post_filter(
         self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis
     ) -> Generator[None, PostFilterAnswer, PostFilterAnswer]:

@@ -182,11 +182,10 @@ def refusing(point: str, answer: Callable[[], object]) -> type[Plugin]:
         def events_to_register(self):
             return []
 
-    @hookimpl
     def refuse(self, state, pod, node_name):
         return answer()
 
-    setattr(Refusing, point, refuse)
+    setattr(Refusing, point, hookimpl(refuse))
     Refusing.name = "Refusing"
     return Refusing
 

@@ -31,16 +31,13 @@ class FewestPodsArgs(PluginArgs):
     max_pods_per_node: PositiveInt = 110
 
 
-class FewestPods(Plugin):
+class FewestPods(Plugin[FewestPodsArgs]):
     """Filter out full nodes; score the others by how few pods they run."""
 
     name = "FewestPods"
-    Args = FewestPodsArgs
     # `filter` and `score` look at the node's pods and at nothing outside it. So the engine may remember an answer until
     # a pod comes to the node or leaves it.
     reads = "pods"
-
-    args: FewestPodsArgs
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable:

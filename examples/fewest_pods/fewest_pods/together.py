@@ -44,13 +44,10 @@ class TogetherArgs(PluginArgs):
 Group = tuple[str, str]
 
 
-class Together(Plugin):
+class Together(Plugin[TogetherArgs]):
     """Let a pod wait, with its place on a node reserved, until its whole group has places."""
 
     name = "Together"
-    Args = TogetherArgs
-
-    args: TogetherArgs
 
     def __init__(self, args: TogetherArgs, handle: Handle) -> None:
         super().__init__(args, handle)

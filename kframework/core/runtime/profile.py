@@ -294,7 +294,7 @@ class Profile:
         if options.get("tryfirst") or options.get("trylast"):
             raise self.fault(name, hook, "tryfirst and trylast are refused: order comes from the configuration")
         if options.get("hookwrapper"):
-            raise self.fault(name, hook, "write the wrapper in the new style: @hookimpl(wrapper=True)")
+            raise self.fault(name, hook, "write the wrapper in the new style: @hookwrapper")
         if options.get("wrapper") and hook not in _WRAPPABLE:
             raise self.fault(name, hook, "this point cannot be wrapped")
         wanted, got = _argument_names(_SPECIFIED[hook]), _argument_names(getattr(type(plugin), hook))

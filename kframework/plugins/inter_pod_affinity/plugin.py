@@ -12,7 +12,7 @@ from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
-from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookimpl
+from kframework.framework.plugin import Plugin, Watch, hookimpl
 from kframework.framework.status import Skip, Status, error, unresolvable, unschedulable
 from kframework.framework.suggestions import BEYOND_HELP, Efforts, Suggestions
 from kframework.objects import Namespace, Node
@@ -61,7 +61,7 @@ _RULES = StateKey[_Rules]("InterPodAffinity.rules")
 _WORTH = StateKey[tuple[_Worth, ...]]("InterPodAffinity.worth")
 
 
-class InterPodAffinity(Plugin):
+class InterPodAffinity(Plugin[InterPodAffinityArgs]):
     """Reject nodes for the pods in their domains, and score them by the preferred terms that these are about.
 
     Pods, and the terms that pods hold, are counted per domain. No count is copied: those of the node table change with
@@ -69,12 +69,9 @@ class InterPodAffinity(Plugin):
     """
 
     name = "InterPodAffinity"
-    Args: ClassVar[type[PluginArgs]] = InterPodAffinityArgs
     watches: ClassVar[tuple[Watch, ...]] = (Watch(Namespace),)
 
-    args: InterPodAffinityArgs
-
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+    def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._affinities = Affinities(handle.objects(Namespace).index(Namespaces))
 

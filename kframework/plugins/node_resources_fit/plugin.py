@@ -14,9 +14,9 @@ from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
-from kframework.framework.plugin import Plugin, PluginArgs, Reads, hookimpl
+from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.framework.status import Status, unresolvable, unschedulable
-from kframework.framework.suggestions import BEYOND_HELP, Efforts, Suggestion
+from kframework.framework.suggestions import BEYOND_HELP, Efforts, Suggestions
 from kframework.objects import Node
 from kframework.objects.requests import allocatable, is_scalar
 from kframework.plugins.node_resources_fit.suggestions import ask_for_less, make_room, shortages
@@ -42,14 +42,11 @@ _EXACT = 1 << 53
 _FULL, _UNRESOLVABLE = 1 << 0, 1 << 1
 
 
-class NodeResourcesFit(Plugin):
+class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     """Reject nodes without room for the pod, and score the others by how much of them would be in use."""
 
     name = "NodeResourcesFit"
-    Args: ClassVar[type[PluginArgs]] = NodeResourcesFitArgs
     reads: ClassVar[Reads] = "pods"
-
-    args: NodeResourcesFitArgs
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -114,7 +111,8 @@ class NodeResourcesFit(Plugin):
         return resource in self.args.ignored_resources or group in self.args.ignored_resource_groups
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> Iterator[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
+        assert node is not None  # only `filter` rejects
         asked = [(resource, amount) for resource, amount, _ in self._checked(pod)]
         missing = shortages(node, [*asked, ("pods", 1)], self.handle.nominated_pods(pod, node.name))
         yield from make_room(node, missing)

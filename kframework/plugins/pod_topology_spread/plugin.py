@@ -12,7 +12,7 @@ from kframework.config.args import PodTopologySpreadArgs
 from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
+from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
 from kframework.framework.status import Skip, Status, error
 from kframework.framework.suggestions import Efforts, Suggestions
 from kframework.objects import Node, ReplicaSet, ReplicationController, Service, StatefulSet, TopologySpreadConstraint
@@ -46,11 +46,10 @@ _LIMITS = StateKey[Limits]("PodTopologySpread.limits")
 _SCORES = StateKey[SpreadScores]("PodTopologySpread.scores")
 
 
-class PodTopologySpread(Plugin):
+class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
     """Reject nodes where a pod would skew the spread of its kind too much, and prefer those where it evens it out."""
 
     name = "PodTopologySpread"
-    Args: ClassVar[type[PluginArgs]] = PodTopologySpreadArgs
     reads: ClassVar[Reads] = "pods"
     watches: ClassVar[tuple[Watch, ...]] = (
         Watch(Service),
@@ -58,8 +57,6 @@ class PodTopologySpread(Plugin):
         Watch(ReplicaSet),
         Watch(StatefulSet),
     )
-
-    args: PodTopologySpreadArgs
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:

@@ -18,7 +18,7 @@ from tests.extension_points.scripted import plugin, profile
 def named(hook: str, method: Any, **options: bool) -> type[Plugin]:
     """Make a plugin A whose hook is just this function."""
     made = plugin("A")
-    setattr(made, hook, hookimpl(**cast("Any", options))(method))
+    setattr(made, hook, cast("Any", hookimpl)(**options)(method))
     return made
 
 
@@ -52,7 +52,7 @@ def around_permit(self: Plugin, state: object, pod: object, node_name: object) -
         (named("bind", around_bind, wrapper=True), "hook bind: this point cannot be wrapped"),
         (
             named("permit", around_permit, hookwrapper=True),
-            "hook permit: write the wrapper in the new style: @hookimpl(wrapper=True)",
+            "hook permit: write the wrapper in the new style: @hookwrapper",
         ),
         (
             named("filter", lambda self, pod, state, node: None),

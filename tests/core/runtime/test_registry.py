@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import pytest
 
-from kframework import Plugin, PluginError, hookimpl
+from kframework import Plugin, PluginError, hookwrapper
 from kframework.core.runtime.registry import Offer, Registry, hooks_of, points_of
 from tests.extension_points.scripted import plugin
 
@@ -117,8 +119,8 @@ def test_given_classes_take_the_place_of_installed_ones() -> None:
 class Wrapping(Plugin):
     name = "Wrapping"
 
-    @hookimpl(wrapper=True)
-    def permit(self, state: object, pod: object, node_name: object) -> object:
+    @hookwrapper
+    def permit(self, state: object, pod: object, node_name: object) -> Generator[None, object, object]:
         return (yield)
 
 

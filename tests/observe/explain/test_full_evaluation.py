@@ -10,7 +10,18 @@ from collections.abc import Generator
 import numpy as np
 import pytest
 
-from kframework import CycleState, NodeInfo, PendingPod, Plugin, PodInfo, StateKey, Status, hookimpl, unschedulable
+from kframework import (
+    CycleState,
+    NodeInfo,
+    PendingPod,
+    Plugin,
+    PodInfo,
+    StateKey,
+    Status,
+    hookimpl,
+    hookwrapper,
+    unschedulable,
+)
 from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.points import PreFilterResult
 from kframework.framework.answers import Scores
@@ -129,14 +140,14 @@ def test_wrappers_have_the_last_word() -> None:
     class Narrows(Plugin):
         name = "Narrows"
 
-        @hookimpl(wrapper=True)
+        @hookwrapper
         def pre_filter(
             self, state: CycleState, pod: PendingPod, nodes: object
         ) -> Generator[None, PreFilterResult, PreFilterResult]:
             yield
             return PreFilterResult(nodes=frozenset({"n0", "n2"}))
 
-        @hookimpl(wrapper=True)
+        @hookwrapper
         def pre_score(
             self, state: CycleState, pod: PendingPod, nodes: object, rows: object
         ) -> Generator[None, set[str], set[str]]:
@@ -151,7 +162,7 @@ def test_a_wrapper_that_fails_is_told_of() -> None:
     class Breaks(Plugin):
         name = "Breaks"
 
-        @hookimpl(wrapper=True)
+        @hookwrapper
         def pre_filter(self, state: CycleState, pod: PendingPod, nodes: object) -> Generator[None, None, None]:
             yield
             raise ValueError("cannot wrap")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kframework import Handle, Plugin, PluginArgs, hookimpl, unschedulable
+from kframework import Handle, Plugin, PluginArgs, Status, hookimpl, unschedulable
 from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.effects import NullEffects
@@ -160,7 +160,7 @@ class Never(Plugin):
     name = "Never"
 
     @hookimpl
-    def filter(self, state: object, pod: object, node: object) -> object:
+    def filter(self, state: object, pod: object, node: object) -> Status:
         return unschedulable("never")
 
 

@@ -57,7 +57,7 @@ class GpuPackingArgs(PluginArgs):
     )
 
 
-class GpuPacking(Plugin):
+class GpuPacking(Plugin[GpuPackingArgs]):
     """Score nodes such that large pods still find room, and keep pods without GPUs off GPU nodes.
 
     For a pod with GPUs three things count, one after the other: how many more GPUs the typical pods could not use if
@@ -66,11 +66,8 @@ class GpuPacking(Plugin):
     """
 
     name: ClassVar[str] = "GpuPacking"
-    Args: ClassVar[type[PluginArgs]] = GpuPackingArgs
     # The score depends on what the node offers and what its pods take, and on nothing outside it.
     reads = "pods"
-
-    args: GpuPackingArgs
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable:

@@ -32,6 +32,8 @@ from kframework.observe.explain.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.support.helping import engine_of, lines, pending, suggested
 
+Suggesting = Iterator[Suggestion]
+
 
 class Tiered(Plugin):
     """Let pods onto nodes with a tier."""
@@ -44,7 +46,8 @@ class Tiered(Plugin):
         return None if "tier" in node.labels else unresolvable("no tier")
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> Iterator[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggesting:
+        assert node is not None
         assert status == unresolvable("no tier").with_plugin(self.name)
         yield SetLabel(node.name, "tier", "gold")
 
@@ -61,7 +64,8 @@ class Mixing(Tiered):
     """Suggest changes of the cluster and of the pod, together and apart."""
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> Iterator[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggesting:
+        assert node is not None
         yield ()
         yield LowerRequest("cpu", 100, 0), SetLabel(node.name, "tier", "gold")
         yield SetLabel(node.name, "tier", "gold")
@@ -71,7 +75,7 @@ class Broken(Tiered):
     """Fail to suggest."""
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> Iterator[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggesting:
         raise LookupError("no idea")
 
 
@@ -79,7 +83,7 @@ class Talkative(Tiered):
     """Suggest what is no change."""
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> Iterator[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggesting:
         yield "buy a larger node"  # type: ignore[misc]  # not a change
 
 

@@ -1,0 +1,47 @@
+"""mypy and pyright, as the authors of plugins run them: from outside, without this project's settings."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+_BIN = Path(sys.executable).parent
+_ROOT = Path(__file__).parents[2]
+
+
+class Complaint(NamedTuple):
+    """What a checker has against a line of a file."""
+
+    file: str
+    line: int
+    text: str
+
+
+def mypy(folder: Path) -> list[Complaint]:
+    """Return what `mypy --strict` has against the files of a folder."""
+    # kframework itself is read once by each process that runs tests: they must not write to one cache.
+    cache = _ROOT / ".mypy_cache" / "authors" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
+    settings = ["--strict", "--config-file=", f"--cache-dir={cache}", "--no-pretty"]
+    errors = re.findall(r"^(.+?):(\d+): error: (.+)$", _run(folder, "mypy", *settings, "."), re.MULTILINE)
+    return [Complaint(file, int(line), text) for file, line, text in errors]
+
+
+def pyright(folder: Path) -> list[Complaint]:
+    """Return what pyright, with its own settings, has against the files of a folder."""
+    printed = _run(folder, "pyright", "--pythonpath", sys.executable, "--outputjson", ".")
+    return [
+        Complaint(str(Path(each["file"]).relative_to(folder)), each["range"]["start"]["line"] + 1, str(each["message"]))
+        for each in json.loads(printed)["generalDiagnostics"]
+        if each["severity"] == "error"
+    ]
+
+
+def _run(folder: Path, checker: str, *arguments: str) -> str:
+    ended = subprocess.run([_BIN / checker, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    assert ended.returncode in (0, 1), ended.stdout + ended.stderr
+    return ended.stdout
