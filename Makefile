@@ -35,8 +35,8 @@ clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.demo-installed: pyproject.toml examples/fewest_pods/pyproject.toml | $(BIN)/pip
-	$(BIN)/pip install --quiet --editable . --editable examples/fewest_pods
+$(VENV)/.demo-installed: pyproject.toml examples/fewest_pods/pyproject.toml examples/together/pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --quiet --editable . --editable examples/fewest_pods --editable examples/together
 	@touch $@
 
 $(VENV)/.dev-installed: $(PYPROJECTS) | $(BIN)/pip

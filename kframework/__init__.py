@@ -13,6 +13,8 @@ __all__ = [
     "API_VERSION",
     "MAX_SCORE",
     "ActionType",
+    "ApiObject",
+    "ApiStruct",
     "Candidate",
     "ClearNomination",
     "Clock",
@@ -32,6 +34,7 @@ __all__ = [
     "NodeInfo",
     "NodeTable",
     "Nominate",
+    "ObjectMeta",
     "PendingPod",
     "Plugin",
     "PluginArgs",
@@ -60,6 +63,7 @@ __all__ = [
     "error",
     "hookimpl",
     "hookwrapper",
+    "kind",
     "min_max",
     "unresolvable",
     "unschedulable",
@@ -84,6 +88,7 @@ _HOMES = {
         "framework.source": "Source SourceChange",
         "framework.status": "Code Skip Status Wait error unresolvable unschedulable",
         "framework.suggestions": "DeletePod FreeResource RemoveLabel RemoveTaint SetLabel Suggestion",
+        "objects": "ApiObject ApiStruct ObjectMeta kind",
         "state.nodes": "NodeInfo NodeTable",
         "state.pods": "PendingPod PodInfo",
         "state.statement": "Statement",
@@ -125,6 +130,7 @@ if TYPE_CHECKING:
         SetLabel,
         Suggestion,
     )
+    from kframework.objects import ApiObject, ApiStruct, ObjectMeta, kind
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.state.statement import Statement

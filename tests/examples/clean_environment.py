@@ -59,7 +59,8 @@ class CleanEnvironment:
 def build_wheels(folder: Path) -> list[Path]:
     """Build all distributions into a folder, unless that was done before."""
     if not folder.exists():
-        sources = (ROOT, ROOT / "examples/fewest_pods", *sorted(ROOT.glob("contrib_plugins/*")))
+        examples = sorted(file.parent for file in ROOT.glob("examples/*/pyproject.toml"))
+        sources = (ROOT, *examples, *sorted(ROOT.glob("contrib_plugins/*")))
         _run("-m", "pip", "wheel", *_QUIET, "--wheel-dir", str(folder), *map(str, sources))
     return sorted(folder.glob("*.whl"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fewest_pods import GROUP, SIZE, Together
+from together import GROUP, SIZE, Together
 
 from kframework.testing import Result, Scenario, create, delete, make_node, make_pod, patch
 

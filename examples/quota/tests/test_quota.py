@@ -1,0 +1,91 @@
+"""Quota, against a service that really listens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Thread
+
+import pytest
+from quota import Quota
+from quota.service import QuotaService
+
+from kframework import CycleState, PendingPod, Plugin, Status, error, hookimpl
+from kframework.testing import Result, Scenario, check_plugin, create, make_node, make_pod
+
+PODS = [make_pod(f"web-{i}", cpu=1) for i in range(3)]
+
+
+@pytest.fixture
+def service() -> Iterator[QuotaService]:
+    with QuotaService({"default": 2000}) as service:
+        thread = Thread(target=service.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield service
+        service.shutdown()
+        thread.join()
+
+
+def scenario(url: str, *others: type[Plugin]) -> Scenario:
+    args = {"Quota": {"url": url, "timeoutSeconds": 2}}
+    return Scenario(nodes=[make_node("node", cpu=8)], pods=PODS, plugins=[Quota, *others], args=args)
+
+
+def bound(result: Result) -> list[str]:
+    return [pod.metadata.name for pod in PODS if result.node_of(pod.metadata.name)]
+
+
+def test_pods_are_bound_as_far_as_the_quota_goes(service: QuotaService) -> None:
+    result = scenario(service.url).run()
+    assert bound(result) == ["web-0", "web-1"]
+    assert service.free("default") == 0
+    assert "quota of default: 0m of cpu are free" in result.message_of("web-2")
+
+
+def test_a_larger_quota_wakes_the_pod_that_waits(service: QuotaService) -> None:
+    world = scenario(service.url)
+    world.at(100, lambda cluster: service.limits.update(default=3000))
+    result = world.run(until=200)
+    assert bound(result) == ["web-0", "web-1", "web-2"]
+    assert result.decisions_on("web-2")[-1].woken_by == "Quota/free"
+
+
+def test_the_service_has_the_last_word(service: QuotaService) -> None:
+    """What it said to be free is taken by somebody else before the pod is bound."""
+    world = scenario(service.url)
+    world.source("Quota", "free", {"default": 9000})
+    result = world.run(until=30)
+    assert bound(result) == ["web-0", "web-1"]
+    assert "quota of default: 1000m of cpu are asked for, 0m of 2000m are free" in result.message_of("web-2")
+
+
+def test_what_is_not_bound_after_all_is_given_back(service: QuotaService) -> None:
+    class NoDisk(Plugin):
+        """Fail behind Quota."""
+
+        name = "NoDisk"
+
+        @hookimpl
+        def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status:
+            return error("no disk")
+
+    result = scenario(service.url, NoDisk).run(until=20)
+    assert "no disk" in result.message_of("web-0")
+    assert service.free("default") == 2000
+
+
+def test_without_the_service_nobody_is_bound_and_it_is_named() -> None:
+    result = scenario("http://127.0.0.1:1").run(until=20)
+    assert bound(result) == []
+    assert "Quota" in result.message_of("web-0")
+    assert "ConnectError" in result.message_of("web-0")
+
+
+def test_pods_of_other_namespaces_have_quotas_of_their_own(service: QuotaService) -> None:
+    service.limits["other"] = 1000
+    service.claims["other"] = {}
+    result = scenario(service.url).at(1, create(make_pod("api", namespace="other", cpu=1))).run()
+    assert result.node_of("other/api") == "node"
+
+
+def test_the_contract_is_kept() -> None:
+    check_plugin(Quota, args={"url": "http://127.0.0.1:1"}, sources={"free": {"default": 500, "other": 5000}})
