@@ -97,6 +97,7 @@ class PluginHandle:
         self._engine = engine
         self._outside = outside
         self._profile = profile
+        self._plugin = plugin
         self._random = engine.seeds.generator(f"plugin {profile}/{plugin}")
 
     @property
@@ -175,7 +176,7 @@ class PluginHandle:
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
         """Run a coroutine beside the scheduler."""
-        self._outside.spawn(coroutine)
+        self._outside.spawn(coroutine, f"plugin {self._plugin!r}")
 
     @property
     def clock(self) -> Clock:

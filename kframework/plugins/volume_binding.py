@@ -87,6 +87,8 @@ class VolumeBinding(Plugin):
         Watch(CSIStorageCapacity),
     )
     parallel_pre_bind: ClassVar[bool] = True
+    #: It waits for `bindTimeoutSeconds`.
+    keeps_time: ClassVar[frozenset[str]] = frozenset({"pre_bind"})
 
     args: VolumeBindingArgs
 

@@ -16,7 +16,7 @@ KUBE_SCHEDULER: dict[str, dict[str, Any]] = yaml.load(
     Path(__file__).with_name("kube_scheduler.yaml").read_text(), yaml.BaseLoader
 )
 
-OURS = {family.name: family for family in FAMILIES}
+OURS = {family.name: family for family in FAMILIES if not family.name.startswith("kframework_")}
 
 #: Metrics of kube-scheduler that there are not, each with the reason.
 LEFT_OUT = {
@@ -66,7 +66,7 @@ def test_help_is_one_line_without_what_must_be_escaped() -> None:
 
 
 def test_no_name_is_used_twice() -> None:
-    assert len(OURS) == len(FAMILIES)
+    assert len({family.name for family in FAMILIES}) == len(FAMILIES)
 
 
 def test_buckets_grow_step_by_step() -> None:
