@@ -126,7 +126,7 @@ class Watchdog:
         """Wait as the loop's own selector does, and note that the loop waits meanwhile."""
         self._since = None
         ready = self._select(timeout)
-        self._since, self._collected = self._now(), 0.0
+        self._since, self._collected, self._work = self._now(), 0.0, self._worked()
         if self._idle:
             self._awake.set()
         return ready
