@@ -227,7 +227,11 @@ def _waiting(waiting: Waiting, explanation: Explanation, wide: bool) -> Iterator
             ends = _moment(waiting.until, explanation.at)
             yield f"WAITS FOR the end of its backoff, {ends}, or for a moment with nothing else to do."
         case "waiting on permit":
-            yield f"WAITS FOR {held} to permit it; they give up {_moment(waiting.until, explanation.at)}."
+            ends = _moment(waiting.until, explanation.at)
+            yield f"WAITS FOR {held} to permit it, for {_seconds(waiting, explanation)}; they give up {ends}."
+        case "binding":
+            hooks = ", ".join(f"{plugin}.{waiting.hook}" for plugin in waiting.held_by)
+            yield f"WAITS in {hooks} for {_seconds(waiting, explanation)}."
         case "gated":
             yield f"WAITS FOR {held}: {_plain(waiting.why)}. It is looked at again when one of these happens:"
             yield from _wakers(waiting, wide)
@@ -235,6 +239,11 @@ def _waiting(waiting: Waiting, explanation: Explanation, wide: bool) -> Iterator
             yield "WAITS FOR one of these, if it may help:"
             yield from _wakers(waiting, wide)
             yield f"  It is tried all the same {_moment(waiting.retried_at, explanation.at)}."
+
+
+def _seconds(waiting: Waiting, explanation: Explanation) -> str:
+    since = explanation.at if waiting.queued_at is None else waiting.queued_at
+    return f"{explanation.at - since:.0f} s, since {_moment(since, explanation.at).removeprefix('at ')}"
 
 
 def _wakers(waiting: Waiting, wide: bool) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -75,8 +75,11 @@ def summarise(simulation: Simulation) -> None:
 
     pods = len(simulation.outcomes)
     bound = sum(outcome.node is not None for outcome in simulation.outcomes)
-    if simulation.retrying:
-        say("warning", f"gave up on pods that were retried in vain: {_listed(simulation.retrying)}")
+    for why, names in _grouped(simulation.stuck).items():
+        say("warning", f"gave up on {_listed(names)}: {why}")
+    in_vain = [pod for pod in simulation.retrying if pod not in simulation.stuck]
+    if in_vain:
+        say("warning", f"gave up on pods that were retried in vain: {_listed(in_vain)}")
     sys.stdout.flush()  # so that the last line comes last where both streams go to one place
     cycles, time = len(simulation.decisions), Duration(round(simulation.seconds, 3))
     account = f"{cycles} scheduling cycles in {time} of virtual time"
@@ -102,6 +105,14 @@ def _wide_row(outcome: Outcome, decision: Decision | None) -> tuple[str, ...]:
     rejected_by = ",".join(decision.rejectors) if outcome.node is None else ""
     counts = str(decision.feasible), str(decision.evaluated)
     return (*row, score, *counts, outcome.profile, rejected_by or NONE, message)
+
+
+def _grouped(stuck: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the pods by what is said of them."""
+    pods: dict[str, list[str]] = {}
+    for pod, why in stuck.items():
+        pods.setdefault(why, []).append(pod)
+    return pods
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from pydantic.alias_generators import to_camel
+
 from kframework.config.decode import ApiModel, Bool, Int32, Int64
 from kframework.config.duration import Duration
 from kframework.config.problems import Problem, invalid
@@ -13,6 +15,8 @@ from kframework.objects.quantity import QuantityError, value
 OPTIONS_KIND = "KFrameworkConfiguration"
 OPTIONS_API_VERSION = "kframework.dev/v1"
 
+_NOT_POSITIVE = "must be greater than zero"
+
 
 class Tracing(ApiModel):
     """Where traces go, and how many of a million scheduling attempts are traced."""
@@ -20,6 +24,23 @@ class Tracing(ApiModel):
     exporter: Literal["none", "console", "otlp"] = "none"
     endpoint: str | None = None
     sampling_rate_per_million: Int32 = 0
+
+
+class HookTimeouts(ApiModel):
+    """How long plugins may take where they may wait, in seconds: for a hook, for one fetch of a source."""
+
+    #: A plugin may have to load what it works with. A process that says after this why it ends is started again.
+    start: Duration = Duration(30)
+    #: As long as the scheduler's own requests to the API server.
+    source: Duration = Duration(30)
+    #: What kube-scheduler gives volumes and devices to be prepared (bindTimeoutSeconds, bindingTimeout).
+    pre_bind: Duration = Duration(600)
+    #: Two requests that get no answer. What `handle.api.bind` takes to be certain does not count.
+    bind: Duration = Duration(60)
+    #: Nobody waits for it but the end of a scheduler that stops.
+    post_bind: Duration = Duration(30)
+    #: With all that comes before it less than the 30 s that Kubernetes gives a pod to end.
+    close: Duration = Duration(5)
 
 
 class Options(ApiModel):
@@ -35,6 +56,7 @@ class Options(ApiModel):
     tracing: Tracing = Tracing()
     pod_max_in_unschedulable_pods_duration: Duration = Duration(300)
     preempt_other_schedulers_pods: Bool = True
+    hook_timeouts: HookTimeouts = HookTimeouts()
 
     @property
     def layer_memory_bytes(self) -> int:
@@ -53,4 +75,7 @@ class Options(ApiModel):
             yield invalid(("tracing", "samplingRatePerMillion"), rate, "not in valid range [0, 1000000]")
         duration = self.pod_max_in_unschedulable_pods_duration
         if duration <= 0:
-            yield invalid(("podMaxInUnschedulablePodsDuration",), str(duration), "must be greater than zero")
+            yield invalid(("podMaxInUnschedulablePodsDuration",), str(duration), _NOT_POSITIVE)
+        for name, timeout in self.hook_timeouts:
+            if timeout <= 0:
+                yield invalid(("hookTimeouts", to_camel(name)), str(timeout), _NOT_POSITIVE)

@@ -61,8 +61,8 @@ class EngineHost(Effects, Protocol):
         """The cluster's API."""
         ...
 
-    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
-        """Run a coroutine beside the scheduler."""
+    def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
+        """Run a coroutine beside the scheduler; who spawned it, as `plugin 'Quota'`, is blamed for its faults."""
         ...
 
 
@@ -74,7 +74,7 @@ class NullEffects:
         """Refuse: without a cluster there is no API."""
         raise RuntimeError("there is no API: a plugin may ask it from the hooks that bind, and from spawned coroutines")
 
-    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+    def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
         """Drop a plugin's coroutine."""
         coroutine.close()
 

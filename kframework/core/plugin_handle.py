@@ -208,7 +208,7 @@ class PluginHandle:
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
         """Run a coroutine beside the scheduler."""
-        self._outside.spawn(coroutine)
+        self._outside.spawn(coroutine, f"plugin {self._plugin!r}")
 
     @property
     def clock(self) -> Clock:

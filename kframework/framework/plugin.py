@@ -122,6 +122,8 @@ class Plugin(Generic[A], Hooks):
                          None = outside data as well: asked in every cycle (or say through the handle what changed).
     `watches`            the kinds it needs beside pods and nodes.
     `parallel_pre_bind`  whether `pre_bind` may run beside its neighbours that allow it too.
+    `keeps_time`         which of `pre_bind`, `bind` and `post_bind` end by a time limit of their own: `hookTimeouts` of
+                         the configuration do not cut them off.
 
     A plugin that declares `reads` and no `sign` is signed by the whole pod except name, hostname, uid and times, which
     it may not read.
@@ -132,6 +134,7 @@ class Plugin(Generic[A], Hooks):
     reads: ClassVar[Reads] = None
     watches: ClassVar[tuple[Watch, ...]] = ()
     parallel_pre_bind: ClassVar[bool] = False
+    keeps_time: ClassVar[frozenset[str]] = frozenset()
 
     args: A
     handle: Handle

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from kframework.errors import ClusterError
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin, hookimpl
@@ -13,6 +15,8 @@ class DefaultBinder(Plugin):
     """Bind a pod by creating its binding; a refusal fails the attempt with the API's own words."""
 
     name = "DefaultBinder"
+    #: Each request has a limit, and a bind without an answer must be read back however long that takes.
+    keeps_time: ClassVar[frozenset[str]] = frozenset({"bind"})
 
     @hookimpl
     async def bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:

@@ -86,6 +86,8 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         Watch(CSIStorageCapacity),
     )
     parallel_pre_bind: ClassVar[bool] = True
+    #: It waits for `bindTimeoutSeconds`.
+    keeps_time: ClassVar[frozenset[str]] = frozenset({"pre_bind"})
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         super().__init__(args, handle)

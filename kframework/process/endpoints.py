@@ -35,10 +35,14 @@ _WITHHELD = "--- REDACTED ---"
 
 
 class Check(NamedTuple):
-    """Something that can be wrong: `problem` says what is, None if nothing."""
+    """Something that can be wrong: `problem` says what is, None if nothing.
+
+    Where several are asked for at once, what is wrong with those of kube-scheduler is withheld, as it does.
+    """
 
     name: str
     problem: Callable[[], str | None]
+    withheld: bool = True
 
 
 #: Told of each check that was asked for: the endpoint, the check's name, and what is wrong, None if nothing.
@@ -69,18 +73,23 @@ def scheduler_routes(
     configuration: Configuration,
     *,
     synced: Callable[[], bool],
+    starting: Callable[[], str | None],
     stopping: Callable[[], bool],
     election: Callable[[], str | None] | None,
     checked: Checked = nobody,
 ) -> list[web.RouteDef]:
-    """Return the routes that every scheduler has; `election` is what is wrong with its lease, None without one."""
+    """Return the routes that every scheduler has.
+
+    `starting` says which plugin is being started, `election` what is wrong with the lease; it is None without one.
+    """
+    plugins = Check("plugins-started", starting, withheld=False)
     elections = [Check("leaderElection", election)] if election is not None else []
     shutdown = Check("shutdown", lambda: "process is shutting down" if stopping() else None)
     handlers = Check("sched-handler-sync", lambda: None if synced() else "handlers are not fully synchronized")
     return [
         *health_routes("healthz", elections or [PING], checked),
         *health_routes("livez", [PING], checked),
-        *health_routes("readyz", [*elections, shutdown, handlers], checked),
+        *health_routes("readyz", [*elections, shutdown, plugins, handlers], checked),
         configz_route(configuration),
     ]
 
@@ -110,7 +119,7 @@ def health_routes(name: str, checks: Sequence[Check], checked: Checked = nobody)
 def _all_checks(
     name: str, checks: Sequence[Check], excluded: Iterable[str], verbose: bool, checked: Checked
 ) -> web.Response:
-    """Answer whether all checks pass that are not excluded; what is wrong is told to the log alone."""
+    """Answer whether all checks pass that are not excluded; what is withheld is told to the log alone."""
     unknown, lines, problems = set(excluded), list[str](), list[str]()
     for check in checks:
         if check.name in excluded:
@@ -120,7 +129,7 @@ def _all_checks(
         problem = check.problem()
         checked(name, check.name, problem)
         if problem is not None:
-            lines.append(f"[-]{check.name} failed: reason withheld")
+            lines.append(f"[-]{check.name} failed: {'reason withheld' if check.withheld else problem}")
             problems.append(f"{check.name}: {problem}")
         else:
             lines.append(f"[+]{check.name} ok")

@@ -14,6 +14,7 @@ from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.web.routes import web_routes
 from kframework.process.endpoints import Checked
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
+from kframework.scheduler.watchdog import Told
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
@@ -36,6 +37,11 @@ class Observers(Generic[E]):
     def checked(self) -> Checked:
         """Count health checks."""
         return self.metrics.health.checked
+
+    @property
+    def slow(self) -> Told:
+        """Count hooks that hold the loop."""
+        return self.metrics.slow
 
     def routes(self, scheduler: Scheduler[E]) -> list[RouteDef]:
         """Return the routes of what was seen; call it before the scheduler begins."""

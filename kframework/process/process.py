@@ -25,6 +25,7 @@ from kframework.process.lease import new_identity
 from kframework.process.observers import Observers, PodObservers
 from kframework.process.servers import DryRunServer, Server, without_binding
 from kframework.scheduler.scheduler import E, Scheduler
+from kframework.scheduler.watchdog import Watchdog
 
 #: Works beside a scheduler until it is cancelled.
 Companion = Callable[[Scheduler[E]], Coroutine[object, object, None]]
@@ -94,6 +95,7 @@ class Process(Generic[E]):
                 self._tell(notice)
             stack.callback(gc.unfreeze)
             stack.enter_context(signals(self.stop))
+            stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), self._observers.slow))
             leader = self._leader()
             await self._serve(stack, leader)
             if leader is None:
@@ -134,6 +136,7 @@ class Process(Generic[E]):
         routes = scheduler_routes(
             self.configuration,
             synced=lambda: self.scheduler.engine.synced,
+            starting=self._starting,
             stopping=lambda: self._stopping,
             election=leader.problem if leader is not None else None,
             checked=self._observers.checked,
@@ -141,6 +144,14 @@ class Process(Generic[E]):
         shown = self._observers.routes(self.scheduler)
         url = await stack.enter_async_context(serve([*routes, *shown], self._listener))
         self._tell(f"see it work at {url}/ (health checks at {url}/livez and {url}/readyz)")
+
+    def _starting(self) -> str | None:
+        """Say which plugin is being started, and for how long already."""
+        starting = self.scheduler.starting
+        if starting is None:
+            return None
+        plugin, since = starting
+        return f"plugin {plugin} has been starting for {self.clock.now() - since:.0f} s"
 
     # -- leader election -------------------------------------------------------------------------------------------
 

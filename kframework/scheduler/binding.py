@@ -14,12 +14,16 @@ from typing import TypeVar, cast
 import anyio
 
 from kframework.clock import Clock
+from kframework.config.models import camel
+from kframework.config.options import HookTimeouts
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding, fit_error
 from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import Hook, Step
 from kframework.core.runtime.timing import PhaseTimer, PluginTiming
 from kframework.framework.status import Code, Status
+from kframework.scheduler.timeouts import contained, said, within
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 
 T = TypeVar("T")
@@ -33,20 +37,6 @@ Announce = Callable[[Reservation], Awaitable[None]]
 BindFirst = Callable[[Reservation], Awaitable[Status | None]]
 
 
-async def contained(work: Awaitable[T]) -> T:
-    """Await what is to be done; RuntimeError where it awaits what was cancelled, though nobody cancels the work itself.
-
-    Such a CancelledError would end the whole scheduler, without a word.
-    """
-    try:
-        return await work
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise RuntimeError("what it awaited was cancelled") from error
-
-
 class BindingCycle:
     """One binding cycle: PreBindPreFlight, wait on Permit, PreBind, Bind, PostBind."""
 
@@ -56,6 +46,7 @@ class BindingCycle:
         offer: Callable[[Message], None],
         clock: Clock,
         announce: Announce,
+        timeouts: HookTimeouts,
         bind_first: BindFirst | None = None,
     ) -> None:
         self.reservation = reservation
@@ -64,6 +55,7 @@ class BindingCycle:
         self._clock = clock
         self._announce = announce
         self._bind_first = bind_first
+        self._timeouts = timeouts
         self._rejector: str | None = None
         self._waited = 0.0
         self._timer = PhaseTimer()
@@ -229,7 +221,9 @@ class BindingCycle:
     async def _bind(self) -> Status | None:
         """Let the extenders try, then the Bind plugins in order; the first that does not skip decides."""
         if self._bind_first is not None:
+            self._enter("bind", EXTENDER)
             status = await self._bind_first(self.reservation)
+            self.reservation.reserved.leave(EXTENDER)
             if status is None or status.code != Code.SKIP:
                 return status
         for step in self.profile.bind:
@@ -241,32 +235,41 @@ class BindingCycle:
     async def _ask(self, step: Step, hook: str, title: str) -> Status | None:
         """Ask one plugin, awaiting its answer if it is to be awaited."""
         began = perf_counter_ns()
+        self._enter(hook, step.name)
         status = await self._answer(step, hook, title)
+        self.reservation.reserved.leave(step.name)
         self._note(hook, step, began, status)
         return status
 
+    def _enter(self, hook: str, plugin: str) -> None:
+        self.reservation.reserved.enter(hook, plugin, self._clock.now())
+
     async def _answer(self, step: Step, hook: str, title: str) -> Status | None:
-        reservation = self.reservation
         try:
-            answer = step.call(reservation.state, reservation.pod, reservation.node_name)
-            if inspect.isawaitable(answer):
-                answer = await contained(cast("Awaitable[object]", answer))
+            answer = await self._called(step, hook)
         except Exception as error:
-            return self.profile.faulty(step.name, hook, error)
+            return self.profile.faulty(step.name, hook, said(error))
         if hook == "bind" and isinstance(answer, Status) and answer.code == Code.SKIP:
             return answer
         return Hook(step.name, hook, self.profile.faulty).checked(answer, f'{title} plugin "{step.name}"')
 
-    async def _post_bind(self) -> None:
+    async def _called(self, step: Step, hook: str) -> object:
+        """Call a hook and await its answer if it is to be awaited, for no longer than it may take."""
         reservation = self.reservation
+        answer = step.call(reservation.state, reservation.pod, reservation.node_name)
+        if not inspect.isawaitable(answer):
+            return answer
+        if hook in step.plugin.keeps_time:
+            return await contained(cast("Awaitable[object]", answer))
+        return await within(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
+
+    async def _post_bind(self) -> None:
         for step in self.profile.post_bind:
             began, status = perf_counter_ns(), None
             try:
-                answer = step.call(reservation.state, reservation.pod, reservation.node_name)
-                if inspect.isawaitable(answer):
-                    await contained(answer)
+                await self._called(step, "post_bind")
             except Exception as error:
-                status = self.profile.faulty(step.name, "post_bind", error)
+                status = self.profile.faulty(step.name, "post_bind", said(error))
             self._note("post_bind", step, began, status)
 
     def _note(self, hook: str, step: Step, began: int, status: Status | None) -> None:

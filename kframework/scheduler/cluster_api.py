@@ -16,6 +16,7 @@ from kframework.errors import ClusterError
 from kframework.framework.handle import Api
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.outbox import Outbox
+from kframework.scheduler.timeouts import uncut
 from kframework.state.pods import PendingPod
 
 T = TypeVar("T", bound=ApiObject)
@@ -39,6 +40,10 @@ class ClusterApi(Api):
         self._outbox = outbox
 
     async def bind(self, pod: PendingPod, node_name: str) -> None:
+        with uncut():
+            await self._bind(pod, node_name)
+
+    async def _bind(self, pod: PendingPod, node_name: str) -> None:
         await self._outbox.make_way(pod.uid)
         pauses, unanswered = iter(PAUSES), False
         while True:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from contextlib import AsyncExitStack
 from functools import partial
 from time import perf_counter
 from typing import Generic, Protocol
@@ -24,14 +23,15 @@ from kframework.core.cycle.decision import Decision, Observer
 from kframework.core.effects import EngineHost, PodEvent
 from kframework.core.plugin_handle import HandledEngine, MakeProfiles, profiles_for
 from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.watched import watched_kinds
-from kframework.errors import ClusterError
-from kframework.framework.plugin import Watch
+from kframework.errors import ClusterError, PluginError
+from kframework.framework.plugin import Plugin, Watch
 from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, PodCondition
-from kframework.scheduler.binding import BindingCycle, contained
+from kframework.scheduler.binding import BindingCycle
 from kframework.scheduler.cluster_api import ClusterApi
 from kframework.scheduler.event_recorder import EventRecorder
 from kframework.scheduler.eviction import EvictionTask
@@ -40,6 +40,7 @@ from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.outbox import Outbox
 from kframework.scheduler.sources import SourceFeeds
+from kframework.scheduler.timeouts import HookTimeout, contained, said, within
 from kframework.state.inbox import Inbox, Message
 from kframework.state.pods import PodInfo
 
@@ -50,9 +51,9 @@ _log = logging.getLogger(__name__)
 #: How long the loop works before it lets others run, in seconds.
 SLICE = 0.002
 
-#: How long a scheduler that stops lets binding cycles and evictions end, then what waits be written, then plugins be
-#: closed, in seconds; all of it is less than Kubernetes gives a pod to end.
-FINISHING, WRITING, CLOSING = 10.0, 5.0, 5.0
+#: How long a scheduler that stops lets binding cycles and evictions end, then what waits be written, in seconds; with
+#: the closing of plugins (`hookTimeouts.close`) it is less than Kubernetes gives a pod to end.
+FINISHING, WRITING = 10.0, 5.0
 
 
 class Engine(HandledEngine, Protocol):
@@ -164,7 +165,8 @@ class Scheduler(EngineHost, Generic[E]):
         # Whoever waits for the scheduler to settle must get to look again once everything is written.
         jitter = self.engine.seeds.generator("jitter")
         self.outbox: Outbox = Outbox(cluster, clock, jitter, self._woken.set, fence)
-        self._feeds = SourceFeeds(self.profiles.sources(), self.engine.offer, clock, self.engine.seeds)
+        timeout, seeds = configuration.options.hook_timeouts.source, self.engine.seeds
+        self._feeds = SourceFeeds(self.profiles.sources(), self.engine.offer, clock, seeds, timeout)
         self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record)
         self._api = ClusterApi(cluster, self.outbox)
         self.on_idle: Callable[[], None] = lambda: None
@@ -176,6 +178,9 @@ class Scheduler(EngineHost, Generic[E]):
         #: Whether it only follows the cluster, as one of several replicas.
         self.standing_by: bool = False
         self._stopping = False
+        self._start_scope: anyio.CancelScope | None = None
+        #: The plugin that is being started, and since when in seconds since 1970; None before and after.
+        self.starting: tuple[str, float] | None = None
 
     @property
     def settled(self) -> bool:
@@ -197,18 +202,25 @@ class Scheduler(EngineHost, Generic[E]):
         What takes too long is undone, as are pods that wait on Permit; of that nothing is written.
         """
         self._stopping = True
+        if self._start_scope is not None:
+            self._start_scope.cancel("the scheduler stops")
         self._woken.set()
 
     async def run(self) -> None:
-        """Start the plugins, follow the cluster, and schedule."""
+        """Start the plugins, follow the cluster, and schedule; PluginError for a plugin that cannot start."""
         self.engine.inbox.wake = self._woken.set
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             try:
-                await self.extenders.start()
-                for _, plugin in self.profiles.plugins():
-                    await contained(plugin.start())
-                await self._feeds.start(tasks)
+                with anyio.CancelScope() as self._start_scope:
+                    if self._stopping:
+                        self._start_scope.cancel("the scheduler stops")
+                    await self.extenders.start()
+                    await self._start_plugins()
+                    await self._feeds.start(tasks)
+                if self._start_scope.cancelled_caught:
+                    tasks.cancel_scope.cancel()
+                    return
                 tasks.start_soon(self.outbox.run)
                 tasks.start_soon(self.recorder.run)
                 watch = partial(self.cluster.watch, ended_pods=self.engine.ended_pods)
@@ -220,17 +232,39 @@ class Scheduler(EngineHost, Generic[E]):
                 tasks.cancel_scope.cancel()
                 self.engine.catch_up()  # undoes what was broken off; nobody is left to write about it
             finally:
-                with anyio.move_on_after(CLOSING, shield=True) as closing:
+                with anyio.CancelScope(shield=True):
                     await self._close()
-                if closing.cancelled_caught:
-                    _log.warning("a plugin or an extender was not closed within %g s", CLOSING)
+
+    async def _start_plugins(self) -> None:
+        """Start one plugin after the other, each within its time; PluginError for one that cannot."""
+        seconds = self.configuration.options.hook_timeouts.start
+        for profile, plugin in self.profiles.plugins():
+            self.starting = plugin.name, self.clock.now()
+            try:
+                await within(seconds, plugin.start(), "hookTimeouts.start")
+            except Exception as error:
+                raise profile.fault(plugin.name, "start", said(error)) from error
+        self.starting = None
 
     async def _close(self) -> None:
-        """Close the plugins, then the extenders; all of them, even if one raises."""
-        async with AsyncExitStack() as closing:
-            closing.push_async_callback(self.extenders.close)
-            for _, plugin in reversed(list(self.profiles.plugins())):
-                closing.push_async_callback(plugin.close)
+        """Close the plugins side by side, each within its time, then the extenders; all of them, even if one raises."""
+        seconds, faults = self.configuration.options.hook_timeouts.close, list[PluginError]()
+
+        async def close(profile: Profile, plugin: Plugin) -> None:
+            try:
+                await within(seconds, plugin.close(), "hookTimeouts.close")
+            except HookTimeout as late:
+                _log.warning("%s", profile.fault(plugin.name, "close", str(late)))
+            except Exception as error:
+                faults.append(profile.fault(plugin.name, "close", error))
+
+        async with anyio.create_task_group() as closing:
+            for profile, plugin in self.profiles.plugins():
+                closing.start_soon(close, profile, plugin)
+        with anyio.move_on_after(seconds):
+            await self.extenders.close()
+        if faults:
+            raise ExceptionGroup("plugins could not be closed", faults)
 
     async def _loop(self) -> None:
         while not self._stopping:
@@ -311,7 +345,9 @@ class Scheduler(EngineHost, Generic[E]):
 
     async def _bind(self, reservation: Reservation) -> None:
         bind_first = self._bind_by_extenders if len(self.extenders) else None
-        binding = await BindingCycle(reservation, self.engine.offer, self.clock, self._announce, bind_first).run()
+        timeouts = self.configuration.options.hook_timeouts
+        cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._announce, timeouts, bind_first)
+        binding = await cycle.run()
         self._tell(lambda observer: observer.bound(binding))
 
     async def _bind_by_extenders(self, reservation: Reservation) -> Status | None:
@@ -352,17 +388,18 @@ class Scheduler(EngineHost, Generic[E]):
             except Exception:
                 _log.exception("observer %s failed", type(observer).__name__)
 
-    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
-        """Run a plugin's coroutine beside the scheduler; what it raises is logged and stops nobody else."""
+    def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
+        """Run a coroutine beside the scheduler; what it raises is logged and stops nobody else."""
         assert self._tasks is not None
-        self._tasks.start_soon(_guarded, coroutine)
+        self._tasks.start_soon(_guarded, coroutine, by)
 
     def __repr__(self) -> str:
         return f"<Scheduler {', '.join(self.profiles)}: {self.engine!r}, {self._under_way} under way>"
 
 
-async def _guarded(coroutine: Coroutine[object, object, None]) -> None:
+async def _guarded(coroutine: Coroutine[object, object, None], by: str) -> None:
+    name = getattr(coroutine, "__qualname__", type(coroutine).__name__)
     try:
-        await contained(coroutine)
+        await within(None, coroutine, "")
     except Exception:
-        _log.exception("a coroutine spawned by a plugin failed")
+        _log.exception("%s: its coroutine %s failed", by, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol
 
@@ -78,7 +78,8 @@ class Simulation(msgspec.Struct, frozen=True):
     """What a simulation came to.
 
     `outcomes` lists every pod in the order of its creation, `seconds` is the virtual time that passed, `retrying` names
-    the pods that were still retried when the simulation gave up on them.
+    the pods that were still retried when the simulation gave up on them, and `stuck` says of those among them that had
+    got as far as their binding where it was, as `in Quota.pre_bind for 40 s`, and how it ended before.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -86,6 +87,7 @@ class Simulation(msgspec.Struct, frozen=True):
     bindings: tuple[Binding, ...]
     seconds: float
     retrying: tuple[str, ...] = ()
+    stuck: Mapping[str, str] = {}
     notices: tuple[str, ...] = ()
 
 
@@ -186,6 +188,7 @@ class _Run(Generic[E]):
         """Run the cluster, its kubelets and controllers, and the scheduler until the end."""
         self._records = _Records(self.on_progress, sum(map(_is_waiting, self.objects)))
         self._retrying: tuple[str, ...] = ()
+        self._stuck: dict[str, str] = {}
         self._clock = LoopClock(asyncio.get_running_loop())
         self._cluster = MemoryCluster(self._clock, self.objects)
         self._kubelet = Kubelet(self._cluster, self._clock)
@@ -239,7 +242,17 @@ class _Run(Generic[E]):
                 break
             await asyncio.sleep(max(STAGNATION - still, 1.0))
         self._retrying = self._scheduler.engine.retrying()
+        self._stuck = {pod: why for pod in self._retrying if (why := self._why_stuck(pod))}
         self._over.set()
+
+    def _why_stuck(self, pod: str) -> str:
+        """Say where the binding of a pod is, and how its last one ended; "" if its last attempt led to none."""
+        waiting = (each for each in self._scheduler.engine.cluster.waiting if each.pod.key == pod)
+        where = "".join(reserved.whereabouts(self._clock.now()) for reserved in waiting)
+        last = next((each for each in reversed(self._records.bindings) if each.pod == pod), None)
+        tried = next((each.attempt for each in reversed(self._records.decisions) if each.pod == pod), 0)
+        ended = last.message if last is not None and (where or last.attempt == tried) else ""
+        return "; before, ".join(filter(None, (where, ended)))
 
     def _note(self, change: Change) -> None:
         """Note when an object last came, went, or came further."""
@@ -257,6 +270,7 @@ class _Run(Generic[E]):
             tuple(self._records.bindings),
             seconds,
             self._retrying,
+            self._stuck,
             self._scheduler.profiles.notices,
         )
 

@@ -7,6 +7,7 @@ log with the plugin's name where it is a new one, and tried again.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from random import Random
@@ -17,13 +18,13 @@ from anyio.abc import TaskGroup
 
 from kframework.clock import Clock, Seeds
 from kframework.framework.source import Source, SourceChange
-from kframework.scheduler.binding import contained
+from kframework.scheduler.timeouts import HookTimeout, contained, within
 from kframework.state.inbox import Message, SourceChanged, SourceFailed
 
 _log = logging.getLogger(__name__)
 
-#: How long one poll may last if its source does not say, and how long the first pods wait for a source that is silent.
-TIMEOUT = 10.0
+#: How long the first pods wait for sources that have not answered yet, in seconds.
+FIRST_TRY = 10.0
 
 #: The least time between two values of a generator, in seconds: one that yields without end must not flood the inbox.
 _PAUSE = 0.05
@@ -35,10 +36,18 @@ _Values = Mapping[str, object] | SourceChange[object]
 
 
 class SourceFeed:
-    """Fetches one source."""
+    """Fetches one source; a poll may last `timeout` seconds (None: for ever) unless the source says otherwise."""
 
-    def __init__(self, source: Source[object], offer: Callable[[Message], None], clock: Clock, random: Random) -> None:
+    def __init__(
+        self,
+        source: Source[object],
+        offer: Callable[[Message], None],
+        clock: Clock,
+        random: Random,
+        timeout: float | None = None,
+    ) -> None:
         self.source = source
+        self._timeout = timeout
         self._offer = offer
         self._clock = clock
         self._random = random
@@ -63,9 +72,12 @@ class SourceFeed:
             answer = source.fetch()
             if isinstance(answer, AsyncIterator):
                 await self._follow(answer)
+            elif not inspect.isawaitable(answer):
+                raise TypeError(f"fetch must be `async def`; it answered a {type(answer).__name__}")
             else:
-                async with asyncio.timeout(source.settings.timeout or TIMEOUT):
-                    self._tell(cast("_Values", await contained(answer)))
+                own = source.settings.timeout
+                timeout, limit = (own, "its timeout") if own else (self._timeout, "hookTimeouts.source")
+                self._tell(cast("_Values", await within(timeout, answer, limit)))
         except Exception as error:
             self._fail(error)
 
@@ -113,7 +125,7 @@ class SourceFeed:
         return key not in self._told or self._told[key] != value
 
     def _fail(self, error: Exception) -> None:
-        text = "it took too long" if isinstance(error, TimeoutError) and not str(error) else _words(error)
+        text = _words(error)
         if not self._failures or text != self._error:
             _log.warning("source %s failed: %s", self._name, text, exc_info=error)
         self._failures, self._error = self._failures + 1, text
@@ -128,6 +140,10 @@ class SourceFeed:
 
 
 def _words(error: Exception) -> str:
+    if isinstance(error, HookTimeout):
+        return str(error)
+    if isinstance(error, TimeoutError) and not str(error):
+        return "it was silent for too long"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
@@ -135,14 +151,21 @@ class SourceFeeds:
     """The feeds of all sources."""
 
     def __init__(
-        self, sources: Iterable[Source[object]], offer: Callable[[Message], None], clock: Clock, seeds: Seeds
+        self,
+        sources: Iterable[Source[object]],
+        offer: Callable[[Message], None],
+        clock: Clock,
+        seeds: Seeds,
+        timeout: float | None = None,
     ) -> None:
-        self._feeds = [SourceFeed(source, offer, clock, seeds.generator(f"source {source.key}")) for source in sources]
+        self._feeds = [
+            SourceFeed(source, offer, clock, seeds.generator(f"source {source.key}"), timeout) for source in sources
+        ]
 
     async def start(self, tasks: TaskGroup) -> None:
         """Start them, and wait until each was tried once, but for 10 s at most: the first pods shall not miss them."""
         for feed in self._feeds:
             tasks.start_soon(feed.run)
-        with anyio.move_on_after(TIMEOUT):
+        with anyio.move_on_after(FIRST_TRY):
             for feed in self._feeds:
                 await feed.tried.wait()

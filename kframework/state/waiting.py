@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kframework.framework.handle import WaitingPod
 from kframework.framework.status import Code, Status
@@ -20,7 +20,10 @@ class ReservedPod(WaitingPod):
     A preemptor may call the pod back while it waits, and again while it is in PreBind; later it is too late.
     """
 
-    __slots__ = ("_cancel", "_notify", "_preempted", "listen", "node_name", "pending", "pod", "since", "verdict")
+    __slots__ = (
+        *("_asked", "_cancel", "_hook", "_notify", "_preempted"),
+        *("listen", "node_name", "pending", "pod", "since", "verdict"),
+    )
 
     def __init__(self, pod: PendingPod, node_name: str, pending: dict[str, float], since: float) -> None:
         self.pod: PendingPod = pod
@@ -30,6 +33,9 @@ class ReservedPod(WaitingPod):
         self.verdict: Status | None = None if pending else _ALLOWED
         #: Called with the plugin that has allowed the pod while others wait on, or with "" and the verdict.
         self.listen: Callable[[str, Status | None], None] = _nobody
+        #: The hook that its binding is in, and since when each plugin is asked.
+        self._hook: str = ""
+        self._asked: dict[str, float] = {}
         self._notify: Callable[[], None] | None = None
         self._cancel: Callable[[], None] | None = None
         self._preempted: Status | None = None
@@ -66,6 +72,28 @@ class ReservedPod(WaitingPod):
         cancel, self._cancel = self._cancel, None
         cancel()
         return True
+
+    def enter(self, hook: str, plugin: str, now: float) -> None:
+        """Note that this hook of a plugin is asked from now on; several plugins at once are in the same one."""
+        self._hook = hook
+        self._asked[plugin] = now
+
+    def leave(self, plugin: str) -> None:
+        """Note that the plugin has answered."""
+        self._asked.pop(plugin, None)
+
+    @property
+    def asked(self) -> tuple[str, Mapping[str, float]]:
+        """The hook that its binding waits for, and since when each plugin (seconds since 1970); none between two."""
+        if self.verdict is None:
+            return "permit", dict.fromkeys(self.pending, self.since)
+        return self._hook, self._asked
+
+    def whereabouts(self, now: float) -> str:
+        """Say what its binding waits for and how long already, as `in Quota.pre_bind for 40 s`; "" if for nothing."""
+        hook, asked = self.asked
+        verb = "waiting on" if self.verdict is None else "in"
+        return ", ".join(f"{verb} {plugin}.{hook} for {now - since:.0f} s" for plugin, since in asked.items())
 
     def start_pre_bind(self, cancel: Callable[[], None]) -> None:
         """Let `preempt` cancel what is done for the pod from now on."""

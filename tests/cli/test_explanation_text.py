@@ -287,6 +287,7 @@ def test_preemption_is_told(preemption: Preemption, words: list[str]) -> None:
 
 # -- what it waits for -------------------------------------------------------------------------------------------------
 
+SINCE = "40 s, since 1970-01-01T00:16:00Z"
 SOON = "at 1970-01-01T00:16:44Z, in 4s"
 WAKERS = (Waker("Fit", {"Pod": ("delete", "update_pod_scale_down"), "Node": ("add", "update_node_label")}),)
 
@@ -303,8 +304,13 @@ WAKERS = (Waker("Fit", {"Pod": ("delete", "update_pod_scale_down"), "Node": ("ad
         ),
         (
             State.PERMIT,
-            Waiting(held_by=("Gang", "Quota"), until=1060.0),
-            ["WAITS FOR Gang, Quota to permit it; they give up at 1970-01-01T00:17:40Z, in 1m0s."],
+            Waiting(held_by=("Gang", "Quota"), queued_at=960.0, until=1060.0, hook="permit"),
+            [f"WAITS FOR Gang, Quota to permit it, for {SINCE}; they give up at 1970-01-01T00:17:40Z, in 1m0s."],
+        ),
+        (
+            State.BINDING,
+            Waiting(held_by=("Quota",), queued_at=960.0, hook="pre_bind"),
+            [f"WAITS in Quota.pre_bind for {SINCE}."],
         ),
         (
             State.GATED,

@@ -43,7 +43,8 @@ SIMULATION = Simulation(
     ),
     bindings=(),
     seconds=90.0,
-    retrying=("shop/huge",),
+    retrying=("shop/huge", "shop/one", "shop/two"),
+    stuck=dict.fromkeys(("shop/one", "shop/two"), "in Quota.pre_bind for 600 s"),
     notices=("plugin odd is passed over",),
 )
 
@@ -97,6 +98,7 @@ def test_what_is_odd_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_last_line_is_the_account(capsys: pytest.CaptureFixture[str]) -> None:
     summarise(SIMULATION)
     assert capsys.readouterr().err.splitlines() == [
+        "warning: gave up on shop/one, shop/two: in Quota.pre_bind for 600 s",
         "warning: gave up on pods that were retried in vain: shop/huge",
         "1 of 3 pods bound, 2 pending; 2 scheduling cycles in 1m30s of virtual time",
     ]

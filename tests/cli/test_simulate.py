@@ -280,6 +280,38 @@ def test_a_plugin_that_always_fails_is_said_once(run: Command, cluster: Path, fi
     assert last == f"error: plugin 'Odd', hook reserve: failed {web['attempts'] - 1} more times (-v 4 shows each)"
 
 
+STARTING = """
+from kframework import Plugin, hookimpl
+
+class Odd(Plugin):
+    name = "Odd"
+
+    async def start(self):
+        {start}
+
+    @hookimpl
+    def permit(self, state, pod, node_name):
+        return None
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "fault"),
+    [
+        ("raise ValueError('no licence')", "ValueError: no licence"),
+        ("import asyncio; await asyncio.Event().wait()", "timed out after 30 s (hookTimeouts.start)"),
+    ],
+)
+def test_a_plugin_that_cannot_start_is_one_line(
+    run: Command, cluster: Path, file: Path, install: Install, start: str, fault: str
+) -> None:
+    install("odd_plugins", {"Odd": "Odd"}, STARTING.format(start=start))
+    file.write_text(WITH_ODD)
+    result = run("simulate", "-f", cluster, "--config", file)
+    assert (result.code, result.out) == (1, "")
+    assert result.errors == [f"error: plugin 'Odd' (from odd_plugins 1.0), hook start: {fault}"]
+
+
 # -- tracing -------------------------------------------------------------------------------------------------------
 
 

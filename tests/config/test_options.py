@@ -18,6 +18,9 @@ def test_defaults() -> None:
     assert (options.seed, options.layer_memory, options.layer_memory_bytes) == (0, "256Mi", 256 * 2**20)
     assert options.pod_max_in_unschedulable_pods_duration == Duration(300)
     assert options.preempt_other_schedulers_pods
+    assert [f"{name} {limit}" for name, limit in options.hook_timeouts] == [
+        *("start 30s", "source 30s", "pre_bind 10m0s", "bind 1m0s", "post_bind 30s", "close 5s")
+    ]
     tracing = options.tracing
     assert (tracing.exporter, tracing.endpoint, tracing.sampling_rate_per_million) == ("none", None, 0)
 
@@ -26,13 +29,15 @@ def test_what_is_written_holds() -> None:
     options = parse(
         OWN + "seed: 42\nlayerMemory: 1Gi\ntracing: {exporter: otlp, endpoint: 'http://c:4318',"
         " samplingRatePerMillion: 1000000}\npodMaxInUnschedulablePodsDuration: 10m\n"
-        "preemptOtherSchedulersPods: false\n"
+        "preemptOtherSchedulersPods: false\nhookTimeouts: {preBind: 1h, close: 500ms}\n"
     ).options
     assert (options.seed, options.layer_memory_bytes) == (42, 2**30)
     assert options.tracing.exporter == "otlp"
     assert (options.tracing.endpoint, options.tracing.sampling_rate_per_million) == ("http://c:4318", 1_000_000)
     assert options.pod_max_in_unschedulable_pods_duration == Duration(600)
     assert not options.preempt_other_schedulers_pods
+    timeouts = options.hook_timeouts
+    assert (timeouts.pre_bind, timeouts.close, timeouts.bind) == (3600.0, 0.5, 60.0)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +54,11 @@ def test_what_is_written_holds() -> None:
             "podMaxInUnschedulablePodsDuration: 0s\n",
             'c.yaml:3: podMaxInUnschedulablePodsDuration: Invalid value: "0s": must be greater than zero',
         ),
+        (
+            "hookTimeouts: {start: 0s, preBind: 1h}\n",
+            'c.yaml:3: hookTimeouts.start: Invalid value: "0s": must be greater than zero',
+        ),
+        ("hookTimeouts:\n  prebind: 1h\n", 'c.yaml:4: hookTimeouts.prebind: unknown field "prebind"'),
         ("profiles: []\n", 'c.yaml:3: profiles: unknown field "profiles"'),
     ],
 )

@@ -111,6 +111,10 @@ def test_our_own_document_is_shown_where_it_says_anything() -> None:
         "tracing": {"exporter": "otlp", "samplingRatePerMillion": 0},
         "podMaxInUnschedulablePodsDuration": "5m0s",
         "preemptOtherSchedulersPods": True,
+        "hookTimeouts": {
+            **{"start": "30s", "source": "30s", "preBind": "10m0s"},
+            **{"bind": "1m0s", "postBind": "30s", "close": "5s"},
+        },
     }
     assert list(yaml.safe_load_all(effective_yaml(configuration))) == [effective(configuration), own]
 

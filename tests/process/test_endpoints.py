@@ -144,11 +144,13 @@ class _Scheduler:
         self.is_synced = True
         self.is_stopping = False
         self.lease_problem: str | None = None
+        self.plugin: str | None = None
 
     def routes(self, *, elects: bool) -> list[web.RouteDef]:
         return scheduler_routes(
             parse("kind: KubeSchedulerConfiguration\napiVersion: kubescheduler.config.k8s.io/v1\n"),
             synced=lambda: self.is_synced,
+            starting=lambda: self.plugin,
             stopping=lambda: self.is_stopping,
             election=(lambda: self.lease_problem) if elects else None,
         )
@@ -157,8 +159,8 @@ class _Scheduler:
 @pytest.mark.parametrize(
     ("elects", "healthy", "ready"),
     [
-        (True, ["leaderElection"], ["leaderElection", "shutdown", "sched-handler-sync"]),
-        (False, ["ping"], ["shutdown", "sched-handler-sync"]),
+        (True, ["leaderElection"], ["leaderElection", "shutdown", "plugins-started", "sched-handler-sync"]),
+        (False, ["ping"], ["shutdown", "plugins-started", "sched-handler-sync"]),
     ],
 )
 async def test_checks_are_those_of_kube_scheduler(elects: bool, healthy: list[str], ready: list[str]) -> None:
@@ -168,6 +170,21 @@ async def test_checks_are_those_of_kube_scheduler(elects: bool, healthy: list[st
         "".join(f"[+]{check} ok\n" for check in checks) + f"{name} check passed\n"
         for name, checks in (("healthz", healthy), ("livez", ["ping"]), ("readyz", ready))
     ]
+
+
+async def test_readyz_says_which_plugin_has_not_started() -> None:
+    scheduler = _Scheduler()
+    scheduler.plugin, scheduler.is_synced = "plugin Quota has been starting for 12 s", False
+    (answer,) = await get(scheduler.routes(elects=False), "/readyz")
+    assert (answer.status, answer.text) == (
+        500,
+        """\
+[+]shutdown ok
+[-]plugins-started failed: plugin Quota has been starting for 12 s
+[-]sched-handler-sync failed: reason withheld
+readyz check failed
+""",
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,21 +19,24 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from kframework import ConfigError
+from kframework import ConfigError, Plugin
 from kframework.clock import LoopClock, SystemClock, VirtualTimeLoop, run_virtual
 from kframework.cluster import Cluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.write_fence import WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
+from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Lease, Pod
 from kframework.process.endpoints import Listener
+from kframework.process.observers import PodObservers
 from kframework.process.process import COLLECTING, COLLECTING_ALL, Collector, LeadershipLost, Process, signals
 from kframework.process.servers import Connect
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.inbox import Message
 from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import alone, plugin
 
 LEASE = "kube-scheduler", "kube-system"
 IN_STEP = "in step with the cluster (nodes: 1, pods: 1)"
@@ -140,6 +144,51 @@ def test_a_signal_ends_it_in_good_order(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     asyncio.run(main())
     assert signal.getsignal(number) is before
+
+
+async def hangs(self: Plugin) -> None:
+    await asyncio.Event().wait()
+
+
+def test_a_start_that_hangs_is_told_by_readyz_and_obeys_a_signal_at_once() -> None:
+    async def main() -> None:
+        hanging = plugin("Quota", filter=None)
+        hanging.start = hangs  # type: ignore[method-assign]  # made here
+        registry, listener = Registry.of(hanging), Listener(port=0)
+        stage = Stage(parse(alone(hanging)), registry=registry, listener=listener)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage.process.run)
+            await stage.until(lambda: stage.lines and stage.process.scheduler.starting)
+            url = stage.lines[0].split()[4]
+            with pytest.raises(HTTPError) as unready:
+                await asyncio.to_thread(urlopen, f"{url}readyz")
+            assert (
+                "[-]plugins-started failed: plugin Quota has been starting for 0 s\n" in unready.value.read().decode()
+            )
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert stage.lines[1:] == [EXITING]
+
+    asyncio.run(main())
+
+
+def test_hooks_that_hold_the_loop_are_counted() -> None:
+    """The hook really blocks, until it is counted."""
+    observers = PodObservers()
+
+    def permit(*args: object) -> None:
+        while not observers.metrics.slow_hooks:
+            time.sleep(0.001)
+
+    async def main() -> None:
+        blocking = plugin("Quota", permit=permit)
+        stage = Stage(parse(alone(blocking)), registry=Registry.of(blocking), observers=observers)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage.process.run)
+            await stage.until(lambda: stage.node)
+            stage.process.stop()
+
+    asyncio.run(main())
+    assert observers.metrics.slow_hooks == {("Quota", "hook"): 1}  # what a scripted hook is called
 
 
 def test_a_second_signal_ends_it_at_once_even_if_its_loop_hangs() -> None:

@@ -10,9 +10,13 @@ import pytest
 
 from kframework import Code, CycleState, PendingPod, Plugin, Skip, Status, error, unschedulable
 from kframework.clock import LoopClock, run_virtual
+from kframework.config.duration import Duration
+from kframework.config.options import HookTimeouts
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.plugins.default_binder import DefaultBinder
+from kframework.plugins.volume_binding import VolumeBinding
 from kframework.scheduler.binding import BindFirst, BindingCycle
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.state.pods import Interned
@@ -34,12 +38,14 @@ class Cycle:
         verdict: Verdict = lambda reserved: None,
         bind_first: BindFirst | None = None,
         timed: bool = False,
+        timeouts: HookTimeouts = HookTimeouts(),  # noqa: B008  # it is frozen
     ) -> None:
         self.messages: list[Message] = []
         self.announced: list[str] = []
         self.ended_at = -1.0
         self._bind_first = bind_first
         self._timed = timed
+        self._timeouts = timeouts
         self.binding: Binding = run_virtual(lambda: self._run(plugins, waits, verdict))
 
     async def _run(self, plugins: tuple[type[Plugin], ...], waits: float, verdict: Verdict) -> Binding:
@@ -59,7 +65,7 @@ class Cycle:
             if isinstance(message, BindingEnded):
                 self.ended_at = loop.time()
 
-        return await BindingCycle(reservation, offer, clock, announce, self._bind_first).run()
+        return await BindingCycle(reservation, offer, clock, announce, self._timeouts, self._bind_first).run()
 
 
 @pytest.mark.parametrize(
@@ -234,7 +240,7 @@ def test_a_cycle_that_is_cancelled_says_how_far_it_came(acting: type[Plugin], me
         pod = PendingPod(make_pod(), Interned())
         reserved = ReservedPod(pod, "a", {}, clock.now())
         reservation = Reservation(7, profile(acting), QueuedPod(pod, clock.now()), CycleState(), reserved)
-        cycle = BindingCycle(reservation, offered.append, clock, announced_to_nobody)
+        cycle = BindingCycle(reservation, offered.append, clock, announced_to_nobody, HookTimeouts())
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(cycle.run(), 1.0)
 
@@ -265,3 +271,83 @@ def test_extenders_bind_before_the_plugins(first: Status | None, asked: list[str
     cycle = Cycle(plugin("B", bind=None, journal=journal), bind_first=bind_first)
     assert cycle.messages == [BindingStarted(UID, 7), BindingEnded(UID, 7, status)]
     assert (reservations, journal) == (["a"], asked)
+
+
+# -- time limits -------------------------------------------------------------------------------------------------------
+
+
+async def never(state: CycleState, pod: PendingPod, node_name: str) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("hook", "seconds", "message"),
+    [
+        (
+            "pre_bind",
+            600,
+            "plugin 'Quota' (from acme 1.0), hook pre_bind: timed out after 600 s (hookTimeouts.preBind)",
+        ),
+        ("bind", 60, "plugin 'Quota' (from acme 1.0), hook bind: timed out after 60 s (hookTimeouts.bind)"),
+    ],
+)
+def test_a_hook_that_takes_too_long_fails_the_binding(hook: str, seconds: float, message: str) -> None:
+    hooks: dict[str, Any] = {hook: never}
+    cycle = Cycle(plugin("Quota", **hooks))
+    assert cycle.ended_at == seconds
+    assert (cycle.binding.code, cycle.binding.message) == (Code.ERROR, message)
+
+
+def test_a_post_bind_that_takes_too_long_is_blamed_and_the_pod_is_bound(caplog: pytest.LogCaptureFixture) -> None:
+    cycle = Cycle(plugin("Quota", post_bind=never))
+    assert cycle.binding.code is Code.SUCCESS
+    assert cycle.binding.ended_at - cycle.binding.started_at == 30.0
+    assert "'Quota' (from acme 1.0), hook post_bind: timed out after 30 s (hookTimeouts.postBind)" in caplog.text
+
+
+def test_the_configuration_says_how_long_hooks_may_take() -> None:
+    timeouts = HookTimeouts(pre_bind=Duration(7))
+    assert Cycle(plugin("Quota", pre_bind=never), timeouts=timeouts).ended_at == 7.0
+
+
+def test_a_plugin_that_keeps_time_itself_is_not_cut_off() -> None:
+    async def patient(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        await asyncio.sleep(3600.0)
+
+    keeping = plugin("Volumes", pre_bind=patient)
+    keeping.keeps_time = frozenset({"pre_bind"})
+    cycle = Cycle(keeping)
+    assert (cycle.ended_at, cycle.binding.code) == (3600.0, Code.SUCCESS)
+
+
+@pytest.mark.parametrize(("kind", "hook"), [(VolumeBinding, "pre_bind"), (DefaultBinder, "bind")])
+def test_who_keeps_time(kind: type[Plugin], hook: str) -> None:
+    assert kind.keeps_time == {hook}
+
+
+def test_it_is_known_where_a_binding_is() -> None:
+    places: list[str] = []
+
+    def look(reserved: ReservedPod) -> None:
+        loop = asyncio.get_running_loop()
+        clock = LoopClock(loop)
+        places.append(reserved.whereabouts(clock.now() + 2.0))
+        reserved.allow("P")
+        for moment in (1.0, 4.0, 8.0):
+            loop.call_later(moment, lambda: places.append(reserved.whereabouts(clock.now())))
+
+    async def longer(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        await asyncio.sleep(6.0)
+
+    async def binds(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        await asyncio.sleep(3.0)
+
+    plugins = plugin("A", pre_bind=slow, parallel=True), plugin("B", pre_bind=longer, parallel=True)
+    cycle = Cycle(*plugins, plugin("C", bind=binds), waits=5.0, verdict=look)
+    assert places == [
+        "waiting on P.permit for 7 s",
+        "in A.pre_bind for 1 s, in B.pre_bind for 1 s",
+        "in B.pre_bind for 4 s",
+        "in C.bind for 2 s",
+    ]
+    assert cycle.binding.code is Code.SUCCESS

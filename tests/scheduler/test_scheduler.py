@@ -5,26 +5,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import anyio
 import pytest
 
 from kframework import ClusterError, CycleState, PendingPod, Plugin, Wait, unschedulable
-from kframework.clock import LoopClock, run_virtual
+from kframework.clock import VIRTUAL_EPOCH, LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
+from kframework.errors import PluginError
 from kframework.framework.plugin import Watch
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
 from kframework.observe.history import History
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.scheduler import CLOSING, FINISHING, WRITING, Scheduler
+from kframework.scheduler.scheduler import FINISHING, WRITING, Scheduler
 from kframework.scheduler.simulate import simulate
+from kframework.scheduler.timeouts import GRACE
 from kframework.state.pods import Interned
 from kframework.state.waiting import ReservedPod
 from kframework.testing import create, make_node, make_pod
@@ -111,7 +114,23 @@ def test_what_a_plugin_spawns_runs_beside_the_scheduler(caplog: pytest.LogCaptur
     with caplog.at_level(logging.ERROR):
         result = run(spawning, until=3.0)
     assert log == ["good"] and result.place_of("pod") == "bound"
-    assert "a coroutine spawned by a plugin failed" in caplog.text
+    (line,) = [record for record in caplog.records if "coroutine" in record.getMessage()]
+    name = "test_what_a_plugin_spawns_runs_beside_the_scheduler.<locals>.bad"
+    assert line.getMessage() == f"plugin 'A': its coroutine {name} failed"
+    assert line.exc_info is not None and str(line.exc_info[1]) == "spawned"
+
+
+def test_what_a_plugin_spawned_cannot_keep_the_scheduler_from_ending() -> None:
+    async def deaf() -> None:
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(1.0)
+
+    def reserve(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        held(spawning).spawn(deaf())
+
+    spawning = plugin("A", reserve=reserve)
+    assert run(spawning, until=3.0).seconds == 3.0 + GRACE
 
 
 async def awaits_what_was_cancelled(*args: object) -> None:
@@ -151,7 +170,80 @@ def test_a_plugin_whose_start_awaits_what_was_cancelled_ends_the_scheduler_with_
     made.start = start  # type: ignore[method-assign]  # made here
     with pytest.raises(ExceptionGroup) as raised:
         running(work, made)
-    assert raised.group_contains(RuntimeError, match="what it awaited was cancelled")
+    assert raised.group_contains(PluginError, match="plugin 'A', hook start: .* what it awaited was cancelled")
+
+
+# -- starting ----------------------------------------------------------------------------------------------------------
+
+
+async def hangs(self: Plugin) -> None:
+    await asyncio.Event().wait()
+
+
+async def ignores_everything(self: Plugin) -> None:
+    while True:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(1.0)
+
+
+async def fails(self: Plugin) -> None:
+    raise ValueError("no licence")
+
+
+async def never(scheduler: Scheduler, cluster: MemoryCluster) -> None:
+    await asyncio.sleep(100.0)
+    raise AssertionError("the scheduler runs")
+
+
+def starting(start: Callable[[Plugin], Awaitable[None]]) -> type[Plugin]:
+    made = plugin("A", filter=None)
+    made.start = start  # type: ignore[assignment, method-assign]  # made here
+    return made
+
+
+@pytest.mark.parametrize(
+    ("start", "fault"),
+    [(fails, "ValueError: no licence"), (hangs, r"timed out after 30 s \(hookTimeouts.start\)")],
+)
+def test_a_plugin_that_cannot_start_ends_the_scheduler_and_is_named(
+    start: Callable[[Plugin], Awaitable[None]], fault: str
+) -> None:
+    with pytest.raises(ExceptionGroup) as raised:
+        running(never, starting(start))
+    assert raised.group_contains(PluginError, match=f"plugin 'A', hook start: {fault}")
+
+
+@pytest.mark.parametrize(("start", "seconds"), [(hangs, 0.0), (ignores_everything, GRACE)])
+def test_a_start_that_hangs_does_not_keep_the_scheduler_from_stopping(
+    start: Callable[[Plugin], Awaitable[None]], seconds: float
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        made = starting(start)
+        cluster = MemoryCluster(LoopClock(loop), [make_node("a"), make_pod()])
+        scheduler = Scheduler(parse(alone(made)), cluster, LoopClock(loop), registry=Registry.of(made))
+        assert scheduler.starting is None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scheduler.run)
+            await asyncio.sleep(12.0)
+            assert scheduler.starting == ("A", scheduler.clock.now() - 12.0)
+            scheduler.stop()
+        assert loop.time() == 12.0 + seconds
+        assert scheduler.engine.attempts == 0
+
+    run_virtual(main)
+
+
+def test_a_scheduler_that_is_stopped_before_it_begins_starts_nothing() -> None:
+    async def main() -> None:
+        made = starting(hangs)
+        clock = LoopClock(asyncio.get_running_loop())
+        scheduler = Scheduler(parse(alone(made)), MemoryCluster(clock), clock, registry=Registry.of(made))
+        scheduler.stop()
+        await scheduler.run()
+        assert clock.now() == VIRTUAL_EPOCH
+
+    run_virtual(main)
 
 
 def test_a_binding_cycle_that_awaits_what_was_cancelled_ends_the_scheduler_with_an_error() -> None:
@@ -237,7 +329,7 @@ def test_all_are_closed_even_if_one_cannot_be() -> None:
     line = Scripted({})
     with pytest.raises(ExceptionGroup) as raised:
         running(work, closing("A", ValueError("stuck")), closing("B", None))
-    assert raised.group_contains(ValueError, match="stuck")
+    assert raised.group_contains(PluginError, match="plugin 'A', hook close: ValueError: stuck")
     assert (closed, line.open) == (["A", "B"], 0)
 
 
@@ -325,8 +417,8 @@ def test_closing_is_bounded_too(caplog: pytest.LogCaptureFixture) -> None:
 
     hanging = plugin("A", filter=None)
     hanging.close = close  # type: ignore[method-assign]  # made here
-    assert Stopped(hanging).seconds == CLOSING
-    assert "was not closed within 5 s" in caplog.text
+    assert Stopped(hanging).seconds == 5.0
+    assert "plugin 'A', hook close: timed out after 5 s (hookTimeouts.close)" in caplog.text
 
 
 def test_a_preemption_ends_before_the_scheduler_does() -> None:

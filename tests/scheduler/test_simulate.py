@@ -86,6 +86,20 @@ def test_a_binding_that_never_ends_is_given_up_too() -> None:
     assert simulation.seconds == 3600.0
     assert simulation.retrying == ("default/stuck",)
     assert simulation.outcomes[1].node == "a"
+    late = "plugin 'B', hook pre_bind: timed out after 600 s (hookTimeouts.preBind)"
+    assert simulation.stuck == {"default/stuck": f"in B.pre_bind for 570 s; before, {late}"}
+
+
+def test_of_a_pod_that_rests_between_two_bindings_it_is_said_how_the_last_one_ended() -> None:
+    binding = plugin("B", bind=error("no lease"))
+    objects = [make_node("a"), make_pod("lost")]
+    simulation = simulate(objects, parse(alone(binding)), registry=Registry.of(binding))
+    assert simulation.stuck == {"default/lost": 'running Bind plugin "B": no lease'}
+
+
+def test_a_pod_that_does_not_get_as_far_is_retried_in_vain() -> None:
+    failing = plugin("F", filter=error("broken"))
+    assert not simulate([make_node("a"), make_pod()], parse(alone(failing)), registry=Registry.of(failing)).stuck
 
 
 # -- controllers -------------------------------------------------------------------------------------------------------

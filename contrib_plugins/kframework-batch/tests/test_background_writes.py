@@ -31,7 +31,7 @@ class Desk:
     def api(self) -> Desk:
         return self
 
-    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+    def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
         self.tasks.append(asyncio.ensure_future(cast("Coroutine[Any, Any, None]", coroutine)))
 
     async def patch_status(

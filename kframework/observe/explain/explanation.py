@@ -141,6 +141,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     `until` is when its backoff or its time on Permit ends, `retried_at` when it is tried though nothing has happened.
     `held_by` are the plugins that hold it back: they rejected it, gate it, or have not permitted it yet; `why` is what
     the gate says. `queued_at` is when it was put where it is, `active` counts the active pods if it is one of them.
+    `hook` is what its binding waits for, of the plugins that hold it back, since `queued_at`.
     """
 
     queued_at: float | None = None
@@ -150,6 +151,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     wakers: tuple[Waker, ...] = ()
     active: int = 0
+    hook: str = ""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,9 +34,9 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
 
     A gate is asked again, so call it inside an evaluation's `aside`.
     """
-    if state is State.PERMIT:
+    if state in (State.PERMIT, State.BINDING):
         reserved = engine.cluster.waiting.get(uid)
-        return None if reserved is None else _on_permit(reserved)
+        return None if reserved is None else _binding(reserved)
     queued = engine.queue.get(uid)
     if queued is None or state is State.TERMINATING:
         return None
@@ -58,8 +58,12 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
             )
 
 
-def _on_permit(reserved: ReservedPod) -> Waiting:
-    return Waiting(queued_at=reserved.since, until=reserved.deadline, held_by=tuple(reserved.pending_plugins))
+def _binding(reserved: ReservedPod) -> Waiting | None:
+    hook, asked = reserved.asked
+    if not asked:
+        return None
+    since = min(asked.values())
+    return Waiting(queued_at=since, until=reserved.deadline, held_by=tuple(asked), hook=hook)
 
 
 def _gated(engine: PodEngine, profile: Profile, queued: QueuedPod) -> Waiting:

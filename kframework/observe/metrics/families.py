@@ -183,6 +183,22 @@ REST_CLIENT_RESPONSE_SIZE = _histogram(
     "rest_client_response_size_bytes", "[ALPHA] Sizes of the bodies of answers.", ("verb", "host"), buckets=_BYTES
 )
 
+# -- plugins that keep others waiting: ours, kube-scheduler has none of it -------------------------------------------
+
+SLOW_HOOKS = _counter(
+    "kframework_slow_hooks_total", "[ALPHA] How often a hook held the loop for more than 50 ms.", ("plugin", "hook")
+)
+BINDING_WAITS = _gauge(
+    "kframework_binding_waiting_pods",
+    "[ALPHA] Pods whose binding waits for a plugin: on Permit, or in a hook.",
+    ("extension_point", "plugin"),
+)
+BINDING_LONGEST_WAIT = _gauge(
+    "kframework_binding_longest_wait_seconds",
+    "[ALPHA] How long the first of the pods whose binding waits for a plugin has been waiting.",
+    ("extension_point", "plugin"),
+)
+
 # -- the process ---------------------------------------------------------------------------------------------------
 
 LEADER_ELECTION_MASTER_STATUS = _gauge(

@@ -28,11 +28,22 @@ class Metrics:
         self.events: EventTimes = EventTimes()
         self.requests: RequestCounts = RequestCounts()
         self.health: HealthResults = HealthResults()
+        #: Counted in the watchdog's thread, and copied at once by whoever reads it.
+        self.slow_hooks: dict[tuple[str, ...], int] = {}
 
     @property
     def series(self) -> tuple[Series, ...]:
         """What is counted whichever engine it is."""
-        return (*self.attempts.series, *self.requests.series, build_info())
+        return (
+            *self.attempts.series,
+            *self.requests.series,
+            Readings(families.SLOW_HOOKS, self.slow_hooks.copy),
+            build_info(),
+        )
+
+    def slow(self, plugin: str, hook: str) -> None:
+        """Take notice of a hook that held the loop."""
+        self.slow_hooks[plugin, hook] = self.slow_hooks.get((plugin, hook), 0) + 1
 
     def attach(self, engine: PodEngine) -> tuple[Series, ...]:
         """Begin to count what happens in an engine that has not begun; return all series of `/metrics`."""

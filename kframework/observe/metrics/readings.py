@@ -13,6 +13,7 @@ from kframework.framework.source import Source
 from kframework.objects import PodSpec
 from kframework.objects.requests import fit_requests, limits
 from kframework.observe.metrics import families
+from kframework.observe.metrics.attempts import EXTENSION_POINTS
 from kframework.observe.metrics.families import Family
 from kframework.observe.metrics.series import Readings, Series, label_pairs
 from kframework.state.pods import PodInfo
@@ -55,12 +56,28 @@ def engine_readings(engine: PodEngine) -> tuple[Series, ...]:
             (*labels, "error"): n for labels, n in failed.items()
         }
 
+    def binding_since() -> Mapping[tuple[str, ...], list[float]]:
+        since: dict[tuple[str, ...], list[float]] = {}
+        for reserved in cluster.waiting:
+            hook, asked = reserved.asked
+            for plugin, moment in asked.items():
+                since.setdefault((EXTENSION_POINTS[hook], plugin), []).append(moment)
+        return since
+
+    def binding_waits() -> Mapping[tuple[str, ...], int]:
+        return {where: len(since) for where, since in binding_since().items()}
+
+    def binding_longest_wait() -> Mapping[tuple[str, ...], float]:
+        return {where: engine.clock.now() - min(since) for where, since in binding_since().items()}
+
     return (
         Readings(families.PENDING_PODS, pending_pods),
         Readings(families.QUEUE_INCOMING_PODS, lambda: queue.incoming),
         Readings(families.UNSCHEDULABLE_PODS, unschedulable_pods),
         Readings(families.INFLIGHT_EVENTS, inflight_events),
         Readings(families.CACHE_SIZE, cache_size),
+        Readings(families.BINDING_WAITS, binding_waits),
+        Readings(families.BINDING_LONGEST_WAIT, binding_longest_wait),
         Readings(families.GOROUTINES, lambda: {("binding",): len(cluster.waiting)}),
         Readings(families.SOURCE_AGE, lambda: by_source(age)),
         Readings(families.SOURCE_VALUES, lambda: by_source(len)),

@@ -191,10 +191,10 @@ class Totals(Series):
 class Readings(Series, Generic[L]):
     """The series of a family that are read off when somebody asks, by the values of their labels."""
 
-    def __init__(self, family: Family, read: Callable[[], Mapping[L, int]]) -> None:
+    def __init__(self, family: Family, read: Callable[[], Mapping[L, float]]) -> None:
         self.family = family
-        self._read: Callable[[], Mapping[L, int]] = read
-        self._before: Mapping[L, int] = {}
+        self._read: Callable[[], Mapping[L, float]] = read
+        self._before: Mapping[L, float] = {}
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each reading; of a counter, what has come since the last reset."""
@@ -225,7 +225,7 @@ def written(series: Series) -> Iterator[str]:
         header = "" if lines else header
 
 
-def _single(family: Family, values: Mapping[L, int]) -> Iterator[str]:
+def _single(family: Family, values: Mapping[L, float]) -> Iterator[str]:
     for labels in sorted(values):
         pairs = label_pairs(family.labels, labels)
         yield f"{family.name}{f'{{{pairs}}}' if pairs else ''} {values[labels]}\n"

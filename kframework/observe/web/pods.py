@@ -28,7 +28,8 @@ class WaitingPod(msgspec.Struct, frozen=True, omit_defaults=True):
     """A pod that waits: in one of the queues, or in its binding cycle (`place` "binding").
 
     `since` is when it was created, `queued` when it last entered the queue, `until` when its rest or its wait in Permit
-    ends; seconds since 1970. `plugins` hold it back. `node` is the one it is nominated to, or has its place on.
+    ends; seconds since 1970. `plugins` hold it back, in this `hook` if it is being bound, since `asked`. `node` is the
+    one it is nominated to, or has its place on.
     """
 
     pod: str
@@ -42,6 +43,8 @@ class WaitingPod(msgspec.Struct, frozen=True, omit_defaults=True):
     until: float | None = None
     node: str = ""
     message: str = ""
+    hook: str = ""
+    asked: float | None = None
 
 
 class HeldBack(msgspec.Struct, frozen=True):
@@ -112,8 +115,17 @@ def _shown(engine: PodEngine, history: History, waiting: QueuedPod | ReservedPod
     head = pod.key, place, pod.scheduler_name, pod.priority, seconds_of(created) if created else None
     if isinstance(waiting, ReservedPod):
         tries = max((decision.tries for decision in history.of(pod.uid).decisions), default=1)
-        plugins = tuple(waiting.pending_plugins)
-        return WaitingPod(*head, waiting.since, tries, plugins, waiting.deadline, waiting.node_name)
+        hook, asked = waiting.asked
+        return WaitingPod(
+            *head,
+            waiting.since,
+            tries,
+            tuple(asked),
+            waiting.deadline,
+            waiting.node_name,
+            hook=hook if asked else "",
+            asked=min(asked.values(), default=None),
+        )
     return WaitingPod(
         *head,
         waiting.timestamp,

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from kframework import CycleState, PendingPod, Wait
+from kframework.config.load import parse
+from kframework.core.runtime.registry import Registry
 from kframework.framework.events import ActionType, EventResource, Occurrence
 from kframework.objects import ApiObject
 from kframework.observe.metrics.readings import engine_readings, pod_resources
 from kframework.testing import make_container, make_node, make_pod
+from tests.extension_points.scripted import alone, plugin
 from tests.observe.metrics.reading import samples, text
 from tests.observe.metrics.rig import Rig, ran
 
@@ -35,6 +41,26 @@ def test_the_queue_and_the_cache_are_read_off() -> None:
         'scheduler_cache_size{type="assumed_pods"}': 0,
         'scheduler_goroutines{operation="binding"}': 0,
     }
+
+
+def test_it_is_read_off_how_many_bindings_wait_for_a_plugin_and_how_long_the_first_does() -> None:
+    async def never(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        await asyncio.Event().wait()
+
+    def permit(state: CycleState, pod: PendingPod, node_name: str) -> Wait | None:
+        return Wait(100) if pod.name == "third" else None
+
+    async def then(rig: Rig) -> None:
+        assert {name: value for name, value in read_off(rig).items() if name.startswith("kframework")} == {
+            'kframework_binding_waiting_pods{extension_point="PreBind",plugin="Quota"}': 2,
+            'kframework_binding_waiting_pods{extension_point="Permit",plugin="Quota"}': 1,
+            'kframework_binding_longest_wait_seconds{extension_point="PreBind",plugin="Quota"}': 20,
+            'kframework_binding_longest_wait_seconds{extension_point="Permit",plugin="Quota"}': 20,
+        }
+
+    stuck = plugin("Quota", pre_bind=never, permit=permit)
+    pods = [make_pod(name) for name in ("first", "second", "third")]
+    ran(NODE, *pods, configuration=parse(alone(stuck)), registry=Registry.of(stuck), then=then)
 
 
 def test_what_is_kept_for_pods_in_flight_is_counted() -> None:

@@ -193,6 +193,20 @@ async def test_the_scores_of_feasible_nodes_are_compared(browser: Browser) -> No
         assert f"most of it by {decider}." in await tab.text("dialog")
 
 
+async def test_a_binding_that_waits_says_where_and_for_how_long(browser: Browser) -> None:
+    made = scene()
+    binding = made.engine.cluster.waiting.get(make_pod("fits").metadata.uid)
+    assert binding is not None
+    binding.enter("pre_bind", "Quota", made.engine.clock.now() - 40)
+    async with served(made) as url, browser.open(url) as tab:
+        await shown(tab)
+        assert "in Quota.pre_bind for 40s" in await tab.text("#pods [data-key='default/fits']")
+        await tab.click("#pods [data-key='default/fits'] a")
+        await tab.until("document.querySelector('dialog .standing')")
+        said = " ".join((await tab.text("dialog")).split())
+        assert "Its binding is in Quota.pre_bind" in said and "(40s)" in said
+
+
 async def test_a_pod_that_is_not_there_is_told(browser: Browser) -> None:
     made = scene()
     made.engine.offer(Changed(make_pod("foreign")))

@@ -55,6 +55,17 @@ def test_all_places_are_counted_and_shown_in_turn() -> None:
     )
 
 
+def test_a_pod_that_is_being_bound_says_in_which_hook_it_is() -> None:
+    made = scene()
+    reserved = made.engine.cluster.waiting.get(make_pod("fits").metadata.uid)
+    assert reserved is not None
+    (pod,) = shown(made, place="binding").pods
+    assert (pod.plugins, pod.hook, pod.asked) == ((), "", None)
+    reserved.enter("bind", "Quota", 7.0)
+    (pod,) = shown(made, place="binding").pods
+    assert (pod.plugins, pod.hook, pod.asked) == (("Quota",), "bind", 7.0)
+
+
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [

@@ -56,7 +56,7 @@ class BackgroundWrites:
 
     def _start(self, errand: Coroutine[object, object, None]) -> None:
         self._under_way += 1
-        self._outside.spawn(self._counted(errand))
+        self._outside.spawn(self._counted(errand), "the engine of batches")
 
     async def _counted(self, errand: Coroutine[object, object, None]) -> None:
         try:

@@ -277,7 +277,7 @@ class Stage:
     def decided(self, decision: Decision) -> None:
         self.decisions.append(decision)
 
-    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+    def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
         """Run an errand to its end: nothing here has to be waited for."""
         try:
             coroutine.send(None)

@@ -54,9 +54,9 @@ function helpful(help) {
   return part("What would help", h("ol", { class: "help" }, help.map(({ text }) => h("li", {}, text))));
 }
 
-function waitsFor({ queued_at, until, retried_at, held_by, why, wakers, active }, at) {
+function waitsFor({ queued_at, until, retried_at, held_by, why, wakers, active, hook }, at) {
   const facts = [
-    held_by.length ? ["Held back by", held_by.join(", ")] : null,
+    held_by.length ? [hook ? "Its binding is in" : "Held back by", held_by.map((plugin) => (hook ? `${plugin}.${hook}` : plugin)).join(", ")] : null,
     why ? ["It says", why] : null,
     queued_at !== null ? ["There since", `${moment(queued_at)} (${span(at - queued_at)})`] : null,
     active ? ["Active pods", number(active)] : null,

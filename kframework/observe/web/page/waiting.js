@@ -56,7 +56,7 @@ function fillWaitingRow(row, pod) {
   const [place, plugins] = held.children;
   set(place, "data-place", pod.place);
   write(place, (PLACES[pod.place] ?? pod.place) + wait(pod));
-  write(plugins, (pod.plugins ?? []).join(", "));
+  write(plugins, (pod.plugins ?? []).map((plugin) => (pod.hook ? `in ${plugin}.${pod.hook} for ${span(now - pod.asked)}` : plugin)).join(", "));
   write(why, firstSentence(pod.message ?? ""));
   set(why, "title", pod.message);
   write(tries, pod.tries);

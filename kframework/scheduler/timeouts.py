@@ -1,0 +1,121 @@
+"""How long is waited for a plugin: what takes longer is cancelled, and what ignores that is not waited for either."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+#: How long what is cancelled may take to clean up before it is ended by force, in seconds.
+GRACE = 1.0
+
+
+class HookTimeout(Exception):
+    """Raised when a plugin has not done in time what it was asked for; `option` is what allows it more."""
+
+    def __init__(self, seconds: float, option: str) -> None:
+        super().__init__(f"timed out after {seconds:g} s ({option})")
+
+
+def said(error: Exception) -> Exception | str:
+    """Return what to say of a plugin's fault; of a timeout its words alone, as its traceback says nothing."""
+    return str(error) if isinstance(error, HookTimeout) else error
+
+
+async def contained(work: Awaitable[T]) -> T:
+    """Await what is to be done; RuntimeError where it awaits what was cancelled, though nobody cancels the work itself.
+
+    Such a CancelledError would end the whole scheduler, without a word.
+    """
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("what it awaited was cancelled") from error
+
+
+async def within(seconds: float | None, work: Awaitable[T], option: str) -> T:
+    """Await what a plugin is to do, contained; HookTimeout after so many seconds of the loop's time, None for never.
+
+    It is cancelled then, and what it still answers nobody hears. If whoever waits is cancelled, so is it, and has the
+    last word.
+    """
+    limit = _Limit()
+    token = _LIMIT.set(limit)
+    task = asyncio.ensure_future(work)
+    _LIMIT.reset(token)
+    task.add_done_callback(_unheard)
+    try:
+        await asyncio.wait((task,), timeout=seconds)
+        if limit.uncut and not task.done():
+            limit.over = asyncio.get_running_loop().create_future()
+            await asyncio.wait((task, limit.over), return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        await _end(task)
+        if not task.done() or task.cancelled():
+            raise
+        return task.result()
+    if not task.done():
+        await _end(task)
+        raise HookTimeout(seconds or 0.0, option)
+    return await contained(task)
+
+
+@contextmanager
+def uncut() -> Iterator[None]:
+    """Let no time limit break off what is done inside; one that has run out meanwhile does at the end."""
+    limit = _LIMIT.get()
+    limit.uncut += 1
+    try:
+        yield
+    finally:
+        limit.uncut -= 1
+        if not limit.uncut and limit.over is not None and not limit.over.done():
+            limit.over.set_result(None)
+
+
+class _Limit:
+    """The limit on one piece of work: how many sections of it must not be cut now, and who waits for their end."""
+
+    def __init__(self) -> None:
+        self.uncut = 0
+        self.over: asyncio.Future[None] | None = None
+
+
+_LIMIT: ContextVar[_Limit] = ContextVar("kframework limit", default=_Limit())  # noqa: B039  # nobody waits for this one
+
+
+async def _end(task: asyncio.Future[T]) -> None:
+    """Cancel a task, and see to it that it ends."""
+    task.cancel()
+    try:
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait((task,), timeout=GRACE)
+    finally:
+        if not task.done() and isinstance(task, asyncio.Task):
+            _kill(task)
+
+
+def _kill(task: asyncio.Task[T]) -> None:
+    """End a task that swallows its cancellation.
+
+    The GeneratorExit that closes a coroutine is no Exception and comes at once; awoken, the task finds it closed.
+    """
+    coroutine = task.get_coro()
+    with suppress(Exception):
+        coroutine.close()
+    task.cancel()
+
+
+def _unheard(task: asyncio.Future[T]) -> None:
+    """Hear what a task ends with, so that asyncio does not log that nobody did."""
+    if not task.cancelled():
+        task.exception()

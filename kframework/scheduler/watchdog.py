@@ -1,0 +1,264 @@
+"""The watchdog: names the hook that holds the loop, while it does.
+
+A thread of its own looks at what the loop's thread runs, since the loop cannot while it is held. The loop only notes
+when it waits and when it goes on; a hook costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import math
+import sys
+import threading
+import time
+from asyncio.events import Handle
+from collections.abc import Callable, Collection, Iterable, Iterator
+from types import FrameType
+from typing import NamedTuple, Protocol, Self
+
+from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.profile import Profile
+from kframework.errors import PluginError
+from kframework.framework.hookspecs import SPECIFICATIONS
+from kframework.framework.plugin import Plugin
+from kframework.state.pods import PodInfo
+
+_log = logging.getLogger(__name__)
+
+#: What holds the loop for so long is named, and named again after so long, in seconds.
+HELD, AGAIN = 0.05, 60.0
+
+#: The loop is looked at so often in that time. If more passes between two looks than should between three, the whole
+#: process stood still, as under a limit of its CPU; beyond that only counts what the loop's thread has worked.
+_LOOKS = 5
+
+#: After so many looks at a loop that waits, nobody looks until it goes on.
+_IDLE = 20
+
+#: A callback of the loop, on the stack: as long as this very frame is there, no other callback has had its turn.
+_CALLBACK = Handle._run.__code__
+
+_HOOKS = {name for protocol in SPECIFICATIONS for name, of in vars(protocol).items() if hasattr(of, "kframework_spec")}
+_HOOKS |= {"start", "close"}
+
+#: Told of a hook that holds the loop: the plugin's name, and the hook's.
+Told = Callable[[str, str], None]
+
+
+class Place(NamedTuple):
+    """Where the loop is in a plugin: in which of its hooks, on which line, and for which pod, "" if for none.
+
+    What is no hook, such as a hint or a spawned coroutine, stands here by the name of its function.
+    """
+
+    plugin: Plugin
+    hook: str
+    line: str
+    pod: str
+
+
+_Select = Callable[[float | None], list[object]]
+
+
+class _Selector(Protocol):
+    """What a loop waits by."""
+
+    select: _Select
+
+
+class Watchdog:
+    """Watches the running loop while it is entered, for hooks of these plugins that hold it for `held` seconds.
+
+    `told` is told of each time in the watchdog's thread, the log once a minute of each hook. `now` are
+    seconds, and `worked` those of the CPU that the loop's thread has spent.
+    """
+
+    def __init__(
+        self,
+        plugins: Iterable[tuple[Profile, Plugin]],
+        told: Told = lambda plugin, hook: None,
+        *,
+        held: float = HELD,
+        now: Callable[[], float] = time.perf_counter,
+        worked: Callable[[], float] | None = None,
+    ) -> None:
+        self._profiles = {plugin: profile for profile, plugin in plugins}
+        self._told = told
+        self._held = held
+        self._now = now
+        self._worked = worked or _cpu_clock()
+        self._pause = held / _LOOKS
+        #: When the loop went on, None while it waits; and when it was looked at.
+        self._since: float | None = None
+        self._looked = self._work = 0.0
+        #: The callback that the loop is in, and how much of its time was seen to be spent in which hook for which pod.
+        self._callback: FrameType | None = None
+        self._spent: dict[tuple[str, str, str], float] = {}
+        #: How long garbage was collected since the last look: no hook is to blame for that.
+        self._collected = 0.0
+        #: When each hook was named.
+        self._named: dict[tuple[str, str], float] = {}
+        self._idle = False
+        self._awake, self._ended = threading.Event(), threading.Event()
+
+    def __enter__(self) -> Self:
+        # asyncio has no other place where a loop would say that it waits; one without a selector is not watched.
+        self._selector: _Selector | None = getattr(asyncio.get_running_loop(), "_selector", None)
+        if self._selector is not None:
+            self._select: _Select = self._selector.select
+            self._selector.select = self.select
+            gc.callbacks.append(self.collect)
+            self._since = self._now()
+            loop = threading.get_ident()
+            threading.Thread(target=self._run, args=(loop,), name="kframework watchdog", daemon=True).start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._ended.set()
+        self._awake.set()
+        if self._selector is not None:
+            gc.callbacks.remove(self.collect)
+            self._selector.select = self._select
+
+    def select(self, timeout: float | None = None) -> list[object]:
+        """Wait as the loop's own selector does, and note that the loop waits meanwhile."""
+        self._since = None
+        ready = self._select(timeout)
+        self._since, self._collected, self._work = self._now(), 0.0, self._worked()
+        if self._idle:
+            self._awake.set()
+        return ready
+
+    def collect(self, phase: str, info: object) -> None:
+        """Note how long garbage is collected."""
+        if phase == "start":
+            self._collecting = self._now()
+        else:
+            self._collected += self._now() - self._collecting
+
+    # -- in the watchdog's thread ----------------------------------------------------------------------------------
+
+    def _run(self, loop: int) -> None:
+        waits = 0
+        while not self._ended.wait(self._pause):
+            since = self._since
+            waits = waits + 1 if since is None else 0
+            if waits > _IDLE:
+                self._sleep()
+            elif since is not None and self._now() - since >= self._pause:
+                self.look(sys._current_frames().get(loop))
+            else:
+                self._callback = None
+
+    def _sleep(self) -> None:
+        """Wait until the loop goes on."""
+        self._idle = True
+        if self._since is None:
+            self._awake.wait()
+        self._idle = False
+        self._awake.clear()
+
+    def look(self, frame: FrameType | None) -> None:
+        """Look at what the loop runs, and name the hook that has held it for too long."""
+        now, since = self._now(), self._since
+        if since is None:
+            return
+        took, self._looked = now - max(since, self._looked), now
+        work, self._work = self._work, self._worked()
+        took = min(took, max(2 * self._pause, self._work - work)) - self._collected
+        self._collected = 0.0
+        frames = list(_outwards(frame))
+        callback = frames[-1] if frames and frames[-1].f_code is _CALLBACK else None
+        if callback is not self._callback:
+            self._callback, self._spent = callback, {}
+        place = place_of(frames, self._profiles)
+        if place is None:
+            return
+        key = place.plugin.name, place.hook
+        before = self._spent.get((*key, place.pod), 0.0)
+        spent = self._spent[*key, place.pod] = before + took
+        if before < self._held <= spent:
+            self._told(*key)
+        if spent >= self._held and now - self._named.get(key, -math.inf) >= AGAIN:
+            self._named[key] = now
+            self._name(place, spent)
+
+    def _name(self, place: Place, spent: float) -> None:
+        plugin, hook, line, pod = place
+        text = f"has held the loop for {spent * 1e3:.0f} ms, at {line}"
+        distribution = self._profiles[plugin].distributions.get(plugin.name)
+        fault = str(PluginError(text, plugin=plugin.name, hook=hook, distribution=distribution))
+        _log.warning("%s", fault, extra={"pod": pod} if pod else {})
+
+
+def place_of(frames: Iterable[FrameType], plugins: Collection[Plugin]) -> Place | None:
+    """Find the innermost of these plugins among frames, the innermost frame first; None if none of them is there."""
+    owner, hook, line = None, None, ""
+    inside = list[FrameType]()
+    modules = _modules(plugins)
+    for frame in frames:
+        inside.append(frame)
+        plugin = _plugin_of(frame, plugins, modules)
+        if plugin is None or (owner is not None and plugin is not owner):
+            continue
+        if owner is None:
+            owner = plugin
+            line = next(_line(each) for each in inside if each is frame or _is_of(each, plugin))
+        if hook is None or frame.f_code.co_name in _HOOKS or hook.f_code.co_name not in _HOOKS:
+            hook = frame
+    if owner is None or hook is None:
+        return None
+    return Place(owner, hook.f_code.co_name, line, _pod_of(hook))
+
+
+def _cpu_clock() -> Callable[[], float]:
+    """Return what tells the CPU seconds of this thread to others; where the system has no such clock, always 0."""
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return lambda: 0.0
+    clock = time.pthread_getcpuclockid(threading.get_ident())
+    return lambda: time.clock_gettime(clock)
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    """List a frame and its callers, up to the callback of the loop that they are in."""
+    while frame is not None:
+        yield frame
+        frame = None if frame.f_code is _CALLBACK else frame.f_back
+
+
+def _modules(plugins: Iterable[Plugin]) -> dict[str, Plugin]:
+    """Return the modules that have one plugin each: their functions are its."""
+    found: dict[str, list[Plugin]] = {}
+    for plugin in plugins:
+        found.setdefault(type(plugin).__module__, []).append(plugin)
+    return {module: of[0] for module, of in found.items() if len({type(plugin) for plugin in of}) == 1}
+
+
+def _plugin_of(frame: FrameType, plugins: Collection[Plugin], modules: dict[str, Plugin]) -> Plugin | None:
+    """Return whose method or function this is the frame of."""
+    code = frame.f_code
+    first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+    if isinstance(first, Plugin) and first in plugins:
+        return first
+    return modules.get(frame.f_globals.get("__name__", ""))
+
+
+def _is_of(frame: FrameType, plugin: Plugin) -> bool:
+    """Return whether a frame is of the plugin's package; of one of ours, of its own module."""
+    theirs, module = type(plugin).__module__, str(frame.f_globals.get("__name__", ""))
+    top = theirs.partition(".")[0]
+    return module == theirs or (top != "kframework" and module.partition(".")[0] == top)
+
+
+def _line(frame: FrameType) -> str:
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _pod_of(frame: FrameType) -> str:
+    """Return the pod that a hook was asked about, as the contract names its arguments."""
+    values = frame.f_locals
+    queued = values.get("queued")
+    pod = queued.pod if isinstance(queued, QueuedPod) else values.get("pod")
+    return pod.key if isinstance(pod, PodInfo) else ""

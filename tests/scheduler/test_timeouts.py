@@ -1,0 +1,122 @@
+"""Nobody waits for a plugin for longer than it may take, whatever it does about that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+
+from kframework.clock import run_virtual
+from kframework.scheduler.timeouts import GRACE, HookTimeout, said, uncut, within
+
+
+def ends(work: Callable[[list[str]], Awaitable[object]], seconds: float = 10.0) -> tuple[object, float, list[str]]:
+    """Return what comes of such work, after how many virtual seconds, and what it noted even a minute later."""
+    journal: list[str] = []
+
+    async def main() -> tuple[object, float]:
+        loop = asyncio.get_running_loop()
+        try:
+            outcome: object = await within(seconds, work(journal), "hookTimeouts.bind")
+        except Exception as error:
+            outcome = f"{type(error).__name__}: {error}"
+        ended = loop.time()
+        await asyncio.sleep(60)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return outcome, ended
+
+    outcome, ended = run_virtual(main)
+    return outcome, ended, journal
+
+
+LATE = "HookTimeout: timed out after 10 s (hookTimeouts.bind)"
+
+
+async def quick(journal: list[str]) -> str:
+    return "done"
+
+
+async def slow(journal: list[str]) -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        journal.append("cleaned up")
+
+
+async def late(journal: list[str]) -> str:
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        await asyncio.sleep(GRACE / 2)
+        journal.append("answered late")
+    return "done after all"
+
+
+async def deaf(journal: list[str]) -> None:
+    while True:
+        try:
+            await asyncio.sleep(1.0)
+        except asyncio.CancelledError:
+            journal.append("swallowed")
+
+
+async def broken(journal: list[str]) -> None:
+    raise ValueError("broken")
+
+
+async def awaits_what_was_cancelled(journal: list[str]) -> None:
+    gone = asyncio.get_running_loop().create_future()
+    gone.cancel()
+    await gone
+
+
+@pytest.mark.parametrize(
+    ("work", "outcome", "seconds", "journal"),
+    [
+        (quick, "done", 0.0, []),
+        (broken, "ValueError: broken", 0.0, []),
+        (awaits_what_was_cancelled, "RuntimeError: what it awaited was cancelled", 0.0, []),
+        (slow, LATE, 10.0, ["cleaned up"]),
+        (late, LATE, 10.0 + GRACE / 2, ["answered late"]),
+        (deaf, LATE, 10.0 + GRACE, ["swallowed"]),
+    ],
+)
+def test_work_has_its_time(
+    work: Callable[[list[str]], Awaitable[object]], outcome: object, seconds: float, journal: list[str]
+) -> None:
+    assert ends(work) == (outcome, seconds, journal)
+
+
+def test_what_must_be_certain_is_not_cut() -> None:
+    async def binds(journal: list[str]) -> str:
+        with uncut():
+            await asyncio.sleep(25.0)
+        return "certain"
+
+    async def dawdles(journal: list[str]) -> None:
+        await binds(journal)
+        await asyncio.sleep(1.0)
+
+    assert ends(binds) == ("certain", 25.0, [])
+    assert ends(dawdles) == (LATE, 25.0, [])
+
+
+@pytest.mark.parametrize(("work", "journal"), [(slow, ["cleaned up"]), (deaf, ["swallowed"])])
+def test_who_waits_may_be_cancelled(work: Callable[[list[str]], Awaitable[object]], journal: list[str]) -> None:
+    noted: list[str] = []
+
+    async def main() -> float:
+        with anyio.move_on_after(3.0):
+            await within(10.0, work(noted), "")
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(main) <= 3.0 + GRACE
+    assert noted == journal
+
+
+def test_of_a_timeout_only_its_words_are_said() -> None:
+    error = ValueError("broken")
+    assert said(error) is error
+    assert said(HookTimeout(600.0, "hookTimeouts.preBind")) == "timed out after 600 s (hookTimeouts.preBind)"
