@@ -123,6 +123,14 @@ Logging = Annotated[
 ]
 
 
+Dev = Annotated[
+    bool,
+    typer.Option(
+        "--dev", help="For those who write plugins: one that writes to a pod, node or other object fails in that line."
+    ),
+]
+
+
 def group(help: str) -> typer.Typer:
     """Return an empty group of commands, which shows its help when it is called without one."""
     commands = typer.Typer(help=help, context_settings=HELP_OPTIONS, rich_markup_mode=None)

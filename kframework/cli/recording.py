@@ -50,6 +50,13 @@ class Recording(NamedTuple):
     observers: list[Observer]
 
 
+def with_read_only(recorded: Recording) -> Recording:
+    """Return the same with an engine whose plugins cannot write to what they are shown."""
+    from kframework.scheduler.read_only import with_read_only_objects
+
+    return recorded._replace(engine=with_read_only_objects(recorded.engine))
+
+
 @contextmanager
 def recording(file: str | None, limit: int | None) -> Iterator[Recording]:
     """Record into a file while inside, if one is given."""

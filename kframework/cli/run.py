@@ -12,9 +12,9 @@ import typer
 from kframework.cli.config import compiled, configured
 from kframework.cli.go_flags import say_passed_over
 from kframework.cli.logs import say, sparing
-from kframework.cli.options import Config, Logging, Objects, Verbosity, span
+from kframework.cli.options import Config, Dev, Logging, Objects, Verbosity, span
 from kframework.cli.process import EmbeddedOptions, ProcessOptions, server_of, unfolded
-from kframework.cli.recording import Record, Recording, RecordLimit, recording
+from kframework.cli.recording import Record, Recording, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import traced
 from kframework.verbosity import NOTICE
 
@@ -48,6 +48,7 @@ def command(
     embedded: EmbeddedOptions,
     record: Record = None,
     record_limit: RecordLimit = None,
+    dev: Dev = False,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
@@ -81,7 +82,7 @@ def command(
         traced(configuration) as tracing,
         recording(record, record_limit) as recorded,
     ):
-        observers = _observers(tracing, recorded)
+        observers = _observers(tracing, with_read_only(recorded) if dev else recorded)
         running = Process(
             configuration,
             server_of(process, embedded, filenames, configuration, clock, observers.metrics.requests),

@@ -13,6 +13,7 @@ from kframework.cli.cluster_files import read_cluster
 from kframework.cli.config import configured
 from kframework.cli.options import (
     Config,
+    Dev,
     DurationOption,
     Filenames,
     Logging,
@@ -23,7 +24,7 @@ from kframework.cli.options import (
     refuse_reading_stdin_twice,
 )
 from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
-from kframework.cli.recording import Record, RecordLimit, recording
+from kframework.cli.recording import Record, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def command(
     ] = None,
     record: Record = None,
     record_limit: RecordLimit = None,
+    dev: Dev = False,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
@@ -73,6 +75,8 @@ def command(
         if reporter is not None:
             observers.append(reporter.history)
         recorded = closing.enter_context(recording(record, record_limit))
+        if dev:
+            recorded = with_read_only(recorded)
         simulation = simulate(
             objects,
             configuration,

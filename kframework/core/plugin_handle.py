@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 from typing import Protocol, TypeVar, cast
 
 from kframework.clock import Clock, Seeds
@@ -116,12 +117,12 @@ class PluginHandle:
     @property
     def pods(self) -> Mapping[str, PodInfo]:
         """The pods that are on nodes, by uid."""
-        return self._engine.cluster.pods
+        return MappingProxyType(self._engine.cluster.pods)
 
     @property
     def pending(self) -> Mapping[str, PendingPod]:
         """The pods of this scheduler that have no node yet, by uid."""
-        return self._engine.pending
+        return MappingProxyType(self._engine.pending)
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:
         """Return the store of another kind; TypeError for pods and nodes, which have tables of their own."""

@@ -18,9 +18,11 @@ class Column:
     of the time that a NumPy scalar does (68 ns against 291).
     """
 
-    __slots__ = ("cells", "values")
+    __slots__ = ("cells", "shown", "values")
 
     values: NDArray[np.int64]
+    #: `values` for those who may only read them.
+    shown: NDArray[np.int64]
     cells: memoryview[int]
 
     def __init__(self, capacity: int) -> None:
@@ -34,6 +36,8 @@ class Column:
 
     def _hold(self, values: NDArray[np.int64]) -> None:
         self.values = values
+        self.shown = values.view()
+        self.shown.flags.writeable = False
         self.cells = memoryview(values)  # type: ignore[arg-type]  # an int64 array exports a buffer of ints
 
 

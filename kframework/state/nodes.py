@@ -104,7 +104,8 @@ class NodeTable:
     """The nodes of the cluster as the scheduler sees them now, assumed pods included.
 
     Columns are int64 arrays indexed by row; they are as long as the table's capacity, so index them with the rows a
-    hook was given, or with `order`. Rows of departed nodes hold zeros and are never in `order`.
+    hook was given, or with `order`. Rows of departed nodes hold zeros and are never in `order`. What `allocatable`,
+    `requested` and `order` return cannot be written to.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -191,6 +192,7 @@ class NodeTable:
         """The rows of all nodes (int64), zones in turn; remade when the set of nodes changes, like kube-scheduler's."""
         if self._listed is None:
             self._listed = np.fromiter(self._order, dtype=np.int64, count=len(self._row_of))
+            self._listed.flags.writeable = False
         return self._listed
 
     def zone(self, row: int) -> tuple[str, str]:
@@ -214,11 +216,11 @@ class NodeTable:
 
     def allocatable(self, resource: str) -> NDArray[np.int64]:
         """Return the column of what the nodes offer: milli-CPU for `cpu`, whole units (bytes) for all else."""
-        return self._resource(resource)[0].values
+        return self._resource(resource)[0].shown
 
     def requested(self, resource: str) -> NDArray[np.int64]:
         """Return the column of what the nodes' pods take, in the same units; `pods` is their number."""
-        return self._resource(resource)[1].values
+        return self._resource(resource)[1].shown
 
     def label(self, key: str) -> Topology:
         """Return the column of a label's values, interned; code 0 (None) where a node lacks the label."""

@@ -3,17 +3,21 @@
     make_node("gpu-1", cpu=8, allocatable={"nvidia.com/gpu": 2}, taints=["dedicated=gpu:NoSchedule"])
     make_pod("train", cpu="500m", requests={"nvidia.com/gpu": 1}, tolerations=["dedicated:Exists"])
 
-They return the same objects that a cluster file holds. For fields that have no word here, `msgspec.structs.replace`
-makes a changed copy of an object.
+    MostPods(MostPodsArgs(), stub_handle()).filter(CycleState(), pending_pod(make_pod()), node_info(make_node()))
+
+They return the same objects that a cluster file holds, or show them as hooks get them. For fields that have no word
+here, `msgspec.structs.replace` makes a changed copy of an object.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Never
 from uuid import NAMESPACE_URL, uuid5
+
+import msgspec
 
 from kframework.objects import (
     Affinity,
@@ -36,6 +40,10 @@ from kframework.objects import (
     TopologySpreadConstraint,
     Volume,
 )
+from kframework.objects.read_only import read_only
+from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import Interned, PendingPod
 
 _EFFECT = "NoSchedule|PreferNoSchedule|NoExecute"
 _TAINT = re.compile(rf"([^=:]+)(?:=([^=:]*))?:({_EFFECT})")
@@ -172,6 +180,33 @@ def make_node(
             images=tuple(ContainerImage(names=(image,), size_bytes=size) for image, size in images.items()),
         ),
     )
+
+
+def pending_pod(pod: Pod) -> PendingPod:
+    """Show a pod as hooks get the one that is to be scheduled; what it is made of cannot be written to."""
+    return PendingPod(read_only(pod), Interned())
+
+
+def node_info(node: Node, pods: Iterable[Pod] = ()) -> NodeInfo:
+    """Show a node as hooks get it, with these pods on it, whatever node they name."""
+    name = node.metadata.name
+    there = [msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=name)) for pod in pods]
+    return node_table([node], there)[0]
+
+
+def node_table(nodes: Iterable[Node], pods: Iterable[Pod] = ()) -> NodeTable:
+    """Show nodes as columnar hooks get them, with those of the pods that name one of them on it."""
+    return cluster_state(nodes, pods).nodes
+
+
+def cluster_state(nodes: Iterable[Node], pods: Iterable[Pod] = ()) -> ClusterState:
+    """Fill the tables that a scheduler has of a cluster with nodes and with the pods on them."""
+    state = ClusterState()
+    for node in nodes:
+        state.put_node(read_only(node))
+    for pod in pods:
+        state.put_pod(read_only(pod))
+    return state
 
 
 def make_taint(text: str) -> Taint:

@@ -22,6 +22,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
 )
 from kframework.objects.kinds import reference
+from kframework.objects.read_only import read_only
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing.builders import make_container, make_node, make_pod
@@ -186,7 +187,7 @@ class RandomCluster:
         for _ in self._objects:
             self._change_object()
         for node in self._nodes.values():
-            self.state.put_node(node)
+            self.state.put_node(read_only(node))
         for _ in range(random.randint(21, 30) if random.random() < 0.25 else random.randint(1, 6)):
             self._add_node()
         for _ in range(random.randint(0, 2 * len(self.state.nodes))):
@@ -198,7 +199,7 @@ class RandomCluster:
         for _ in range(number):
             wanted = self._some_node() if self.random.random() < 0.1 else ""
             pods.append(random_pod(self.random, self._name("pending"), node_name=wanted))
-        return [PendingPod(each, self.state.interned) for pod in pods for each in (pod, renamed(pod))]
+        return [PendingPod(read_only(each), self.state.interned) for pod in pods for each in (pod, renamed(pod))]
 
     def change(self, look: Callable[[], None]) -> str:
         """Let something happen and say what; in the middle of a what-if somebody may `look`."""
@@ -221,12 +222,12 @@ class RandomCluster:
 
     def _add_node(self) -> str:
         name = self._name("node")
-        self.state.put_node(random_node(self.random, name))
+        self.state.put_node(read_only(random_node(self.random, name)))
         return f"node {name} added"
 
     def _update_node(self) -> str:
         node = self._other_node()
-        self.state.put_node(node)
+        self.state.put_node(read_only(node))
         return f"node {node.metadata.name} changed"
 
     def _other_node(self) -> Node:
@@ -249,7 +250,7 @@ class RandomCluster:
 
     def _start_pod(self) -> str:
         name, node_name = self._name("pod"), self._some_node()
-        self.state.put_pod(self._pod(name, node_name))
+        self.state.put_pod(read_only(self._pod(name, node_name)))
         return f"pod {name} started on {node_name}"
 
     def _end_pod(self) -> str:
@@ -274,7 +275,7 @@ class RandomCluster:
         return altered(pod, "metadata", name=name, uid=name)
 
     def _pending_pod(self) -> PendingPod:
-        return PendingPod(self._pod(self._name("pod"), ""), self.state.interned)
+        return PendingPod(read_only(self._pod(self._name("pod"), "")), self.state.interned)
 
     def _some_pod(self) -> PodInfo | None:
         pods = [pod for pod in self.state.pods.values() if pod.row >= 0]

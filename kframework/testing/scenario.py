@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from kframework.clock import LoopClock, run_virtual
@@ -26,10 +27,12 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
+from kframework.scheduler.read_only import with_read_only_objects
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import SimulatedExtender
 from kframework.testing.alone import profile_text
@@ -106,9 +109,19 @@ class Scenario:
     def run(self, until: float | None = None) -> Result:
         """Run from the start until so many virtual seconds have passed, or until nothing is left to do.
 
-        Raises ConfigError for a plugin or a configuration that cannot be used.
+        Raises ConfigError for a plugin or a configuration that cannot be used, RuntimeError in a running event loop:
+        there it is `await scenario.arun()`.
         """
+        if asyncio._get_running_loop() is not None:
+            raise RuntimeError("an event loop is running here: await scenario.arun()")
         return run_virtual(_Run(self, until).main)
+
+    async def arun(self, until: float | None = None) -> Result:
+        """Run as `run` does, from a test that is `async`: on a thread with a loop and a time of its own.
+
+        Who is cancelled while it runs waits for its end, which virtual time brings near.
+        """
+        return await anyio.to_thread.run_sync(self.run, until)
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -204,6 +217,7 @@ class _Run(Observer):
             clock,
             registry=Registry.of(*self._scenario._plugins),
             observers=[self],
+            engine=with_read_only_objects(PodEngine.of),
             slice=0.0,
             extender=lambda settings: SimulatedExtender(settings, self._cluster),
         )

@@ -30,6 +30,7 @@ from kframework.framework.plugin import Plugin
 from kframework.framework.status import Code
 from kframework.objects import ApiObject, Node, Pod, PodCondition
 from kframework.objects.kinds import reference
+from kframework.scheduler.read_only import ReadOnlyInbox
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, PreemptionEnded, Synced
 from kframework.state.pods import PendingPod, PodInfo
@@ -128,6 +129,7 @@ class _Course(NullEffects, Clock):
         self.engine: PodEngine = PodEngine(
             ClusterState(), self, self, lambda engine: self._overhear(profiles(engine)), verifying=False
         )
+        self.engine.inbox = ReadOnlyInbox()
         #: The pods that sleep and that nothing but an event can help.
         self.stuck: set[str] = set()
         self._told: list[Changed | Gone] = []

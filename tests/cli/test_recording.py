@@ -66,3 +66,10 @@ def test_a_file_that_cannot_be_written_is_told(run: Command, tmp_path: Path) -> 
     file = tmp_path / "nowhere" / "run.rec"
     done = run("simulate", "-f", "-", "--record", file, stdin=POD)
     assert (done.code, done.errors) == (1, [f"error: {file}: No such file or directory"])
+
+
+def test_what_dev_finds_out_is_recorded_too(run: Command, tmp_path: Path) -> None:
+    file = tmp_path / "run.rec"
+    assert run("simulate", "-f", "-", "--dev", "--record", file, stdin=f"{NODE}---{POD}").code == 0
+    done = run("replay", file)
+    assert (done.code, done.errors[-1]) == (0, "1 attempts decided again by the recorded configuration: all alike")

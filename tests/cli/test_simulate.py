@@ -359,3 +359,19 @@ def test_a_verbosity_below_zero_is_refused(run: Command, tmp_path: Path) -> None
     done = run("simulate", "-f", tmp_path / "any.yaml", "-v", "-1")
     assert done.code == 2
     assert "-v" in done.errors[0] and "greater than or equal to 0" in done.errors[0], done.err
+
+
+WRITES = ODD.replace("reserve(self, state, pod, node_name)", "filter(self, state, pod, node)").replace(
+    'raise ValueError("odd")', 'node.labels["seen"] = "yes"'
+)
+
+
+@pytest.mark.parametrize(("options", "found"), [((), False), (("--dev",), True)])
+def test_a_plugin_that_writes_to_what_it_is_shown_is_found_out_by_dev(
+    run: Command, install: Install, cluster: Path, file: Path, options: tuple[str, ...], found: bool
+) -> None:
+    install("odd", {"Odd": "Odd"}, WRITES)
+    file.write_text(WITH_ODD)
+    done = run("simulate", "-f", cluster, "--config", file, "--duration", "1s", *options)
+    assert ("node node-a: metadata.labels is read-only, and written to in " in done.out) is found
+    assert ("odd.py:10; change a copy: dict(...)" in done.out) is found

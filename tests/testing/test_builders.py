@@ -8,7 +8,16 @@ import pytest
 
 from kframework.objects import OwnerReference, Taint, Toleration
 from kframework.objects.requests import allocatable, fit_requests
-from kframework.testing import make_container, make_node, make_pod, make_taint, make_toleration
+from kframework.testing import (
+    make_container,
+    make_node,
+    make_pod,
+    make_taint,
+    make_toleration,
+    node_info,
+    node_table,
+    pending_pod,
+)
 
 
 @pytest.mark.parametrize(
@@ -151,3 +160,38 @@ def test_uids_follow_from_the_names() -> None:
     uids = {pod.metadata.uid for pod in pods} | {make_node("a").metadata.uid}
     assert len(uids) == 4
     assert make_pod("a", cpu=2).metadata.uid == pods[0].metadata.uid
+
+
+def test_a_node_is_shown_with_the_pods_that_are_put_on_it() -> None:
+    node = node_info(make_node("n1", cpu=4), pods=[make_pod("a", cpu=1), make_pod("b", cpu=1, node_name="elsewhere")])
+    assert [(pod.name, pod.node_name) for pod in node.pods] == [("a", "n1"), ("b", "n1")]
+    assert (node.requested("cpu"), node.allocatable("cpu")) == (2000, 4000)
+
+
+def test_nodes_are_shown_with_the_pods_that_name_them() -> None:
+    nodes = node_table([make_node("n1"), make_node("n2")], pods=[make_pod("a", node_name="n2"), make_pod("b")])
+    assert {node.name: [pod.name for pod in node.pods] for node in nodes} == {"n1": [], "n2": ["a"]}
+    assert nodes.requested("pods")[nodes.order].tolist() == [0, 1]
+
+
+def test_a_pod_is_shown_as_the_one_to_be_scheduled() -> None:
+    pod = pending_pod(make_pod("web", labels={"app": "web"}, priority=7))
+    assert (pod.key, pod.labels, pod.priority, pod.object) == (
+        "default/web",
+        {"app": "web"},
+        7,
+        make_pod("web", labels={"app": "web"}, priority=7),
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "what"),
+    [
+        (node_info(make_node("n1")).labels, "node n1: metadata.labels"),
+        (pending_pod(make_pod("web")).annotations, "pod default/web: metadata.annotations"),
+        (node_table([make_node("n2")])[0].annotations, "node n2: metadata.annotations"),
+    ],
+)
+def test_what_a_hook_is_shown_is_read_only(labels: dict[str, str], what: str) -> None:
+    with pytest.raises(TypeError, match=f"{what} is read-only, and written to in .*test_builders.py:"):
+        labels["a"] = "b"

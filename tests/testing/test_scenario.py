@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from random import Random
+from typing import cast
 
 import pytest
 
@@ -171,3 +173,37 @@ def test_volumes_are_made_for_claims(controlled: bool, node: str | None) -> None
     pod = make_pod("web", volumes=mounted("data"))
     run = Scenario(nodes=[make_node("a")], pods=[pod], objects=objects, volume_controller=controlled)
     assert run.run(until=60.0).node_of("web") == node
+
+
+class Writes(Plugin):
+    """Write to what it is shown, where a test wants it."""
+
+    name = "Writes"
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        cast("dict[str, str]", node.labels)["seen"] = "yes"
+        return None
+
+    @hookimpl
+    def unreserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None: ...
+
+
+def test_a_write_to_what_a_hook_is_given_names_the_line() -> None:
+    result = Scenario(nodes=[make_node("a")], pods=[make_pod("web")], plugins=[Writes]).run(until=0.5)
+    line = inspect.getsourcelines(Writes.filter)[1] + 2
+    told = f"ReadOnlyError: node a: metadata.labels is read-only, and written to in {__file__}:{line};"
+    assert result.message_of("web").startswith(f"plugin 'Writes', hook filter: {told}")
+
+
+async def test_a_scenario_runs_inside_a_running_loop() -> None:
+    scenario = Scenario(nodes=[make_node("a")], pods=[make_pod("web")])
+    result = await scenario.at(3600, create(make_pod("late"))).arun()
+    assert (result.node_of("web"), result.node_of("late"), result.seconds) == ("a", "a", 3600)
+    with pytest.raises(RuntimeError, match=r"await scenario\.arun\(\)"):
+        scenario.run()
+
+
+async def test_what_goes_wrong_inside_a_running_loop_is_raised_there() -> None:
+    with pytest.raises(ConfigError):
+        await Scenario(config="kind: Nothing").arun()

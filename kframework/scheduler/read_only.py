@@ -1,0 +1,37 @@
+"""Engines whose plugins cannot write to the objects that they are shown, for development and for tests."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kframework.clock import Clock
+from kframework.config.configuration import Configuration
+from kframework.core.effects import EngineHost
+from kframework.core.plugin_handle import MakeProfiles
+from kframework.core.pod_engine import PodEngine
+from kframework.objects.read_only import read_only
+from kframework.scheduler.extenders import Extenders
+from kframework.scheduler.scheduler import MakeEngine
+from kframework.state.inbox import Changed, Gone, Inbox, Message
+
+
+class ReadOnlyInbox(Inbox):
+    """An inbox that makes the objects of the cluster read-only as they arrive."""
+
+    def offer(self, message: Message) -> None:
+        if isinstance(message, Changed | Gone):
+            message = msgspec.structs.replace(message, obj=read_only(message.obj))
+        super().offer(message)
+
+
+def with_read_only_objects(make: MakeEngine[PodEngine]) -> MakeEngine[PodEngine]:
+    """Return what makes the same engine, with an inbox that makes objects read-only."""
+
+    def made(
+        configuration: Configuration, clock: Clock, effects: EngineHost, extenders: Extenders, profiles: MakeProfiles
+    ) -> PodEngine:
+        engine = make(configuration, clock, effects, extenders, profiles)
+        engine.inbox = ReadOnlyInbox()
+        return engine
+
+    return made

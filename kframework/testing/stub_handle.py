@@ -1,0 +1,129 @@
+"""A handle for tests of one hook: it shows what it is given, and remembers what it was asked to do.
+
+    handle = stub_handle(pods=[make_pod("held")])
+    Mine(MineArgs(), handle).post_bind(CycleState(), pending_pod(make_pod("last")), "node")
+    assert [pod.name for pod in handle.activated] == ["held"]
+
+Nothing of it is imitated that has not to be: tables, what-ifs and the Filter plugins that `fits` asks are those of a
+real engine with the default profile. Dry runs of preemption need a cycle that is going on, so a Scenario.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Mapping
+
+from kframework.clock import VIRTUAL_EPOCH, Clock
+from kframework.config.load import parse
+from kframework.core.effects import NullEffects, PodEvent
+from kframework.core.plugin_handle import PluginHandle, profiles_for
+from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.points import ask_pre_filter, first_rejection
+from kframework.core.runtime.registry import Registry
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.handle import Api
+from kframework.framework.status import Status
+from kframework.objects import ApiObject, Node, Pod
+from kframework.objects.read_only import read_only
+from kframework.state.inbox import Changed
+from kframework.state.nodes import NodeInfo
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.waiting import ReservedPod
+from kframework.testing.alone import PROFILE, profile_text
+from kframework.testing.builders import cluster_state
+
+#: How long the pods wait that a stub handle knows: the longest that Permit allows, in seconds.
+_WAIT = 900.0
+
+
+class StubClock(Clock):
+    """A clock that moves when it is told to; it begins where virtual time does."""
+
+    def __init__(self) -> None:
+        self._now = VIRTUAL_EPOCH
+
+    def now(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Move on by so many seconds."""
+        self._now += seconds
+
+
+class StubHandle(PluginHandle):
+    """A plugin's handle that does nothing outside, and remembers what it was asked for, in order.
+
+    `activated` and `nominated` hold pods (with the name of the node), `touched` the names of each call (none: all
+    nodes), `events` what was told of pods, `spawned` coroutines, which a test may await.
+    """
+
+    def __init__(self, engine: PodEngine, clock: StubClock, api: Api | None) -> None:
+        super().__init__(engine, NullEffects(), PROFILE, "stub")
+        self._clock = clock
+        self._api = api
+        self.activated: list[PodInfo] = []
+        self.nominated: list[tuple[PodInfo, str]] = []
+        self.touched: list[tuple[str, ...]] = []
+        self.events: list[PodEvent] = []
+        self.spawned: list[Coroutine[object, object, None]] = []
+
+    @property
+    def clock(self) -> StubClock:
+        return self._clock
+
+    @property
+    def api(self) -> Api:
+        return self._api if self._api is not None else super().api
+
+    def fits(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        """Ask the default Filter plugins about a node as it stands, each after its `pre_filter`, which no cycle ran."""
+        profile, prepared = self._engine.profiles[PROFILE], state.clone()
+        result = ask_pre_filter(profile, prepared, pod, node.table)
+        filters = [step for step in profile.filters if step.name not in result.skipped]
+        return result.status or first_rejection(filters, prepared, pod, node)
+
+    def activate(self, pods: Iterable[PodInfo]) -> None:
+        self.activated.extend(pods)
+
+    def nominate(self, pod: PodInfo, node_name: str) -> None:
+        self.nominated.append((pod, node_name))
+
+    def touch(self, *node_names: str) -> None:
+        self.touched.append(node_names)
+
+    def event(self, pod: PodInfo, *, reason: str, action: str, note: str, warning: bool = False) -> None:
+        self.events.append(PodEvent(self.profile_name, pod, reason, action, note, warning))
+
+    def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+        self.spawned.append(coroutine)
+
+    def __del__(self) -> None:
+        for coroutine in self.spawned:
+            coroutine.close()  # one that no test awaits is no mistake
+
+
+def stub_handle(
+    *,
+    nodes: Iterable[Node] = (),
+    pods: Iterable[Pod] = (),
+    objects: Iterable[ApiObject] = (),
+    waiting: Mapping[str, Iterable[Pod]] | None = None,
+    api: Api | None = None,
+) -> StubHandle:
+    """Make a handle of a plugin that sees these nodes, pods (on the nodes they name, or pending) and other objects.
+
+    `waiting` has the pods that wait at Permit, by the plugin that they wait for, each with the node it is reserved on.
+    `api` is what the plugin gets for one; without it, asking for one is an error.
+    """
+    pods, clock = list(pods), StubClock()
+    configuration = parse(profile_text({}, {}), "stub_handle")
+    state = cluster_state(nodes, [pod for pod in pods if pod.spec.node_name])
+    engine = PodEngine(state, clock, NullEffects(), profiles_for(configuration, Registry.installed(), NullEffects()))
+    for obj in (*objects, *(pod for pod in pods if not pod.spec.node_name)):
+        engine.offer(Changed(read_only(obj)))
+    engine.catch_up()
+    for plugin, held in (waiting or {}).items():
+        for pod in held:
+            pending, node_name = PendingPod(read_only(pod), state.interned), pod.spec.node_name
+            state.assume(pending, node_name)
+            state.waiting.put(ReservedPod(pending, node_name, {plugin: clock.now() + _WAIT}, clock.now()))
+    return StubHandle(engine, clock, api)
