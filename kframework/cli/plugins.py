@@ -75,7 +75,7 @@ def _rows(registry: Registry) -> Iterator[_Row]:
 
 
 def _row(registry: Registry, offer: Offer) -> _Row:
-    from kframework.core.runtime.registry import points_of
+    from kframework.core.runtime.hooks import points_of
     from kframework.errors import PluginError
 
     distribution, target = offer.distribution or None, offer.target or None
@@ -89,7 +89,7 @@ def _row(registry: Registry, offer: Offer) -> _Row:
 
 
 def _in_order(points: frozenset[str]) -> list[str]:
-    from kframework.core.runtime.registry import POINTS
+    from kframework.core.runtime.hooks import POINTS
 
     return sorted(points, key=[*POINTS, *points].index)
 

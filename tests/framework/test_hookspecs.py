@@ -8,7 +8,7 @@ from itertools import chain
 import pluggy
 import pytest
 
-from kframework.core.runtime.registry import POINTS
+from kframework.core.runtime.hooks import POINTS
 from kframework.framework import hookspecs
 from kframework.framework.hookspecs import SPECIFICATIONS, FilterPlugin, PostBindPlugin
 

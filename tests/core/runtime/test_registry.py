@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kframework import Plugin, PluginError, hookimpl
-from kframework.core.runtime.registry import Offer, Registry, hooks_of, points_of
+from kframework import Plugin, PluginError
+from kframework.core.runtime.registry import Offer, Registry
 from tests.extension_points.scripted import plugin
 
 A = plugin("A", filter=None)
@@ -85,7 +85,7 @@ def test_all_that_can_be_is_loaded_at_once() -> None:
 
     def whole() -> object:
         asked.append("Whole")
-        return plugin("Whole")
+        return plugin("Whole", filter=None)
 
     (problem,) = Registry([Offer("Whole", whole), Offer("Broken", broken)]).load_all()
     assert problem.plugin == "Broken"
@@ -112,39 +112,3 @@ def test_given_classes_take_the_place_of_installed_ones() -> None:
     assert registry.load("PrioritySort") is mine
     assert registry.load("DefaultBinder").name == "DefaultBinder"
     assert registry.distribution("A") is None
-
-
-class Wrapping(Plugin):
-    name = "Wrapping"
-
-    @hookimpl(wrapper=True)
-    def permit(self, state: object, pod: object, node_name: object) -> object:
-        return (yield)
-
-
-@pytest.mark.parametrize(
-    ("extending", "points"),
-    [
-        (plugin("P"), set()),
-        (plugin("P", filter=None), {"filter"}),
-        (plugin("P", filter_nodes=None, filter_status=None), {"filter"}),
-        (plugin("P", score_nodes=None, normalize_score=None), {"score"}),
-        (plugin("P", unreserve=None), {"reserve"}),
-        (plugin("P", pre_bind=None, pre_bind_pre_flight=None, bind=None), {"pre_bind", "bind"}),
-        (plugin("P", sign=None, add_pod=None), set()),
-        (Wrapping, {"permit"}),
-    ],
-)
-def test_the_points_that_a_plugin_extends(extending: type[Plugin], points: set[str]) -> None:
-    assert points_of(extending) == points
-
-
-def test_only_marked_methods_are_hooks() -> None:
-    class Half(Plugin):
-        name = "Half"
-
-        def filter(self, state: object, pod: object, node: object) -> None:
-            """Not marked."""
-
-    assert hooks_of(Half) == {}
-    assert hooks_of(Wrapping)["permit"]["wrapper"] is True
