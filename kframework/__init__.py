@@ -58,6 +58,8 @@ __all__ = [
     "error",
     "hookimpl",
     "min_max",
+    "run",
+    "simulate",
     "unresolvable",
     "unschedulable",
 ]
@@ -68,6 +70,7 @@ API_VERSION: Final = 1
 _HOMES = {
     name: f"kframework.{home}"
     for home, names in {
+        "cli.embedding": "run simulate",
         "clock": "Clock",
         "core.queue.queued_pod": "QueuedPod",
         "errors": "ClusterError ConfigError KFrameworkError PluginError",
@@ -89,6 +92,7 @@ _HOMES = {
 
 # Type checkers read these imports instead of `__getattr__`, so that a misspelt name is an error to them too.
 if TYPE_CHECKING:
+    from kframework.cli.embedding import run, simulate
     from kframework.clock import Clock
     from kframework.core.queue.queued_pod import QueuedPod
     from kframework.errors import ClusterError, ConfigError, KFrameworkError, PluginError

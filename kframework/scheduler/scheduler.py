@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bdb import BdbQuit
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -361,5 +362,7 @@ class Scheduler(EngineHost, Generic[E]):
 async def _guarded(coroutine: Coroutine[object, object, None]) -> None:
     try:
         await contained(coroutine)
+    except BdbQuit:
+        raise
     except Exception:
         _log.exception("a coroutine spawned by a plugin failed")

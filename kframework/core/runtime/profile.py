@@ -170,9 +170,9 @@ class Profile:
     # -- faults ----------------------------------------------------------------------------------------------------
 
     def fault(self, plugin: str, hook: str, error: BaseException | str) -> PluginError:
-        """Return the PluginError for something a hook did wrong; who quits the debugger in it has ended the process."""
+        """Return the PluginError for something a hook did wrong; to quit the debugger in it is no fault, and raised."""
         if isinstance(error, BdbQuit):
-            raise KeyboardInterrupt from error
+            raise error
         text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         if isinstance(error, StateKeyError):
             text += self._writers(error.module, plugin, hook)

@@ -156,6 +156,8 @@ def _given(offered: type[Named]) -> Offer:
 def _complaint(offer: Offer, loaded: object) -> str:
     if not (isinstance(loaded, type) and issubclass(loaded, Plugin)):
         return f"{offer.target or loaded!r} is no class derived from kframework.Plugin"
+    if not loaded.name:
+        return f"the class has no name: say name = {loaded.__name__!r} in it"
     if loaded.name != offer.name:
         return f"its entry point is named {offer.name!r} but the class says name = {loaded.name!r}"
     if not (isinstance(loaded.Args, type) and issubclass(loaded.Args, PluginArgs)):

@@ -51,7 +51,7 @@ class OddArgs(Plugin):
         ("A", [offer("A", object())], "(from acme 1.0): 'acme:A' is no class derived from kframework.Plugin"),
         ("A", [offer("A", dict)], "(from acme 1.0): 'acme:A' is no class derived from kframework.Plugin"),
         ("B", [offer("B", A)], "(from acme 1.0): its entry point is named 'B' but the class says name = 'A'"),
-        ("B", [offer("B", Nameless)], "(from acme 1.0): its entry point is named 'B' but the class says name = ''"),
+        ("B", [offer("B", Nameless)], "(from acme 1.0): the class has no name: say name = 'Nameless' in it"),
         ("OddArgs", [offer("OddArgs", OddArgs)], "(from acme 1.0): its Args do not derive from kframework.PluginArgs"),
     ],
 )
