@@ -41,7 +41,7 @@ class StateKeyError(KeyError):
 
     def __init__(self, key: StateKey[T]) -> None:
         super().__init__(key.name)
-        self.module = key.module
+        self.module: str = key.module
 
     def __str__(self) -> str:
         return f"nothing is stored under {self.args[0]!r}, a key of {self.module}"
