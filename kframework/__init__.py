@@ -65,6 +65,8 @@ __all__ = [
     "hookwrapper",
     "kind",
     "min_max",
+    "run",
+    "simulate",
     "unresolvable",
     "unschedulable",
 ]
@@ -75,6 +77,7 @@ API_VERSION: Final = 1
 _HOMES = {
     name: f"kframework.{home}"
     for home, names in {
+        "cli.embedding": "run simulate",
         "clock": "Clock",
         "core.queue.queued_pod": "QueuedPod",
         "errors": "ClusterError ConfigError KFrameworkError PluginError",
@@ -100,6 +103,7 @@ _HOMES = {
 if TYPE_CHECKING:
     from typing_extensions import override as hookimpl
 
+    from kframework.cli.embedding import run, simulate
     from kframework.clock import Clock
     from kframework.core.queue.queued_pod import QueuedPod
     from kframework.errors import ClusterError, ConfigError, KFrameworkError, PluginError

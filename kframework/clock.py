@@ -17,6 +17,8 @@ from functools import lru_cache
 from random import Random
 from typing import Protocol, TypeVar
 
+from kframework.errors import quitting
+
 __all__ = ["VIRTUAL_EPOCH", "Seeds", "SystemClock", "outside", "rfc3339", "rfc3339_micro", "seconds_of"]
 
 T = TypeVar("T")
@@ -134,7 +136,7 @@ async def outside(seconds: float) -> AsyncIterator[None]:
 
 def run_virtual(main: Callable[[], Coroutine[object, object, T]]) -> T:
     """Run a coroutine function to its end on virtual time and return its result."""
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+    with quitting(), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(main())
 
 

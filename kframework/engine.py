@@ -1,6 +1,6 @@
 """The names that second engines import: what an engine that is not the pod engine stands on.
 
-An engine implements `Engine` and is given to `Scheduler`, `simulate` or `Process` by what makes it (`MakeEngine`). It
+An engine implements `Engine`; `Scheduler`, `simulate_engine` or `Process` is given what makes it (`MakeEngine`). It
 keeps the live tables (`ClusterState`), decides, and has its `EngineHost` bind: a `Reservation` goes out, `BindingEnded`
 comes back as a message. `contrib_plugins/kframework-batch` is one, in full.
 

@@ -8,7 +8,9 @@ command line maps its class to an exit code in one place.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from bdb import BdbQuit
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class KFrameworkError(Exception):
@@ -21,6 +23,17 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     folded = {candidate.lower(): candidate for candidate in reversed(names)}
     close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
     return folded[close[0]] if close else None
+
+
+@contextmanager
+def quitting() -> Iterator[None]:
+    """Let whoever quits the debugger end the process, as Ctrl-C does, wherever inside the debugger was."""
+    try:
+        yield
+    except (BdbQuit, ExceptionGroup) as error:
+        if isinstance(error, ExceptionGroup) and error.subgroup(BdbQuit) is None:
+            raise
+        raise KeyboardInterrupt from None
 
 
 class ConfigError(KFrameworkError):

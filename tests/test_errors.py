@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bdb import BdbQuit
+
 import pytest
 
 from kframework.errors import (
@@ -13,6 +15,7 @@ from kframework.errors import (
     StaleNodeError,
     StatementError,
     nearest,
+    quitting,
 )
 
 
@@ -78,3 +81,12 @@ def test_what_went_wrong_is_data_too() -> None:
     assert ClusterError("busy", status=429, reason="TooManyRequests", retryable=True).reason == "TooManyRequests"
     assert StaleNodeError("a").node == "a"
     assert PluginError("broke", plugin="Mine", hook="score").hook == "score"
+
+
+def test_to_quit_the_debugger_is_an_interrupt() -> None:
+    with pytest.raises(KeyboardInterrupt), quitting():
+        raise BdbQuit
+    with pytest.raises(KeyboardInterrupt), quitting():
+        raise ExceptionGroup("tasks", [ExceptionGroup("more", [BdbQuit()]), ValueError()])
+    with pytest.raises(ExceptionGroup), quitting():
+        raise ExceptionGroup("tasks", [ValueError()])

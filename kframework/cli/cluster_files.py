@@ -9,10 +9,13 @@ from kframework.cli.logs import say
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
+    from kframework.framework.plugin import Plugin
     from kframework.objects.manifest import Manifest
 
 
-def read_cluster(filenames: Sequence[str], configuration: Configuration | None = None) -> Manifest:
+def read_cluster(
+    filenames: Sequence[str], configuration: Configuration | None = None, plugins: Sequence[type[Plugin]] = ()
+) -> Manifest:
     """Read the objects of cluster files and say what is passed over.
 
     They may be of all kinds that are installed, or that the plugins of a configuration declare.
@@ -24,7 +27,7 @@ def read_cluster(filenames: Sequence[str], configuration: Configuration | None =
         from kframework.core.runtime.profiles import load_plugins
         from kframework.core.runtime.registry import Registry
 
-        load_plugins(configuration, Registry.installed())
+        load_plugins(configuration, Registry.of(*plugins))
     for problem in declare_installed_kinds():
         say("warning", str(problem))
     manifest = read(filenames)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kframework.cli.logs import say
+from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Verbosity, group
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
+    from kframework.core.runtime.given import ConfigurationSource
     from kframework.core.runtime.profiles import Profiles
+    from kframework.framework.plugin import Plugin
 
 app: typer.Typer = group("Check and show configurations.")
 
@@ -19,13 +23,15 @@ app: typer.Typer = group("Check and show configurations.")
 @app.command()
 def check(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Configuration file, or - for stdin.")],
+    plugin: PluginOption,
     verbosity: Verbosity = 0,
 ) -> None:
     """Check a configuration as the scheduler does when it starts.
 
     Fields, plugins and their args are checked. Prints a line for each thing that is wrong.
     """
-    for notice in compiled(configured(file)).notices:
+    plugins = named_plugins(plugin)
+    for notice in compiled(configured(file, plugins), plugins).notices:
         say("notice", notice)
     typer.echo(f"{file}: ok")
 
@@ -44,21 +50,22 @@ def show(
     typer.echo(effective_yaml(configured(file)), nl=False)
 
 
-def configured(file: str | None) -> Configuration:
-    """Load a configuration, the default one without a file, and pass on what is odd about it."""
-    from kframework.config.load import default_configuration, load
+def configured(source: ConfigurationSource | None, plugins: Sequence[type[Plugin]] = ()) -> Configuration:
+    """Load a configuration, the default one with these plugins if none is given, and pass on what is odd about it."""
+    from kframework.core.runtime.given import configuration_for
 
-    configuration = load(file) if file is not None else default_configuration()
+    configuration = configuration_for(source, plugins)
     for warning in configuration.warnings:
         say("warning", warning)
     return configuration
 
 
-def compiled(configuration: Configuration) -> Profiles:
+def compiled(configuration: Configuration, plugins: Sequence[type[Plugin]] = ()) -> Profiles:
     """Return the profiles of a scheduler of this configuration; raises for all that keeps it from being made."""
     from kframework.clock import SystemClock
     from kframework.cluster.memory import MemoryCluster
+    from kframework.core.runtime.registry import Registry
     from kframework.scheduler.scheduler import Scheduler
 
     clock = SystemClock()
-    return Scheduler(configuration, MemoryCluster(clock), clock).profiles
+    return Scheduler(configuration, MemoryCluster(clock), clock, registry=Registry.of(*plugins)).profiles

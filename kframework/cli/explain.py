@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,8 @@ import typer
 
 from kframework.cli.cluster_files import read_cluster
 from kframework.cli.config import configured
+from kframework.cli.logs import say
+from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import print_json
 from kframework.errors import InputError
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
     from urllib.error import HTTPError
 
+    from kframework.framework.plugin import Plugin
     from kframework.observe.explain.explanation import Explanation
     from kframework.observe.history import History
     from kframework.scheduler.scheduler import Scheduler
@@ -39,6 +43,7 @@ class Form(StrEnum):
 
 def command(
     pod: Annotated[str, typer.Argument(metavar="POD|pod/NAME", help="The pod; NAMESPACE/NAME will do too.")],
+    plugin: PluginOption,
     namespace: Annotated[str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Its namespace.")] = None,
     filenames: Annotated[
         list[str] | None,
@@ -83,10 +88,13 @@ def command(
         raise typer.BadParameter("goes with --recording", param_hint="'--attempt'")
     if config is not None and not filenames:
         raise typer.BadParameter("goes with -f; others have their own", param_hint="'--config'")
+    if plugin and not (filenames or recording):
+        raise typer.BadParameter("goes with -f or --recording; a scheduler has its own", param_hint="'--plugin'")
+    plugins = named_plugins(plugin)
     if filenames:
-        explanation = _of_files(filenames, config, namespace, name)
+        explanation = _of_files(filenames, config, plugins, namespace, name)
     elif recording is not None:
-        explanation = _of_recording(recording, attempt, namespace, name)
+        explanation = _of_recording(recording, attempt, plugins, namespace, name)
     else:
         explanation = _of_scheduler(scheduler or _DEFAULT_SCHEDULER, certificate_authority, namespace, name)
     if output is Form.JSON:
@@ -116,19 +124,25 @@ def _one_source(**sources: object) -> None:
 # -- cluster files -----------------------------------------------------------------------------------------------------
 
 
-def _of_files(filenames: list[str], config: str | None, namespace: str, name: str) -> Explanation:
+def _of_files(
+    filenames: list[str], config: str | None, plugins: Sequence[type[Plugin]], namespace: str, name: str
+) -> Explanation:
     """Simulate the files, and explain the pod as it is in the end."""
+    from kframework.core.runtime.registry import Registry
     from kframework.observe.history import History
     from kframework.scheduler.simulate import simulate
 
-    configuration = configured(config)
+    configuration = configured(config, plugins)
     history, found = History(), list["Explanation"]()
-    simulate(
-        read_cluster(filenames, configuration).objects,
+    simulation = simulate(
+        read_cluster(filenames, configuration, plugins).objects,
         configuration,
+        registry=Registry.of(*plugins),
         observers=[history],
         on_end=lambda scheduler: found.append(_in_the_end(scheduler, history, namespace, name)),
     )
+    for notice in simulation.notices:
+        say("notice", notice)
     return found[0]
 
 
@@ -151,10 +165,13 @@ def _in_the_end(scheduler: Scheduler, history: History, namespace: str, name: st
 # -- a recording -------------------------------------------------------------------------------------------------------
 
 
-def _of_recording(file: str, attempt: int | None, namespace: str, name: str) -> Explanation:
+def _of_recording(
+    file: str, attempt: int | None, plugins: Sequence[type[Plugin]], namespace: str, name: str
+) -> Explanation:
     """Explain the pod as it was right before an attempt, or in the end; one that is gone by then as it was last."""
     from pathlib import Path
 
+    from kframework.core.runtime.registry import Registry
     from kframework.observe.explain.account import explain
     from kframework.observe.explain.explanation import Unexplainable
     from kframework.observe.explain.finding import known_pod
@@ -163,7 +180,7 @@ def _of_recording(file: str, attempt: int | None, namespace: str, name: str) -> 
     from kframework.observe.recording.replay import Replay
 
     history = History()
-    replay = Replay(Path(file), observers=[history])
+    replay = Replay(Path(file), Registry.of(*plugins), observers=[history])
     reached = replay.tell_until(lambda decision: decision.attempt == attempt)
     if attempt is not None and reached is None:
         raise Unexplainable(f"{file}: there is no attempt {attempt} in this recording")
@@ -173,7 +190,7 @@ def _of_recording(file: str, attempt: int | None, namespace: str, name: str) -> 
     key = f"{namespace}/{name}"
     last = next((each.attempt for each in history.recent(history.kept) if each.pod == key), None)
     if attempt is None and last is not None:
-        return _of_recording(file, last, namespace, name)
+        return _of_recording(file, last, plugins, namespace, name)
     when = "this recording" if attempt is None else f"this recording before attempt {attempt}"
     raise Unexplainable(f"{file}: the scheduler does not know pod {key} in {when}")
 

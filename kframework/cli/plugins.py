@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kframework.cli.logs import say
+from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Output, OutputOption, Verbosity, group
 from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml
 
@@ -42,11 +43,11 @@ class _Row:
 
 
 @app.command("list")
-def list_(output: OutputOption = None, verbosity: Verbosity = 0) -> None:
+def list_(plugin: PluginOption, output: OutputOption = None, verbosity: Verbosity = 0) -> None:
     """List kube-scheduler's plugins and all that are installed."""
     from kframework.core.runtime.registry import Registry
 
-    rows = list(_rows(Registry.installed()))
+    rows = list(_rows(Registry.of(*named_plugins(plugin))))
     match output:
         case Output.JSON:
             print_json(rows)
@@ -75,7 +76,7 @@ def _rows(registry: Registry) -> Iterator[_Row]:
 
 
 def _row(registry: Registry, offer: Offer) -> _Row:
-    from kframework.core.runtime.registry import points_of
+    from kframework.core.runtime.hooks import points_of
     from kframework.errors import PluginError
 
     distribution, target = offer.distribution or None, offer.target or None
@@ -89,14 +90,14 @@ def _row(registry: Registry, offer: Offer) -> _Row:
 
 
 def _in_order(points: frozenset[str]) -> list[str]:
-    from kframework.core.runtime.registry import POINTS
+    from kframework.core.runtime.hooks import POINTS
 
     return sorted(points, key=[*POINTS, *points].index)
 
 
 def _cells(row: _Row) -> tuple[str, ...]:
     """Name one source: the distribution of a plugin from outside, with what is wrong with it; otherwise the status."""
-    source = row.status if row.status in ("built-in", "not built yet") else row.distribution or NONE
+    source = row.status if row.status in ("built-in", "not built yet") else row.distribution or row.target or NONE
     wrong = f" ({row.status})" if row.message else ""
     return row.name, source + wrong, row.reads or NONE, ", ".join(row.points) or NONE
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kframework.cli.config import compiled, configured
+from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import print_json, print_yaml
 
@@ -31,6 +32,7 @@ FormOption = Annotated[Form, typer.Option("-o", "--output", help="Print YAML doc
 
 
 def command(
+    plugin: PluginOption,
     config: Annotated[
         str | None,
         typer.Option(
@@ -49,8 +51,9 @@ def command(
     """
     from kframework.process.rbac import manifests
 
-    configuration = configured(config)
-    profiles = compiled(configuration)
+    plugins = named_plugins(plugin)
+    configuration = configured(config, plugins)
+    profiles = compiled(configuration, plugins)
     print_objects(output, manifests(profiles, configuration.settings.leader_election, name=name, namespace=namespace))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,11 +13,13 @@ import typer
 
 from kframework.cli.config import configured
 from kframework.cli.logs import say
+from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Logging, Verbosity, refuse_overwriting
 from kframework.cli.printing import NONE, print_json, print_table
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision
+    from kframework.framework.plugin import Plugin
     from kframework.observe.recording.reader import Recorded
     from kframework.observe.recording.reconsider import Disagreement, Reconsidered
 
@@ -51,6 +54,7 @@ class Form(StrEnum):
 
 def command(
     file: Annotated[str, typer.Argument(metavar="FILE", help="What run or simulate wrote with --record.")],
+    plugin: PluginOption,
     config: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="KubeSchedulerConfiguration to decide by; the recorded one without it."),
@@ -74,11 +78,15 @@ def command(
     refuse_overwriting([file] if config is None else [file, config], report=report)
     recorded = Recorded(Path(file))
     _say_maker(recorded)
-    result = _checked(Path(file)) if config is None and recorded.header.part == 1 else _reconsidered(Path(file), config)
+    plugins = named_plugins(plugin)
+    if config is None and recorded.header.part == 1:
+        result = _checked(Path(file), plugins)
+    else:
+        result = _reconsidered(Path(file), config, plugins)
     _print(result, output)
     _summarise(result, config)
     if report is not None:
-        _report(Path(file), report)
+        _report(Path(file), plugins, report)
     if config is None and result.disagreements:
         raise typer.Exit(1)
 
@@ -86,12 +94,13 @@ def command(
 # -- what is done --------------------------------------------------------------------------------------------------
 
 
-def _checked(file: Path) -> Reconsidered:
+def _checked(file: Path, plugins: Sequence[type[Plugin]]) -> Reconsidered:
     """Let an engine decide everything again by itself, until it decides otherwise."""
+    from kframework.core.runtime.registry import Registry
     from kframework.observe.recording.reconsider import Disagreement, Reconsidered
     from kframework.observe.recording.replay import replay
 
-    replayed = replay(file)
+    replayed = replay(file, Registry.of(*plugins))
     difference = replayed.difference
     if difference is None:
         return Reconsidered(replayed.decisions, (), cut_off=replayed.cut_off)
@@ -101,19 +110,22 @@ def _checked(file: Path) -> Reconsidered:
     return Reconsidered(replayed.decisions, (found,), cut_off=replayed.cut_off)
 
 
-def _reconsidered(file: Path, config: str | None) -> Reconsidered:
+def _reconsidered(file: Path, config: str | None, plugins: Sequence[type[Plugin]]) -> Reconsidered:
+    from kframework.core.runtime.registry import Registry
     from kframework.observe.recording.reconsider import reconsider
 
-    return reconsider(file, configured(config) if config is not None else None)
+    configuration = configured(config, plugins) if config is not None else None
+    return reconsider(file, configuration, Registry.of(*plugins))
 
 
-def _report(file: Path, page: str) -> None:
+def _report(file: Path, plugins: Sequence[type[Plugin]], page: str) -> None:
+    from kframework.core.runtime.registry import Registry
     from kframework.observe.history import History
     from kframework.observe.recording.replay import Replay
     from kframework.observe.report import report
 
     history = History()
-    replay = Replay(file, observers=[history])
+    replay = Replay(file, Registry.of(*plugins), observers=[history])
     replay.tell_until(lambda decision: False)
     text = report(replay.engine, history, title=f"Recording {file}")
     Path(page).write_text(text, encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,14 +13,17 @@ import typer
 from kframework.cli.config import compiled, configured
 from kframework.cli.go_flags import say_passed_over
 from kframework.cli.logs import say, sparing
+from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Config, Dev, Logging, Objects, Verbosity, span
 from kframework.cli.process import EmbeddedOptions, ProcessOptions, server_of, unfolded
 from kframework.cli.recording import Record, Recording, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import traced
+from kframework.errors import quitting
 from kframework.verbosity import NOTICE
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
+    from kframework.framework.plugin import Plugin
     from kframework.observe.tracing.spans import Tracing
     from kframework.process.observers import PodObservers
 
@@ -30,6 +34,7 @@ _log = logging.getLogger(__name__)
 def command(
     context: typer.Context,
     filenames: Objects,
+    plugin: PluginOption,
     *,
     config: Config = None,
     process: ProcessOptions,
@@ -57,30 +62,68 @@ def command(
     Works until it is told to stop (SIGTERM, Ctrl-C); then it finishes what it has begun. All flags of kube-scheduler
     are known; those that mean nothing here are named and passed over.
     """
-    from kframework.clock import SystemClock
-    from kframework.config.load import overridden
-    from kframework.process.process import Process
-
     embedded.refuse_alone(filenames)
     client: dict[str, object] = {"qps": kube_api_qps, "burst": kube_api_burst}
     if config is not None and any(value is not None for value in client.values()):
         say("notice", "--kube-api-qps and --kube-api-burst are passed over: clientConnection of the --config counts")
         client.clear()
-    configuration = overridden(
-        configured(config),
-        leader_election=process.election(),
-        client_connection=client,
-        options={"pod_max_in_unschedulable_pods_duration": pod_max_in_unschedulable_pods_duration},
-    )
+    plugins = named_plugins(plugin)
+    options = {"pod_max_in_unschedulable_pods_duration": pod_max_in_unschedulable_pods_duration}
+    configuration = overriding(configured(config, plugins), process, client, options)
     say_passed_over(context.obj, "kube-scheduler")
     if write_config_to is not None:
-        _write(configuration, write_config_to)
+        _write(configuration, plugins, write_config_to)
         return
+    schedule(
+        configuration,
+        plugins,
+        process,
+        embedded,
+        filenames,
+        record=record,
+        limit=record_limit,
+        verbosity=verbosity,
+        dev=dev,
+    )
+
+
+def overriding(
+    configuration: Configuration,
+    process: ProcessOptions,
+    client: Mapping[str, object] | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Configuration:
+    """Return the configuration with what options say in place of what it says."""
+    from kframework.config.load import overridden
+
+    return overridden(
+        configuration, leader_election=process.election(), client_connection=client or {}, options=options or {}
+    )
+
+
+def schedule(
+    configuration: Configuration,
+    plugins: Sequence[type[Plugin]],
+    process: ProcessOptions,
+    embedded: EmbeddedOptions,
+    filenames: Sequence[str],
+    *,
+    record: str | None = None,
+    limit: int | None = None,
+    verbosity: int = 0,
+    dev: bool = False,
+) -> None:
+    """Schedule until a signal tells to stop."""
+    from kframework.clock import SystemClock
+    from kframework.core.runtime.registry import Registry
+    from kframework.process.process import Process
+
     clock = SystemClock()
     with (
+        quitting(),
         sparing(verbosity),
         traced(configuration) as tracing,
-        recording(record, record_limit) as recorded,
+        recording(record, limit) as recorded,
     ):
         observers = _observers(tracing, with_read_only(recorded) if dev else recorded)
         running = Process(
@@ -90,16 +133,17 @@ def command(
             listener=process.listener(),
             report=process.report(),
             observers=observers,
+            registry=Registry.of(*plugins),
             tell=lambda line: _log.log(NOTICE, line),
         )
         asyncio.run(running.run())
 
 
-def _write(configuration: Configuration, file: str) -> None:
+def _write(configuration: Configuration, plugins: Sequence[type[Plugin]], file: str) -> None:
     """Write the configuration, if a scheduler can be made of it."""
     from kframework.config.show import effective_yaml
 
-    compiled(configuration)
+    compiled(configuration, plugins)
     Path(file).write_text(effective_yaml(configuration), encoding="utf-8")
     say("notice", f"wrote the effective configuration to {file}")
 

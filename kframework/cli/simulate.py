@@ -11,6 +11,7 @@ import typer
 
 from kframework.cli.cluster_files import read_cluster
 from kframework.cli.config import configured
+from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import (
     Config,
     Dev,
@@ -37,6 +38,7 @@ _TIMED = 5_000
 
 def command(
     filenames: Filenames,
+    plugin: PluginOption,
     config: Config = None,
     duration: DurationOption = None,
     output: OutputOption = None,
@@ -56,16 +58,18 @@ def command(
     Prints where every pod went, or why it waits. Give it what `kubectl get nodes,pods -A -o yaml` prints, or files
     that you wrote; all of it happens in memory.
     """
+    from kframework.core.runtime.registry import Registry
     from kframework.observe.journal import Journal
     from kframework.scheduler.simulate import simulate
 
     refuse_reading_stdin_twice(filenames, config)
     read = [*filenames, *([] if config is None else [config])]
     refuse_overwriting(read, report=report, trace=None if trace == CONSOLE else trace, record=record)
-    configuration = configured(config)
+    plugins = named_plugins(plugin)
+    configuration = configured(config, plugins)
     if seed is not None:
         configuration = replace(configuration, options=configuration.options.model_copy(update={"seed": seed}))
-    objects = read_cluster(filenames, configuration).objects
+    objects = read_cluster(filenames, configuration, plugins).objects
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, configuration))
         observers: list[Observer] = [] if tracing is None else [tracing]
@@ -81,6 +85,7 @@ def command(
             objects,
             configuration,
             duration=duration,
+            registry=Registry.of(*plugins),
             observers=[*observers, *recorded.observers],
             engine=recorded.engine,
             on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity)),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from kframework.config.decode import decode
 from kframework.config.document import Json, Place
-from kframework.config.models import API_VERSION, Plugins, Settings
+from kframework.config.models import API_VERSION, Plugins, Settings, camel
 from kframework.config.options import Options
 from kframework.config.problems import Problem
 from kframework.framework.plugin import PluginArgs
@@ -52,6 +52,14 @@ class Configuration:
     profiles: tuple[Profile, ...]
     options: Options
     warnings: tuple[str, ...] = field(default=(), compare=False)
+
+
+def named_at(profile: Profile, key: str, verb: Literal["enabled", "disabled"], name: str) -> Iterator[Place]:
+    """List where the file names a plugin under a key, `multi_point` or a point; nowhere for one of the default set."""
+    entries = profile.place / "plugins" / camel(key) / verb
+    for index, entry in enumerate(entries.value if isinstance(entries.value, list) else ()):
+        if isinstance(entry, dict) and entry.get("name") == name:
+            yield entries / index / "name"
 
 
 def typed_args(profile: Profile, plugin_name: str, args_model: type[A]) -> A:

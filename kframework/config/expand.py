@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from kframework.config.configuration import Configuration, Profile
-from kframework.config.document import Place
+from kframework.config.configuration import Configuration, Profile, named_at
 from kframework.config.in_tree import in_tree_points, known_in_tree
 from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
 from kframework.config.problems import Problem, collecting, raise_all
@@ -203,16 +202,9 @@ class _Expansion:
         return self._error(key, name, f'plugin "{name}" already registered as "{_interface(point)}"')
 
     def _error(self, key: str, name: str, message: str, hint: str | None = None) -> ConfigError:
-        return _last_entry(self._profile.place / "plugins" / camel(key), name).error(Problem((), message, hint))
-
-
-def _last_entry(key: Place, name: str) -> Place:
-    """Return where a key of the file last enables a plugin; the key itself for one of the default set."""
-    entries = (key / "enabled").value
-    for index, entry in reversed(list(enumerate(entries if isinstance(entries, list) else ()))):
-        if isinstance(entry, dict) and entry.get("name") == name:
-            return key / "enabled" / index / "name"
-    return key
+        """Report something at the last place where the file enables a plugin under a key; at the key if nowhere."""
+        places = [self._profile.place / "plugins" / camel(key), *named_at(self._profile, key, "enabled", name)]
+        return places[-1].error(Problem((), message, hint))
 
 
 def _interface(point: str) -> str:

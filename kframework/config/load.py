@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from kframework.config.args import InTreeArgs, NodeResourcesFitArgs
 from kframework.config.configuration import Configuration, Profile, RawArgs, without_kind
@@ -39,18 +40,24 @@ _KINDS = {KIND: (API_VERSION, *_OLD_API_VERSIONS), OPTIONS_KIND: (OPTIONS_API_VE
 _NOTHING = Document(None, {}, {}).at()
 
 
-def load(source: str | Path) -> Configuration:
-    """Load a configuration from a YAML or JSON file, or from standard input when `source` is `-`.
+def load(source: str | Path | Mapping[str, object]) -> Configuration:
+    """Load a configuration from a YAML or JSON file, from standard input when `source` is `-`, or from a mapping.
 
     Raises ConfigError, or ConfigErrors when several things are wrong.
     """
+    if isinstance(source, Mapping):
+        return _of_documents([Document(None, cast("Json", source), {})], None)
     file, text = read_source(source)
     return parse(text, file)
 
 
 def parse(text: str, file: str | None = None) -> Configuration:
     """Load a configuration from a text; `file` is its name for error messages."""
-    documents = _by_kind(parse_documents(text, file), file)
+    return _of_documents(parse_documents(text, file), file)
+
+
+def _of_documents(parsed: Sequence[Document], file: str | None) -> Configuration:
+    documents = _by_kind(parsed, file)
     absent = Document(file, {}, {})
     return _configuration(documents.get(KIND, absent).at(), documents.get(OPTIONS_KIND, absent).at())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar, cast, runtime_checkable
 
@@ -19,23 +20,31 @@ class Cloneable(Protocol):
 class StateKey(Generic[T]):
     """A typed key of the cycle state: `CONFLICTS = StateKey[int]("VolumeRestrictions")`.
 
-    Two keys of the same name are two keys; keep one in a module constant.
+    Two keys of the same name are two keys; keep one in a module constant. `module` is the one that made it.
     """
 
-    __slots__ = ("name",)
+    __slots__ = ("module", "name")
 
     def __init__(self, name: str) -> None:
         self.name: str = name
+        maker = sys._getframe(1)
+        while maker.f_globals.get("__name__") == "typing" and maker.f_back is not None:  # StateKey[int](...)
+            maker = maker.f_back
+        self.module: str = maker.f_globals.get("__name__", "")
 
     def __repr__(self) -> str:
         return f"StateKey({self.name!r})"
 
 
 class StateKeyError(KeyError):
-    """Raised when nothing was stored under a key, with kube-scheduler's text."""
+    """Raised when nothing was stored under a key; names the key and the module that made it."""
+
+    def __init__(self, key: StateKey[T]) -> None:
+        super().__init__(key.name)
+        self.module: str = key.module
 
     def __str__(self) -> str:
-        return "not found"
+        return f"nothing is stored under {self.args[0]!r}, a key of {self.module}"
 
 
 class CycleState:
@@ -58,7 +67,7 @@ class CycleState:
             if key in values:
                 return values[key]
             state = state._below
-        raise StateKeyError(key.name)
+        raise StateKeyError(key)
 
     def __setitem__(self, key: StateKey[T], value: T) -> None:
         cast("dict[StateKey[T], T]", self._values)[key] = value

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from kframework.config.args import DynamicResourcesArgs
 from kframework.framework.answers import Diagnosis, Rows
-from kframework.framework.cycle_state import CycleState, StateKey, StateKeyError
+from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ClusterEvent
 from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.framework.status import Skip, Status, error, unresolvable, unschedulable
@@ -51,11 +51,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     @hookimpl
     def post_filter(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Status:
-        try:
-            state[_PREPARED]
-        except StateKeyError as missing:
-            return error(str(missing))
-        return _NOTHING
+        return _NOTHING if _PREPARED in state else error("not found")  # kube-scheduler's words
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:

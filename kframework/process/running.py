@@ -8,7 +8,8 @@ from kframework.process.observers import Observers
 from kframework.process.process import Companion, Process
 from kframework.process.rbac import manifests
 from kframework.process.servers import Server
-from kframework.scheduler.simulate import MakeController, Progress, Simulation, simulate
+from kframework.scheduler.simulate import MakeController, Progress, Simulation
+from kframework.scheduler.simulate import simulate as simulate_engine
 from kframework.verbosity import NOTICE
 
 __all__ = [
@@ -23,5 +24,5 @@ __all__ = [
     "Server",
     "Simulation",
     "manifests",
-    "simulate",
+    "simulate_engine",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bdb import BdbQuit
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from time import perf_counter
@@ -401,5 +402,7 @@ async def _guarded(coroutine: Coroutine[object, object, None], by: str) -> None:
     name = getattr(coroutine, "__qualname__", type(coroutine).__name__)
     try:
         await within(None, coroutine, "")
+    except BdbQuit:
+        raise
     except Exception:
         _log.exception("%s: its coroutine %s failed", by, name)

@@ -16,9 +16,10 @@ from kframework.config.models import API_VERSION, KIND
 from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import HandledEngine, profiles_for
 from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.hooks import points_of
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
-from kframework.core.runtime.registry import Registry, points_of
+from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
 from kframework.state.cluster import ClusterState
 

@@ -19,7 +19,7 @@ ROOMS = (
     *("errors", "clock", "verbosity"),
     *("objects", "framework", "state", "config"),
     *("core.queue", "core.runtime", "core.cycle", "core.preemption", "core"),
-    *("cluster", "apiserver", "plugins", "scheduler", "observe", "process", "testing", "cli", "engine"),
+    *("cluster", "apiserver", "plugins", "scheduler", "observe", "process", "testing", "cli", "engine", "__main__"),
 )
 #: Rooms within a room, likewise: they import nothing of it but those before them, and themselves.
 WITHIN = {"kframework.apiserver": ("patch", "wire", "printers")}
@@ -57,7 +57,7 @@ def test_imports_within_a_room_point_up_its_list(room: str) -> None:
 
 
 def test_few_modules_stand_in_the_root() -> None:
-    assert len(list((ROOT / "kframework").glob("*.py"))) <= 5
+    assert len(list((ROOT / "kframework").glob("*.py"))) <= 6
 
 
 def test_the_kubernetes_client_is_imported_where_a_cluster_is_opened() -> None:

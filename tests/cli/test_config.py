@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 import pytest
 import yaml
 
+from kframework import ConfigError, Plugin, PluginError
 from kframework.config.load import default_configuration
 from kframework.config.show import effective_yaml
+from kframework.core.runtime.registry import Registry
+from kframework.testing import check_plugin
 from tests.cli.conftest import Command, Install
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -129,3 +135,51 @@ def test_what_show_prints_means_the_same(run: Command, file: Path) -> None:
     file.write_text(HEADER + "profiles: [{schedulerName: mine}]\n")
     shown = run("config", "show", file).out
     assert run("config", "show", "-", stdin=shown).out == shown
+
+
+MISSPELT_PLUGIN = """
+from kframework import Plugin, hookimpl
+
+class Misspelt(Plugin):
+    name = "Misspelt"
+
+    @hookimpl
+    def score(self, state, pod, node):
+        return 0
+
+    def filtr(self, state, pod, node):
+        return None
+"""
+
+
+def test_what_would_load_silently_wrong_is_refused_by_all_alike(run: Command, install: Install, file: Path) -> None:
+    install("misspelt_module", {"Misspelt": "Misspelt"}, MISSPELT_PLUGIN)
+    file.write_text(HEADER + "profiles:\n- plugins:\n    score: {enabled: [{name: Misspelt}]}\n")
+    method = "method filtr(state, pod, node) looks like a hook and is none (did you mean 'filter'?)"
+    fault = f"plugin 'Misspelt' (from misspelt_module 1.0): {method}"
+    at_its_line = f"error: {file}:5: profiles[0].plugins.score.enabled[0].name: {fault}; call it _filtr"
+    node = file.with_name("node.yaml")
+    node.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: a}\n")
+    for command in (
+        ("config", "check", file),
+        ("simulate", "-f", node, "--config", file),
+        ("run", "--config", file, "--embedded", "--secure-port", "0"),
+        ("rbac", "--config", file),
+    ):
+        code, _, err = run(*command)
+        assert (code, err.startswith(at_its_line)) == (1, True), err
+    _, out, err = run("plugins", "list")
+    assert "misspelt_module 1.0 (broken)" in out
+    assert f"warning: {fault}" in err
+    with pytest.raises(PluginError, match=re.escape(method)):
+        Registry.installed().load("Misspelt")
+    with pytest.raises(ConfigError, match=re.escape(method)):
+        check_plugin(cast("type[Plugin]", vars(import_module("misspelt_module"))["Misspelt"]))
+
+
+def test_what_is_odd_about_plugins_is_a_notice(run: Command, file: Path) -> None:
+    file.write_text(HEADER + "profiles:\n- plugins:\n    preScore: {disabled: [{name: TaintToleratoin}]}\n")
+    place = f"{file}:5: profiles[0].plugins.preScore.disabled[0].name"
+    notice = f"notice: {place}: there is no plugin 'TaintToleratoin' to disable (did you mean 'TaintToleration'?)"
+    result = run("config", "check", file)
+    assert (result.code, result.errors) == (0, [notice])

@@ -29,6 +29,10 @@ class Quiet(Plugin):
 
 class Loud(Plugin):
     name = "Loud"
+
+    @hookimpl
+    def permit(self, state, pod, node_name):
+        return None
 """
 
 SDK = f"kframework-sdk {version('kframework-sdk')}"

@@ -47,6 +47,14 @@ def test_a_file_is_loaded_by_its_path_or_from_standard_input(tmp_path: Path, mon
         load("-")
 
 
+def test_a_mapping_is_loaded_as_a_file_would_be() -> None:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    assert load({**head, "parallelism": 3}) == config("parallelism: 3")
+    with pytest.raises(ConfigError) as caught:
+        load({**head, "paralelism": 3})
+    assert str(caught.value) == "paralelism: unknown field \"paralelism\" (did you mean 'parallelism'?)"
+
+
 def test_json_is_loaded_too() -> None:
     text = '{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "parallelism": 2}'
     assert parse(text).settings.parallelism == 2

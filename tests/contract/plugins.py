@@ -10,7 +10,8 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from kframework import Plugin
-from kframework.core.runtime.registry import GROUP, Registry, hooks_of, points_of
+from kframework.core.runtime.hooks import hooks_of, points_of
+from kframework.core.runtime.registry import GROUP, Registry
 
 __all__ = ["ASKED", "holding", "placing"]
 

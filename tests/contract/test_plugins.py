@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kframework import Plugin
-from kframework.core.runtime.registry import hooks_of
+from kframework.core.runtime.hooks import hooks_of
 from kframework.plugins.node_resources_fit.plugin import INSUFFICIENT
 from kframework.testing import Reached, check_plugin
 from tests.contract.case import World

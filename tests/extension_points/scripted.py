@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Literal, cast
 
 import yaml
 
 from kframework import ClusterEvent, Plugin, PluginArgs, hookimpl
+from kframework.core.runtime.hooks import POINTS, points_of
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.registry import POINTS, points_of
 from kframework.framework.handle import Handle
 from kframework.framework.hookspecs import SPECIFICATIONS
 from kframework.objects import Node, Pod
@@ -78,11 +78,12 @@ def held(plugin: type[Plugin]) -> Handle:
     return instance.handle
 
 
-def profile(*plugins: type[Plugin], weights: Mapping[str, int] | None = None) -> Profile:
-    """Compile a profile of these plugins, which the distribution `acme 1.0` offers, without handles."""
+def profile(*plugins: type[Plugin], weights: Mapping[str, int] | None = None, without: Container[str] = ()) -> Profile:
+    """Compile a profile of these plugins, which the distribution `acme 1.0` offers, without handles or some points."""
     sort, binder = plugin("Sort", queue_sort=0), plugin("Binder", bind=None)
     made = {each.name: each(each.Args(), cast("Handle", None)) for each in (sort, *plugins, binder)}
     points = {point: [name for name, each in made.items() if point in points_of(type(each))] for point in POINTS}
+    points |= {point: [] for point in points if point in without}
     distributions = {each.name: "acme 1.0" for each in plugins}
     return Profile("default-scheduler", made, points, weights or {}, distributions=distributions)
 

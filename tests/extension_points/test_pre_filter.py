@@ -163,10 +163,12 @@ def test_what_is_stored_is_there_for_filter() -> None:
     assert result.message_of("pod") == "0/1 nodes are available: 1 full of eels."
 
 
-def test_a_missing_key_is_the_plugins_fault_in_kube_schedulers_words() -> None:
+def test_a_missing_key_is_the_plugins_fault() -> None:
     key = StateKey[str]("A")
     result = run(plugin("A", filter=lambda state, pod, node: unschedulable(state[key])))
-    assert result.message_of("pod") == "plugin 'A', hook filter: StateKeyError: not found"
+    assert result.message_of("pod") == (
+        f"plugin 'A', hook filter: StateKeyError: nothing is stored under 'A', a key of {__name__}"
+    )
 
 
 def test_without_nodes_nobody_is_asked() -> None:

@@ -9,7 +9,7 @@ import pluggy
 import pytest
 
 from kframework import Plugin
-from kframework.core.runtime.registry import POINTS, hooks_of
+from kframework.core.runtime.hooks import POINTS, hooks_of
 from kframework.framework import hookspecs
 from kframework.framework.hookspecs import SPECIFICATIONS, FilterPlugin, PostBindPlugin
 

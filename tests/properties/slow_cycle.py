@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from kframework import Code, CycleState, NodeInfo, PendingPod, Plugin, Status
+from kframework.core.runtime.hooks import hooks_of
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.registry import hooks_of
 from kframework.state.cluster import ClusterState
 
 __all__ = ["Chosen", "Error", "NoneFits", "SlowCycle"]

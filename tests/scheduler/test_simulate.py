@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from bdb import BdbQuit
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from kframework import CycleState, PendingPod, error
+from kframework import CycleState, PendingPod, Plugin, error
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.cluster.memory import MemoryCluster
@@ -22,7 +23,7 @@ from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import MakeController, Outcome, Progress, simulate
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, create
-from tests.extension_points.scripted import alone, plugin
+from tests.extension_points.scripted import alone, held, plugin
 from tests.support.declared import Gang, gang, team
 from tests.support.extending import GPU, Server, configuration, lets_pass, verbs
 
@@ -338,3 +339,14 @@ def test_extenders_may_leave_nothing_to_preempt() -> None:
         simulation = simulate([make_node("a"), *pods], config, registry=PREEMPTING)
     said = "no new claims to deallocate, preemption: no candidate node for preemption"
     assert simulation.outcomes[1].message == f"0/1 nodes are available: 1 Insufficient cpu. {said}"
+
+
+def test_who_quits_the_debugger_in_a_hook_or_a_coroutine_ends_the_simulation() -> None:
+    async def quits() -> None:
+        raise BdbQuit
+
+    in_hook = plugin("Quits", filter=BdbQuit())
+    beside: type[Plugin] = plugin("Quits", reserve=lambda *_: held(beside).spawn(quits()))
+    for quitting in (in_hook, beside):
+        with pytest.raises(KeyboardInterrupt):
+            simulate([make_node("a"), make_pod("pod")], parse(alone(quitting)), registry=Registry.of(quitting))

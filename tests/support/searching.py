@@ -11,8 +11,8 @@ from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResul
 from kframework.core.cycle.plan import Layers, Plan
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.search import Search
+from kframework.core.runtime.hooks import POINTS, points_of
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.registry import POINTS, points_of
 from kframework.objects import Node, Pod
 from kframework.plugins.priority_sort import PrioritySort
 from kframework.state.cluster import ClusterState

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
 import logging
+from bdb import BdbQuit
 from collections.abc import Callable, Container, Generator, Hashable, Mapping, Sequence
 from typing import TypeVar, cast
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary
 
-import pluggy
-
+from kframework.config.models import camel
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.freshness import PluginSources, admit, gate, guarded, score
-from kframework.core.runtime.registry import hooks_of
+from kframework.core.runtime.hooks import WRAPPABLE, hooks_of, storing_before
 from kframework.core.runtime.steps import (
     FilterStep,
     Hook,
@@ -28,8 +27,8 @@ from kframework.core.runtime.steps import (
     status_step,
 )
 from kframework.errors import PluginError
+from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.hookspecs import SPECIFICATIONS
 from kframework.framework.plugin import Plugin
 from kframework.framework.source import Source, SourceChange
 from kframework.framework.status import REJECTIONS, Code, Status
@@ -42,8 +41,6 @@ _S = TypeVar("_S", bound=AnyStep)
 
 _log = logging.getLogger(__name__)
 
-#: Points that run once per cycle, synchronously, and so may be wrapped.
-_WRAPPABLE = frozenset({"pre_enqueue", "pre_filter", "post_filter", "pre_score", "reserve", "unreserve", "permit"})
 _HOLDING = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
 _PLACEMENT = ("pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes")
 
@@ -90,8 +87,7 @@ class Profile:
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self.distributions: Mapping[str, str | None] = distributions or {}
         self.points: dict[str, tuple[str, ...]] = {point: tuple(names) for point, names in points.items()}
-        self._validate()
-        wrappers = {hook: self._wrappers_of(hook) for hook in sorted(_WRAPPABLE)}
+        wrappers = {hook: self._wrappers_of(hook) for hook in sorted(WRAPPABLE)}
         self._wrappers: dict[str, tuple[Step, ...]] = {hook: steps for hook, steps in wrappers.items() if steps}
 
         self.queue_sort: Callable[[QueuedPod], Hashable] = cast(
@@ -188,8 +184,12 @@ class Profile:
     # -- faults ----------------------------------------------------------------------------------------------------
 
     def fault(self, plugin: str, hook: str, error: BaseException | str) -> PluginError:
-        """Return the PluginError for something a hook did wrong."""
+        """Return the PluginError for something a hook did wrong; to quit the debugger in it is no fault, and raised."""
+        if isinstance(error, BdbQuit):
+            raise error
         text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        if isinstance(error, StateKeyError):
+            text += self._writers(error.module, plugin, hook)
         return PluginError(text, plugin=plugin, hook=hook, distribution=self.distributions.get(plugin))
 
     def faulty(self, plugin: str, hook: str, error: BaseException | str) -> Status:
@@ -197,6 +197,19 @@ class Profile:
         problem = self.fault(plugin, hook, error)
         _log.error("%s", problem, exc_info=error if isinstance(error, BaseException) else None)
         return Status(Code.ERROR, (str(problem),), plugin)
+
+    def _writers(self, module: str, reader: str, hook: str) -> str:
+        """Say which hooks may have stored what a hook misses: those of the plugins in the module that made the key."""
+        names = [name for name, plugin in self.plugins.items() if type(plugin).__module__ == module]
+        written = ""
+        for name in [reader] if reader in names else names:
+            hooks = storing_before(hook, type(self.plugins[name]))
+            off = [camel(each) for each in hooks if name not in self.points.get(each, ())]
+            if hooks:
+                written += f"; plugin {name!r} can store it in {' or '.join(hooks)}"
+            if off:
+                written += f", but is not enabled at {' and '.join(off)}"
+        return written
 
     # -- wrappers --------------------------------------------------------------------------------------------------
 
@@ -263,26 +276,6 @@ class Profile:
             events += (ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT),)
         return events
 
-    def _validate(self) -> None:
-        """Let pluggy check every hook against the contract, and check what pluggy does not know; once per class."""
-        new = {name: plugin for name, plugin in self.plugins.items() if type(plugin) not in _SOUND}
-        if not new:
-            return
-        manager = pluggy.PluginManager("kframework")
-        for protocol in SPECIFICATIONS:
-            manager.add_hookspecs(protocol)
-        for name, plugin in new.items():
-            try:
-                manager.register(plugin, name)
-                manager.check_pending()
-            except pluggy.PluginValidationError as error:
-                reason = " ".join(str(error).split())
-                raise PluginError(reason, plugin=name, distribution=self.distributions.get(name)) from error
-            manager.unregister(plugin)
-            for hook, options in hooks_of(type(plugin)).items():
-                self._check_hook(name, plugin, hook, options)
-            _SOUND.add(type(plugin))
-
     def _wrappers_of(self, hook: str) -> tuple[Step, ...]:
         """List the wrappers of a hook by the plugins that are enabled at its point, in order."""
         names = self.points.get("reserve" if hook == "unreserve" else hook, ())
@@ -290,40 +283,8 @@ class Profile:
         wrapping = (plugin for plugin in plugins if hooks_of(type(plugin)).get(hook, {}).get("wrapper"))
         return tuple(Step(plugin, getattr(plugin, hook)) for plugin in wrapping)
 
-    def _check_hook(self, name: str, plugin: Plugin, hook: str, options: Mapping[str, object]) -> None:
-        if options.get("tryfirst") or options.get("trylast"):
-            raise self.fault(name, hook, "tryfirst and trylast are refused: order comes from the configuration")
-        if options.get("hookwrapper"):
-            raise self.fault(name, hook, "write the wrapper in the new style: @hookwrapper")
-        if options.get("wrapper") and hook not in _WRAPPABLE:
-            raise self.fault(name, hook, "this point cannot be wrapped")
-        wanted, got = _argument_names(_SPECIFIED[hook]), _argument_names(getattr(type(plugin), hook))
-        if wanted != got:
-            raise self.fault(name, hook, f"takes ({', '.join(got)}) where the contract says ({', '.join(wanted)})")
-        function = getattr(type(plugin), hook)
-        if inspect.iscoroutinefunction(function) and hook not in ("pre_bind", "bind", "post_bind"):
-            raise self.fault(name, hook, "must be a plain function: the cluster stands still while it runs")
-        if hook == "filter_nodes" and "filter_status" not in hooks_of(type(plugin)):
-            raise self.fault(name, hook, "needs filter_status beside it, to put its bits into words")
-
     def __repr__(self) -> str:
         return f"<Profile {self.name}: {', '.join(self.plugins)}>"
-
-
-#: The plugin classes that were found to keep the contract: checking one costs a millisecond.
-_SOUND: WeakSet[type[Plugin]] = WeakSet()
-
-#: The specification of every hook, by name.
-_SPECIFIED: dict[str, Callable[..., object]] = {
-    name: member
-    for protocol in SPECIFICATIONS
-    for name, member in vars(protocol).items()
-    if hasattr(member, "kframework_spec")
-}
-
-
-def _argument_names(function: Callable[..., object]) -> tuple[str, ...]:
-    return tuple(name for name in inspect.signature(function).parameters if name != "self")
 
 
 def _event_of(source: Source[object]) -> ClusterEvent:

@@ -9,18 +9,19 @@ from itertools import chain
 from operator import lt
 from typing import Any
 
-from kframework.config.configuration import Configuration, typed_args
+from kframework.config.configuration import Configuration, named_at, typed_args
 from kframework.config.configuration import Profile as ProfileConfiguration
-from kframework.config.document import Place
 from kframework.config.expand import ExtensionPoints, expand_all
 from kframework.config.in_tree import in_tree_points
-from kframework.config.models import POINTS, camel
+from kframework.config.models import POINTS
 from kframework.config.problems import Problem
 from kframework.core.queue.pool import Holder
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.hooks import points_of
+from kframework.core.runtime.notices import notices
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile, Signature
-from kframework.core.runtime.registry import Registry, points_of
+from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError, PluginError
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
 from kframework.framework.handle import Handle
@@ -39,7 +40,7 @@ EXTENDER = "Extender"
 class Profiles(Mapping[str, Profile]):
     """The profiles by scheduler name, in the order of the configuration.
 
-    `notices` are lines for the user: in-tree plugins that are configured but do not run.
+    `notices` are lines for the user: what is odd about the plugins of the configuration.
     """
 
     def __init__(self, profiles: Mapping[str, Profile], notices: tuple[str, ...] = ()) -> None:
@@ -151,10 +152,7 @@ def compile_profiles(
         profile.scheduler_name: _compile(configuration, profile, points, registry, handle)
         for profile, points in zip(configuration.profiles, expansions, strict=True)
     }
-    enabled = dict.fromkeys(name for points in expansions for name in chain(*points.order.values()))
-    idle = [name for name in enabled if name not in registry]
-    notices = (f"not built yet, so they do not run: {', '.join(idle)}",) if idle else ()
-    return Profiles(profiles, notices)
+    return Profiles(profiles, tuple(notices(configuration, expansions, registry)))
 
 
 def load_plugins(configuration: Configuration, registry: Registry) -> None:
@@ -218,16 +216,7 @@ def _instance(profile: ProfileConfiguration, name: str, registry: Registry, hand
 
 def _placed(profiles: Sequence[ProfileConfiguration], error: PluginError) -> ConfigError:
     """Say where the file names the plugin that is at fault."""
-    places = [place for profile in profiles for place in _enabled_at(profile, error.plugin)]
-    place = places[0] if places else profiles[0].place
+    keys = (*POINTS, "multi_point")
+    places = (named_at(profile, key, "enabled", error.plugin) for profile in profiles for key in keys)
+    place = next(chain(*places), profiles[0].place)
     return place.error(Problem((), str(error)))
-
-
-def _enabled_at(profile: ProfileConfiguration, name: str) -> Iterator[Place]:
-    """List where the file enables a plugin; nowhere for one of the default set."""
-    for point in (*POINTS, "multi_point"):
-        key = profile.place / "plugins" / camel(point) / "enabled"
-        entries = key.value
-        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-            if isinstance(entry, dict) and entry.get("name") == name:
-                yield key / index / "name"

@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import ClassVar, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
+from kframework.core.runtime.hooks import check_class
 from kframework.errors import PluginError, nearest
-
-if TYPE_CHECKING:
-    from kframework.framework.plugin import Plugin
+from kframework.framework.plugin import Plugin, PluginArgs
 
 #: The entry-point group in which distributions offer plugins.
 GROUP = "kframework.plugins"
-
-#: Extension points by their hooks: a plugin extends a point when it implements one of them.
-POINTS: Mapping[str, tuple[str, ...]] = {
-    "pre_enqueue": ("pre_enqueue",),
-    "queue_sort": ("queue_sort",),
-    "pre_filter": ("pre_filter",),
-    "filter": ("filter", "filter_nodes"),
-    "post_filter": ("post_filter",),
-    "pre_score": ("pre_score",),
-    "score": ("score", "score_nodes"),
-    "reserve": ("reserve", "unreserve"),
-    "permit": ("permit",),
-    "pre_bind": ("pre_bind",),
-    "bind": ("bind",),
-    "post_bind": ("post_bind",),
-}
 
 
 class Named(Protocol):
@@ -50,6 +33,11 @@ class Offer(msgspec.Struct, frozen=True):
     load: Callable[[], object]
     distribution: str = ""
     target: str = ""
+
+    @property
+    def source(self) -> str | None:
+        """Who is to blame: the distribution, or where a class comes from that none offers."""
+        return self.distribution or self.target or None
 
 
 class Offers(Generic[N]):
@@ -97,18 +85,17 @@ class Offers(Generic[N]):
         return offers[0]
 
     def _load(self, offer: Offer) -> type[N]:
-        source = offer.distribution or None
         try:
             loaded = offer.load()
         except Exception as error:
             reason = f"cannot be imported: {type(error).__name__}: {error}"
-            raise PluginError(reason, plugin=offer.name, distribution=source) from error
+            raise PluginError(reason, plugin=offer.name, distribution=offer.source) from error
         if complaint := self._complaint(offer, loaded):
-            raise PluginError(complaint, plugin=offer.name, distribution=source)
+            raise PluginError(complaint, plugin=offer.name, distribution=offer.source)
         return cast("type[N]", loaded)
 
 
-class Registry(Offers["Plugin"]):
+class Registry(Offers[Plugin]):
     """What can be named in a configuration.
 
     `Registry.installed()` finds what is installed; `Registry.of(...)` takes plugin classes, for tests and embedding.
@@ -116,6 +103,11 @@ class Registry(Offers["Plugin"]):
 
     def __init__(self, offers: Iterable[Offer]) -> None:
         super().__init__(offers, _complaint)
+
+    def _load(self, offer: Offer) -> type[Plugin]:
+        plugin = super()._load(offer)
+        check_class(plugin, offer.source)
+        return plugin
 
     @classmethod
     def installed(cls) -> Registry:
@@ -148,7 +140,7 @@ def beside_installed(group: str, classes: Iterable[type[Named]]) -> list[Offer]:
     """List these classes, each under its name, beside the installed ones of a group, which they replace."""
     mine = {each.name: each for each in classes}
     others = (offer for offer in installed(group) if offer.name not in mine)
-    return [*others, *(Offer(name, functools.partial(_itself, each)) for name, each in mine.items())]
+    return [*others, *(_given(each) for each in mine.values())]
 
 
 def _offer(entry_point: EntryPoint) -> Offer:
@@ -157,29 +149,17 @@ def _offer(entry_point: EntryPoint) -> Offer:
     return Offer(entry_point.name, entry_point.load, source, entry_point.value)
 
 
-def _itself(offered: type[Named]) -> type[Named]:
-    return offered
+def _given(offered: type[Named]) -> Offer:
+    return Offer(offered.name, lambda: offered, target=f"{offered.__module__}:{offered.__qualname__}")
 
 
 def _complaint(offer: Offer, loaded: object) -> str:
-    from kframework.framework.plugin import Plugin, PluginArgs
-
     if not (isinstance(loaded, type) and issubclass(loaded, Plugin)):
         return f"{offer.target or loaded!r} is no class derived from kframework.Plugin"
+    if not loaded.name:
+        return f"the class has no name: say name = {loaded.__name__!r} in it"
     if loaded.name != offer.name:
         return f"its entry point is named {offer.name!r} but the class says name = {loaded.name!r}"
     if not (isinstance(loaded.Args, type) and issubclass(loaded.Args, PluginArgs)):
         return "its Args do not derive from kframework.PluginArgs"
     return ""
-
-
-def hooks_of(plugin: type[Plugin]) -> dict[str, Mapping[str, object]]:
-    """Return the methods marked `@hookimpl`, with the options given to the marker."""
-    marked = {name: getattr(getattr(plugin, name, None), "kframework_impl", None) for name in dir(plugin)}
-    return {name: options for name, options in marked.items() if options is not None}
-
-
-def points_of(plugin: type[Plugin]) -> frozenset[str]:
-    """Return the extension points that a plugin extends or wraps."""
-    hooks = hooks_of(plugin).keys()
-    return frozenset(point for point, names in POINTS.items() if not hooks.isdisjoint(names))

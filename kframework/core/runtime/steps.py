@@ -14,7 +14,7 @@ from typing import Generic, Protocol, cast
 import numpy as np
 from typing_extensions import TypeVar
 
-from kframework.core.runtime.registry import hooks_of
+from kframework.core.runtime.hooks import hooks_of
 from kframework.framework.answers import MAX_SCORE, NodeNames, Rows, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin

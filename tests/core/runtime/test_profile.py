@@ -1,84 +1,20 @@
-"""A profile refuses what the contract does not allow, and says which plugin and hook it is."""
+"""A profile is compiled from its plugins, and says which plugin and hook is at fault."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from bdb import BdbQuit
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
 
-from kframework import ActionType, ClusterEvent, Handle, Plugin, PluginError, hookimpl
+from kframework import ActionType, ClusterEvent, Handle, StateKey
 from kframework.core.runtime.steps import FilterStep, ScoreStep
+from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import DEFAULT_EVENTS
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, profile
-
-
-def named(hook: str, method: Any, **options: bool) -> type[Plugin]:
-    """Make a plugin A whose hook is just this function."""
-    made = plugin("A")
-    setattr(made, hook, cast("Any", hookimpl)(**options)(method))
-    return made
-
-
-async def permit(self: Plugin, state: object, pod: object, node_name: object) -> None: ...
-
-
-def around(self: Plugin, state: object, pod: object, node: object) -> Generator[None, object, object]:
-    return (yield)
-
-
-def around_bind(self: Plugin, state: object, pod: object, node_name: object) -> Generator[None, object, object]:
-    return (yield)
-
-
-def around_permit(self: Plugin, state: object, pod: object, node_name: object) -> Generator[None, object, object]:
-    return (yield)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (
-            named("filter", lambda self, state, pod, node: None, tryfirst=True),
-            "hook filter: tryfirst and trylast are refused: order comes from the configuration",
-        ),
-        (
-            named("filter", lambda self, state, pod, node: None, trylast=True),
-            "hook filter: tryfirst and trylast are refused: order comes from the configuration",
-        ),
-        (named("filter", around, wrapper=True), "hook filter: this point cannot be wrapped"),
-        (named("bind", around_bind, wrapper=True), "hook bind: this point cannot be wrapped"),
-        (
-            named("permit", around_permit, hookwrapper=True),
-            "hook permit: write the wrapper in the new style: @hookwrapper",
-        ),
-        (
-            named("filter", lambda self, pod, state, node: None),
-            "hook filter: takes (pod, state, node) where the contract says (state, pod, node)",
-        ),
-        (
-            named("filter", lambda self, state, pod: None),
-            "hook filter: takes (state, pod) where the contract says (state, pod, node)",
-        ),
-        (named("filter", lambda self, state, pod, info: None), "info"),
-        (named("filter", lambda self, *args: None), "hook filter: takes (args) where the contract says"),
-        (named("permit", permit), "hook permit: must be a plain function: the cluster stands still while it runs"),
-        (plugin("A", filter_nodes=0), "hook filter_nodes: needs filter_status beside it, to put its bits into words"),
-        (named("flter", lambda self, state, pod, node: None), "flter"),
-    ],
-)
-def test_what_is_refused(wrong: type[Plugin], message: str) -> None:
-    with pytest.raises(PluginError) as caught:
-        profile(wrong)
-    assert str(caught.value).startswith("plugin 'A' (from acme 1.0)")
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize("hook", ["pre_bind", "bind", "post_bind"])
-def test_hooks_that_may_be_awaited(hook: str) -> None:
-    assert profile(named(hook, permit))
 
 
 def test_steps_stand_in_configured_order_and_unreserve_backwards() -> None:
@@ -140,3 +76,39 @@ def test_faults_name_plugin_hook_and_distribution() -> None:
         str(compiled.fault("A", "filter", ValueError("x"))) == "plugin 'A' (from acme 1.0), hook filter: ValueError: x"
     )
     assert str(compiled.fault("Sort", "queue_sort", "text")) == "plugin 'Sort', hook queue_sort: text"
+
+
+def test_to_quit_the_debugger_in_a_hook_is_no_fault() -> None:
+    with pytest.raises(BdbQuit):
+        profile(plugin("A", filter=None)).faulty("A", "filter", BdbQuit())
+
+
+KEY = StateKey[int]("A.count")
+
+
+@pytest.mark.parametrize(
+    ("hooks", "hook", "missing"),
+    [
+        (("pre_score", "score"), "score", "; plugin 'A' can store it in pre_score, but is not enabled at preScore"),
+        (("pre_filter", "filter", "pre_score"), "filter", "; plugin 'A' can store it in pre_filter"),
+        (("score",), "score", ""),
+        (
+            ("pre_filter", "pre_score", "permit"),
+            "permit",
+            "; plugin 'A' can store it in pre_filter or pre_score, but is not enabled at preScore",
+        ),
+    ],
+)
+def test_a_missing_key_names_itself_and_who_stores_it(hooks: Sequence[str], hook: str, missing: str) -> None:
+    storing = plugin("A", **cast("Any", dict.fromkeys(hooks)))
+    storing.__module__ = __name__
+    compiled = profile(storing, plugin("B", pre_filter=None), without={"pre_score"})
+    fault = compiled.fault("A", hook, StateKeyError(KEY))
+    assert fault.message == f"StateKeyError: nothing is stored under 'A.count', a key of {__name__}{missing}"
+
+
+def test_a_key_of_another_plugin_names_that_one() -> None:
+    storing = plugin("A", pre_filter=None)
+    storing.__module__ = __name__
+    fault = profile(storing, plugin("B", filter=None)).fault("B", "filter", StateKeyError(KEY))
+    assert fault.message.endswith(f"a key of {__name__}; plugin 'A' can store it in pre_filter")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
 
 from kframework import ActionType, ConfigError, Handle, Plugin, PluginArgs, unschedulable
@@ -149,7 +147,7 @@ def test_each_profile_has_its_own_instances() -> None:
 
     def handle(profile: str, plugin: str) -> Handle:
         handles.append((profile, plugin))
-        return cast("Handle", None)
+        return a_handle(profile, plugin)
 
     profiles = compile_profiles(parse(TWO, "k.yaml"), offering(GATE), handle)
     assert list(profiles) == ["one", "two"] and len(profiles) == 2

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 import pytest
 
-from kframework import Plugin, PluginError, hookwrapper
-from kframework.core.runtime.registry import Offer, Registry, hooks_of, points_of
+from kframework import Plugin, PluginError
+from kframework.core.runtime.registry import Offer, Registry
 from tests.extension_points.scripted import plugin
 
 A = plugin("A", filter=None)
@@ -53,7 +51,7 @@ class OddArgs(Plugin):
         ("A", [offer("A", object())], "(from acme 1.0): 'acme:A' is no class derived from kframework.Plugin"),
         ("A", [offer("A", dict)], "(from acme 1.0): 'acme:A' is no class derived from kframework.Plugin"),
         ("B", [offer("B", A)], "(from acme 1.0): its entry point is named 'B' but the class says name = 'A'"),
-        ("B", [offer("B", Nameless)], "(from acme 1.0): its entry point is named 'B' but the class says name = ''"),
+        ("B", [offer("B", Nameless)], "(from acme 1.0): the class has no name: say name = 'Nameless' in it"),
         ("OddArgs", [offer("OddArgs", OddArgs)], "(from acme 1.0): its Args do not derive from kframework.PluginArgs"),
     ],
 )
@@ -87,7 +85,7 @@ def test_all_that_can_be_is_loaded_at_once() -> None:
 
     def whole() -> object:
         asked.append("Whole")
-        return plugin("Whole")
+        return plugin("Whole", filter=None)
 
     (problem,) = Registry([Offer("Whole", whole), Offer("Broken", broken)]).load_all()
     assert problem.plugin == "Broken"
@@ -114,39 +112,3 @@ def test_given_classes_take_the_place_of_installed_ones() -> None:
     assert registry.load("PrioritySort") is mine
     assert registry.load("DefaultBinder").name == "DefaultBinder"
     assert registry.distribution("A") is None
-
-
-class Wrapping(Plugin):
-    name = "Wrapping"
-
-    @hookwrapper
-    def permit(self, state: object, pod: object, node_name: object) -> Generator[None, object, object]:
-        return (yield)
-
-
-@pytest.mark.parametrize(
-    ("extending", "points"),
-    [
-        (plugin("P"), set()),
-        (plugin("P", filter=None), {"filter"}),
-        (plugin("P", filter_nodes=None, filter_status=None), {"filter"}),
-        (plugin("P", score_nodes=None, normalize_score=None), {"score"}),
-        (plugin("P", unreserve=None), {"reserve"}),
-        (plugin("P", pre_bind=None, pre_bind_pre_flight=None, bind=None), {"pre_bind", "bind"}),
-        (plugin("P", sign=None, add_pod=None), set()),
-        (Wrapping, {"permit"}),
-    ],
-)
-def test_the_points_that_a_plugin_extends(extending: type[Plugin], points: set[str]) -> None:
-    assert points_of(extending) == points
-
-
-def test_only_marked_methods_are_hooks() -> None:
-    class Half(Plugin):
-        name = "Half"
-
-        def filter(self, state: object, pod: object, node: object) -> None:
-            """Not marked."""
-
-    assert hooks_of(Half) == {}
-    assert hooks_of(Wrapping)["permit"]["wrapper"] is True

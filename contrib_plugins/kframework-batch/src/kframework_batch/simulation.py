@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from kframework.engine import Cluster, MemoryCluster, Observer, Scheduler
 from kframework.objects import ApiObject, Pod
-from kframework.process.running import MakeController, Progress, Simulation, simulate
+from kframework.process.running import MakeController, Progress, Simulation, simulate_engine
 from kframework_batch.engine import BatchEngine, SessionObserver
 from kframework_batch.objects import Job, PodGroup
 from kframework_batch.settings import Settings
@@ -28,7 +28,7 @@ def simulate_batch(
 
     `controllers` work beside those of jobs, pod groups and queues. Deterministic, as `simulate` of the core is.
     """
-    return simulate(
+    return simulate_engine(
         objects,
         settings.configuration,
         duration=duration,

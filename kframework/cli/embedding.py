@@ -1,0 +1,85 @@
+"""What the commands do, for Python programs with plugins of their own: `kframework.run` and `kframework.simulate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from kframework.cli.cluster_files import read_cluster
+from kframework.cli.config import configured
+from kframework.cli.logs import logging_to_stderr, set_verbosity
+from kframework.cli.process import EmbeddedOptions, ProcessOptions
+from kframework.cli.run import overriding, schedule
+from kframework.core.runtime.given import ConfigurationSource
+from kframework.core.runtime.registry import Registry
+from kframework.framework.plugin import Plugin
+from kframework.objects import ApiObject
+from kframework.scheduler.simulate import Simulation
+from kframework.scheduler.simulate import simulate as simulate_engine
+
+
+def simulate(
+    cluster: str | Path | Iterable[ApiObject],
+    config: ConfigurationSource | None = None,
+    *,
+    plugins: Iterable[type[Plugin]] = (),
+    duration: float | None = None,
+) -> Simulation:
+    """Schedule the pods of a cluster file, or of objects, on virtual time, and return where each one went.
+
+    `config` is a KubeSchedulerConfiguration: a file, or the same as a mapping. It can name `plugins` beside the
+    installed ones; without it the default profile has them wherever they can run. It ends when nothing moves any more,
+    or after `duration` virtual seconds. Raises ConfigError and InputError for what cannot be used.
+    """
+    given = tuple(plugins)
+    configuration = configured(config, given)
+    if isinstance(cluster, str | Path):
+        cluster = read_cluster([str(cluster)], configuration, given).objects
+    return simulate_engine(cluster, configuration, duration=duration, registry=Registry.of(*given))
+
+
+def run(
+    config: ConfigurationSource | None = None,
+    *,
+    plugins: Iterable[type[Plugin]] = (),
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    master: str | None = None,
+    dry_run: bool = False,
+    leader_elect: bool | None = None,
+    embedded: bool = False,
+    filenames: Sequence[str] = (),
+    port: int = 0,
+    write_kubeconfig: str | None = None,
+    bind_address: str = "127.0.0.1",
+    secure_port: int = 10259,
+    tls_cert_file: str = "",
+    tls_private_key_file: str = "",
+    record: str | None = None,
+    verbosity: int = 0,
+) -> None:
+    """Schedule the pods of a cluster until SIGTERM or SIGINT, as `kframework run` does with the options of these names.
+
+    `config` and `plugins` are as for `simulate`; all else that the command has an option for stands in the
+    configuration too. Call it in the main thread: it blocks, and it writes the log to stderr. Raises ConfigError for
+    what cannot be used, LeadershipLost when another scheduler may lead.
+    """
+    if not embedded and (filenames or port or write_kubeconfig):
+        raise ValueError("filenames, port and write_kubeconfig go with embedded=True")
+    process = ProcessOptions(
+        kubeconfig=kubeconfig,
+        kube_context=context,
+        master=master,
+        dry_run=dry_run,
+        leader_elect=leader_elect,
+        bind_address=bind_address,
+        secure_port=secure_port,
+        tls_cert_file=tls_cert_file,
+        tls_private_key_file=tls_private_key_file,
+    )
+    server = EmbeddedOptions(embedded=embedded, port=port, write_kubeconfig=write_kubeconfig)
+    given = tuple(plugins)
+    with logging_to_stderr():
+        set_verbosity(verbosity)
+        configuration = overriding(configured(config, given), process)
+        schedule(configuration, given, process, server, filenames, record=record, verbosity=verbosity)

@@ -1,0 +1,98 @@
+"""`--plugin FILE.py:CLASS`: plugin classes that stand in no distribution."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kframework.errors import PluginError, nearest
+
+if TYPE_CHECKING:
+    from kframework.framework.plugin import Plugin
+
+PluginOption = Annotated[
+    list[str],
+    typer.Option(
+        "--plugin",
+        metavar="FILE.py:CLASS",
+        default_factory=list,
+        show_default=False,
+        help="A plugin class that needs no package, or MODULE:CLASS; a configuration can name it, and without one it is"
+        " enabled wherever it can run; repeatable.",
+    ),
+]
+
+
+def named_plugins(written: Sequence[str]) -> list[type[Plugin]]:
+    """Import the classes that `--plugin` names; PluginError for what is no plugin that can be loaded."""
+    plugins: dict[str, type[Plugin]] = {}
+    for each in written:
+        plugin = _plugin(each)
+        if plugin.name in plugins:
+            raise typer.BadParameter(f"{each}: plugin {plugin.name!r} is given twice", param_hint="'--plugin'")
+        plugins[plugin.name] = plugin
+    return list(plugins.values())
+
+
+def _plugin(written: str) -> type[Plugin]:
+    from kframework.core.runtime.registry import Offer, Registry
+
+    where, _, name = written.rpartition(":")
+    if not where or not name:
+        raise typer.BadParameter(f"write FILE.py:CLASS or MODULE:CLASS, not {written!r}", param_hint="'--plugin'")
+    module = _imported(where, written)
+    if not hasattr(module, name):
+        close = nearest(name, [key for key, each in vars(module).items() if isinstance(each, type)])
+        hint = f" (did you mean {close!r}?)" if close else ""
+        raise PluginError(f"there is no {name} in {where}{hint}", plugin=written)
+    loaded: object = getattr(module, name)
+    offer = Offer(getattr(loaded, "name", "") or written, lambda: loaded, target=written)
+    return Registry([offer]).load(offer.name)
+
+
+def _imported(where: str, written: str) -> ModuleType:
+    if where.endswith(".py") and not Path(where).is_file():
+        raise PluginError("there is no such file", plugin=written)
+    try:
+        return _of_file(Path(where).resolve()) if where.endswith(".py") else _of_module(where)
+    except Exception as error:
+        raise PluginError(f"cannot be imported: {type(error).__name__}: {error}", plugin=written) from error
+
+
+def _of_module(name: str) -> ModuleType:
+    """Import a module, from the folder at hand too, as `python -m` would."""
+    _look_in(Path.cwd())
+    return import_module(name)
+
+
+def _of_file(file: Path) -> ModuleType:
+    """Import a file once, as a module of its name, with the files beside it importable as `python FILE` has them."""
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == str(file):
+            return module
+    _look_in(file.parent)
+    name = re.sub(r"\W", "_", file.stem)
+    while name in sys.modules:  # plugin.py of another folder, or types.py
+        name += "_"
+    spec = spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None  # its name ends with .py
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _look_in(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))

@@ -1,0 +1,183 @@
+"""The hooks of a plugin class: which it has, at which extension points, and what must not be loaded in silence."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from difflib import SequenceMatcher
+from typing import cast
+from weakref import WeakSet
+
+from kframework.errors import PluginError, nearest
+from kframework.framework.hookspecs import SPECIFICATIONS
+from kframework.framework.plugin import Plugin
+
+#: Extension points by their hooks: a plugin extends a point when it implements one of them.
+POINTS: Mapping[str, tuple[str, ...]] = {
+    "pre_enqueue": ("pre_enqueue",),
+    "queue_sort": ("queue_sort",),
+    "pre_filter": ("pre_filter",),
+    "filter": ("filter", "filter_nodes"),
+    "post_filter": ("post_filter",),
+    "pre_score": ("pre_score",),
+    "score": ("score", "score_nodes"),
+    "reserve": ("reserve", "unreserve"),
+    "permit": ("permit",),
+    "pre_bind": ("pre_bind",),
+    "bind": ("bind",),
+    "post_bind": ("post_bind",),
+}
+
+#: Points that run once per cycle, synchronously, and so may be wrapped.
+WRAPPABLE = frozenset({"pre_enqueue", "pre_filter", "post_filter", "pre_score", "reserve", "unreserve", "permit"})
+
+#: Hooks that are asked once about a pod, and so may store what later ones read.
+_STORING = ("pre_filter", "pre_score", "reserve", "permit", "pre_bind")
+
+_AWAITED = ("pre_bind", "bind", "post_bind")
+
+#: What a plugin may say that it looks at.
+_READS = ("node", "pods", None)
+
+
+def hooks_of(plugin: type[Plugin]) -> dict[str, Mapping[str, object]]:
+    """Return the methods marked `@hookimpl`, with the options given to the marker."""
+    marked = {name: getattr(getattr(plugin, name, None), "kframework_impl", None) for name in dir(plugin)}
+    return {name: options for name, options in marked.items() if options is not None}
+
+
+def points_of(plugin: type[Plugin]) -> frozenset[str]:
+    """Return the extension points that a plugin extends or wraps."""
+    hooks = hooks_of(plugin).keys()
+    return frozenset(point for point, names in POINTS.items() if not hooks.isdisjoint(names))
+
+
+def storing_before(hook: str, plugin: type[Plugin]) -> list[str]:
+    """List the hooks of a plugin that may store what this hook reads: those that run before it, once for each pod."""
+    order, marked = list(_ARGUMENTS), hooks_of(plugin)
+    return [each for each in _STORING if each in marked and each in order[: order.index(hook)]]
+
+
+def check_class(plugin: type[Plugin], distribution: str | None = None) -> None:
+    """Refuse a class of which something would not be called as its author thinks; once per class.
+
+    Raises PluginError, which names the method and the hook that was probably meant.
+    """
+    if plugin in _SOUND:
+        return
+    for hook, complaint in _complaints(plugin):
+        raise PluginError(complaint, plugin=plugin.name, hook=hook, distribution=distribution)
+    _SOUND.add(plugin)
+
+
+#: The plugin classes that were found to keep the contract.
+_SOUND: WeakSet[type[Plugin]] = WeakSet()
+
+
+def _complaints(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
+    """List what is wrong, each with the hook that it is wrong with, if it is one."""
+    marked = hooks_of(plugin)
+    for name, options in marked.items():
+        if name not in _ARGUMENTS:
+            meant = nearest(name, _ARGUMENTS) or _of_these_arguments(name, _arguments(getattr(plugin, name)))
+            hint = f" (did you mean {meant!r}?)" if meant else ""
+            yield None, f"method {name} is marked @hookimpl, and there is no hook of this name{hint}"
+        else:
+            for complaint in _complaints_of_hook(plugin, name, options):
+                yield name, complaint
+    for name in sorted(set(dir(plugin)) - set(dir(Plugin)) - set(marked)):
+        complaint = _complaint_of_method(plugin, name)
+        if complaint:
+            yield None, complaint
+    if not points_of(plugin):
+        has = f"there is none for {', '.join(sorted(marked))}" if marked else "no method is marked @hookimpl"
+        yield None, f"extends no extension point: {has}"
+    if plugin.reads not in _READS:
+        yield None, f"reads = {plugin.reads!r} is none of {', '.join(map(repr, _READS))}"
+
+
+# -- methods that are marked -------------------------------------------------------------------------------------------
+
+
+def _complaints_of_hook(plugin: type[Plugin], hook: str, options: Mapping[str, object]) -> Iterator[str]:
+    function = getattr(plugin, hook)
+    if options.get("tryfirst") or options.get("trylast"):
+        yield "tryfirst and trylast are refused: order comes from the configuration"
+    if options.get("specname"):
+        yield "specname is refused: a hook goes by the name of its method"
+    if options.get("hookwrapper"):
+        yield "write the wrapper in the new style: @hookwrapper"
+    if options.get("wrapper") and hook not in WRAPPABLE:
+        yield "this point cannot be wrapped"
+    if options.get("wrapper") and not inspect.isgeneratorfunction(function):
+        yield "is marked as a wrapper, and does not yield"
+    wanted, got = _ARGUMENTS[hook], _arguments(function)
+    if wanted != got:
+        yield f"takes ({', '.join(got)}) where the contract says ({', '.join(wanted)})"
+    if inspect.iscoroutinefunction(function) and hook not in _AWAITED:
+        yield "must be a plain function: the cluster stands still while it runs"
+    if hook == "filter_nodes" and "filter_status" not in hooks_of(plugin):
+        yield "needs filter_status beside it, to put its bits into words"
+
+
+def _arguments(function: Callable[..., object]) -> tuple[str, ...]:
+    try:
+        return tuple(name for name in inspect.signature(function).parameters if name != "self")
+    except (TypeError, ValueError):  # what is written in C need not have any
+        return ()
+
+
+#: The arguments of every hook.
+_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    name: _arguments(cast("Callable[..., object]", member))
+    for protocol in SPECIFICATIONS
+    for name, member in vars(protocol).items()
+    if hasattr(member, "kframework_spec")
+}
+
+
+# -- methods that are not ----------------------------------------------------------------------------------------------
+
+
+def _complaint_of_method(plugin: type[Plugin], name: str) -> str:
+    """Say which hook a public method was probably meant to be; nothing if it looks like a method of the plugin's own.
+
+    What comes of a class that is no Plugin has a use there, unless it has a hook's name and its arguments too.
+    """
+    method = getattr(plugin, name, None)
+    if name.startswith("_") or not inspect.isroutine(method):
+        return ""
+    arguments = _arguments(method)
+    home = next(each for each in plugin.__mro__ if name in vars(each))
+    if not issubclass(home, Plugin) and _ARGUMENTS.get(name) != arguments:
+        return ""
+    shown = f"method {name}({', '.join(arguments)})"
+    if name in _ARGUMENTS:
+        return f"{shown} has the name of a hook and is not marked @hookimpl: mark it, or call it _{name} if it is none"
+    meant = _of_these_arguments(name, arguments) or _one_slip_away(name, len(arguments))
+    if meant is None:
+        return ""
+    return f"{shown} looks like a hook and is none (did you mean {meant!r}?); call it _{name} if it is meant to be none"
+
+
+def _of_these_arguments(name: str, arguments: tuple[str, ...]) -> str | None:
+    """Return the hook that takes these arguments, the one of the nearest name.
+
+    Only those that take a `state` are so peculiar that nobody else would: any method may take a `pod`.
+    """
+    alike = [hook for hook, wanted in _ARGUMENTS.items() if wanted == arguments and "state" in wanted]
+    return max(alike, key=lambda hook: SequenceMatcher(None, name, hook).ratio(), default=None)
+
+
+def _one_slip_away(name: str, arguments: int) -> str | None:
+    """Return the hook of as many arguments whose name is this one but for a slip of the pen."""
+    return next((h for h, wanted in _ARGUMENTS.items() if len(wanted) == arguments and _is_slip(name, h)), None)
+
+
+def _is_slip(one: str, other: str) -> bool:
+    """Return whether names differ in capitals, underscores and one letter that is missing, more, wrong or swapped."""
+    short, long = sorted((each.replace("_", "").lower() for each in (one, other)), key=len)
+    begin = next((at for at, pair in enumerate(zip(short, long, strict=False)) if pair[0] != pair[1]), len(short))
+    short, long = short[begin:], long[begin:]
+    swapped = long[:2] == short[1::-1] and short[2:] == long[2:]
+    return swapped or long[1:] in (short, short[1:])

@@ -1,0 +1,91 @@
+"""`kframework.run` and `kframework.simulate`: what the commands do, from Python."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kframework
+from kframework import ConfigError
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import plugin
+
+MINE = plugin("Mine", filter=kframework.unschedulable("node(s) were not mine"))
+DOCUMENT = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Mine"}]}}}],
+}
+
+PROGRAM = """
+import kframework
+
+class Mine(kframework.Plugin):
+    name = "Mine"
+
+    @kframework.hookimpl
+    def filter(self, state, pod, node):
+        return kframework.unschedulable("node(s) were not mine")
+
+kframework.run({config}, plugins=[Mine], embedded=True, dry_run=True, filenames=["cluster.yaml"], secure_port=0)
+print("ended")
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {allocatable: {pods: '9'}}\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: pod}\nspec: {containers: [{name: c}]}\n"
+    )
+    return file
+
+
+def test_a_simulation_takes_a_file_or_objects(cluster: Path) -> None:
+    for objects in (cluster, str(cluster), [make_node("a"), make_pod("pod")]):
+        assert [outcome.node for outcome in kframework.simulate(objects).outcomes] == ["a"]
+        (outcome,) = kframework.simulate(objects, plugins=[MINE]).outcomes
+        assert "1 node(s) were not mine" in outcome.message
+
+
+def test_a_configuration_names_the_plugins_that_run(
+    tmp_path: Path, cluster: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (outcome,) = kframework.simulate(cluster, DOCUMENT, plugins=[MINE]).outcomes
+    assert outcome.node is None and caplog.messages == []
+    file = tmp_path / "config.yaml"
+    file.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    (outcome,) = kframework.simulate(cluster, file, plugins=[MINE]).outcomes
+    assert outcome.node == "a"
+    assert [message.partition(",")[0] for message in caplog.messages] == ["no profile enables plugin 'Mine'"]
+    with pytest.raises(ConfigError, match="does not exist"):
+        kframework.simulate(cluster, DOCUMENT)
+
+
+def test_a_duration_ends_it() -> None:
+    assert kframework.simulate([make_node("a")], duration=90).seconds == 90
+
+
+@pytest.mark.parametrize("config", ["None", repr(DOCUMENT)])
+def test_a_program_schedules_until_a_signal(cluster: Path, config: str) -> None:
+    command = [sys.executable, "-c", PROGRAM.format(config=config)]
+    with subprocess.Popen(
+        command, cwd=cluster.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        lines = [program.stdout.readline() for _ in range(3)]  # KUBECONFIG, the header and what a dry run says
+        program.send_signal(signal.SIGTERM)
+        out, err = program.communicate(timeout=30)
+    assert "node(s) were not mine" in lines[-1]
+    assert (program.returncode, out) == (0, "ended\n")
+    assert err.splitlines()[-1] == "notice: Requested to terminate, exiting"
+
+
+def test_what_belongs_to_the_embedded_api_goes_with_it_only() -> None:
+    with pytest.raises(ValueError, match="go with embedded=True"):
+        kframework.run(filenames=["cluster.yaml"])
