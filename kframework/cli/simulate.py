@@ -18,6 +18,7 @@ from kframework.cli.options import (
     Logging,
     OutputOption,
     Seed,
+    Strict,
     Verbosity,
     refuse_overwriting,
     refuse_reading_stdin_twice,
@@ -37,6 +38,7 @@ _TIMED = 5_000
 def command(
     filenames: Filenames,
     config: Config = None,
+    strict: Strict = False,
     duration: DurationOption = None,
     output: OutputOption = None,
     seed: Seed = None,
@@ -63,7 +65,7 @@ def command(
     configuration = configured(config)
     if seed is not None:
         configuration = replace(configuration, options=configuration.options.model_copy(update={"seed": seed}))
-    objects = read_cluster(filenames, configuration).objects
+    objects = read_cluster(filenames, configuration, strict=strict).objects
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, configuration))
         observers: list[Observer] = [] if tracing is None else [tracing]

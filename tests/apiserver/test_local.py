@@ -113,3 +113,11 @@ async def test_what_stands_in_a_file_is_shown(manifest: Manifest) -> None:
     await transport.send(request("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}}))
     again = read((await transport.send(request("GET", "/api/v1/nodes/n1"))).body)
     assert "nodeInfo" not in again["status"]
+
+
+async def test_what_is_misspelt_in_a_file_is_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "node.yaml"
+    file.write_text("{apiVersion: v1, kind: Node, metadata: {name: n1, lables: {}}, spec: {podCIDR: 10.0.0.0/24}}")
+    local = LocalCluster(LoopClock(asyncio.get_running_loop()), read_files([str(file)]))
+    node = read((await InProcess(local.server).send(request("GET", "/api/v1/nodes/n1"))).body)
+    assert ("lables" in node["metadata"], node["spec"]) == (False, {"podCIDR": "10.0.0.0/24"})
