@@ -208,6 +208,7 @@ def test_a_node_is_drained_and_a_namespace_deleted(kubectl: Kubectl) -> None:
 
 
 def test_a_misspelt_manifest_is_refused_or_told(kubectl: Kubectl) -> None:
+    given(kubectl, "create", node("n1"))
     misspelt = json.dumps(pod("web", tolerrations=[]))
     refused = kubectl.run("apply", "-f", "-", stdin=misspelt)
     assert refused.returncode == 1
@@ -217,4 +218,5 @@ def test_a_misspelt_manifest_is_refused_or_told(kubectl: Kubectl) -> None:
     told = kubectl.run("apply", "--validate=warn", "-f", "-", stdin=misspelt)
     assert (told.returncode, told.stdout) == (0, "pod/web created\n")
     assert told.stderr == 'Warning: unknown field "spec.tolerrations"\n'
+    assert scheduled_to(kubectl, "web") == "n1"
     assert kubectl("label", "pod", "web", "a=b") == "pod/web labeled\n"
