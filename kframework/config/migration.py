@@ -121,7 +121,7 @@ class _Migration:
             elif successor is None:
                 enabled.append(entry)
             elif _names((*enabled, *plugins.enabled)) & {successor} or self._runs_anyway(entry.name, successor, key):
-                self._tell(at, f"{self._is(entry.name)}, which is there without being named: leave it out")
+                self._tell(at, f"{self._is(entry.name)}, which is there already: leave it out")
             else:
                 enabled.append(entry.model_copy(update={"name": successor}))
                 written = {"name": successor} | ({"weight": entry.weight} if entry.weight else {})
@@ -176,6 +176,8 @@ class _Migration:
     def _config(self, enabled: set[str]) -> list[PluginConfigEntry]:
         """Give the args of old plugins to their successors."""
         written = {entry.name: entry for entry in self._block.plugin_config}
+        if len(written) < len(self._block.plugin_config):
+            return list(self._block.plugin_config)  # two entries for one plugin are refused, in any version
         for name in sorted(enabled & _STRATEGIES.keys() - {_LEAST} - written.keys()):
             written[name] = PluginConfigEntry(name=name)  # the type of a strategy has to be said
         result: dict[str, PluginConfigEntry] = {}

@@ -201,7 +201,7 @@ def test_each_change_is_told_with_its_line_and_the_form_of_v1() -> None:
     assert parse(old("v1beta3", FULL), "c.yaml").warnings[1:] == (
         (
             "c.yaml:6: profiles[0].plugins.filter.enabled[0]: CinderLimits is NodeVolumeLimits in v1,"
-            " which is there without being named: leave it out"
+            " which is there already: leave it out"
         ),
         (
             "c.yaml:12: profiles[0].plugins.score.enabled[0]: NodeResourcesMostAllocated is NodeResourcesFit with"
@@ -297,6 +297,11 @@ def test_what_has_no_equal_is_refused(profile: str, messages: list[str]) -> None
     with pytest.raises(ConfigError) as caught:
         parse(old("v1beta1", profile), "c.yaml")
     assert str(caught.value).splitlines() == [f"c.yaml:4: profiles[0].{message}" for message in messages]
+
+
+def test_two_entries_for_one_plugin_are_refused_in_any_version() -> None:
+    with pytest.raises(ConfigError, match=r'c\.yaml:4: profiles\[0\]\.pluginConfig\[1\]: Duplicate value: "A"'):
+        parse(old("v1beta3", "{pluginConfig: [{name: A}, {name: A}]}"), "c.yaml")
 
 
 def test_a_field_of_old_args_that_is_none_is_refused_on_its_line() -> None:
