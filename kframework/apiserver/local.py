@@ -14,6 +14,7 @@ from kframework.apiserver.wire.plain_data import mapping
 from kframework.apiserver.writes import NOT_KEPT
 from kframework.clock import Clock
 from kframework.cluster.disruption_controller import DisruptionController
+from kframework.cluster.field_names import unknown_fields, without
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
@@ -47,7 +48,7 @@ class LocalCluster:
     def _complete(self, document: Document) -> Document:
         """Add what stands in the file when the object is shown for the first time, and what kubelets report."""
         draft = self._written.pop(_key(document.subject), None)
-        return reported(document if draft is None else draft.then(document.subject))
+        return reported(document if draft is None else _known(draft).then(document.subject))
 
 
 def _key(subject: ApiObject) -> tuple[type[ApiObject], str, str]:
@@ -59,3 +60,9 @@ def _kept(written: Mapping[str, object]) -> Data:
     data = cast("Data", without_nulls(written))
     metadata = {name: value for name, value in mapping(data, "metadata").items() if name not in NOT_KEPT}
     return data | {"metadata": metadata}
+
+
+def _known(draft: Draft) -> Draft:
+    """Leave out the fields that the kind does not have."""
+    kind = kind_of(draft.subject)
+    return draft._replace(data=without(draft.data, unknown_fields(draft.data, kind.api_version, kind.name)))

@@ -16,7 +16,7 @@ from kframework.objects import KINDS, ApiObject, Kind, all_kinds
 from kframework.objects.kinds import foreign_kind
 
 #: Kinds that kube-scheduler lists before it does anything; here they are stored, and nobody reads them.
-_INSISTED_ON = (
+INSISTED_ON = (
     foreign_kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", namespaced=False),
     foreign_kind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims", namespaced=True),
     foreign_kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates", namespaced=True),
@@ -53,7 +53,7 @@ class Catalogue:
         definitions = self._cluster.objects(CustomResourceDefinition)
         users = [resource for definition in definitions for resource in defined(definition)]
         collected: dict[tuple[str, str], Resource] = {}
-        for resource in (*map(built_in, KINDS), *users, *map(built_in, (*all_kinds(), *_INSISTED_ON))):
+        for resource in (*map(built_in, KINDS), *users, *map(built_in, (*all_kinds(), *INSISTED_ON))):
             collected.setdefault((resource.kind.api_version, resource.kind.plural), resource)
         return collected
 

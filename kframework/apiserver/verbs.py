@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from kframework.apiserver.calls import Call, DeleteOptions, object_in
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kframework.apiserver.calls import Call, DeleteOptions
+from kframework.apiserver.field_validation import FieldValidation
 from kframework.apiserver.forms import Form
 from kframework.apiserver.lists import listed
 from kframework.apiserver.patch.patches import apply_patch
@@ -18,6 +22,8 @@ from kframework.objects import ApiObject, Pod, kind_of
 
 #: Such a patch may make an object, and knows who owns which field; neither is kept here.
 SERVER_SIDE_APPLY = "application/apply-patch"
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Verbs:
@@ -46,25 +52,27 @@ class Verbs:
 
     def create(self) -> Response:
         """Store a new object."""
-        said = object_in(self._call.request)
-        draft = created(self._cluster, self._resource, self._call.path.namespace, said)
-        return self._answer(self._form.one(self._written(draft)), 201)
+        fields = FieldValidation(self._call)
+        draft = created(self._cluster, self._resource, self._call.path.namespace, fields.said())
+        return self._answer(self._form.one(self._written(draft)), 201, fields.headers)
 
     def update(self) -> Response:
         """Store an object in place of the one of its name."""
-        return self._change(self._found(), object_in(self._call.request))
+        fields = FieldValidation(self._call)
+        return self._change(self._found(), fields.said(), fields.headers)
 
     def patch(self) -> Response:
         """Change an object as a patch says."""
         if self._call.request.content_type.startswith(SERVER_SIDE_APPLY):
             message = "server-side apply is not served by a fake API: apply without --server-side"
             raise ClusterError(message, status=415, reason="UnsupportedMediaType")
+        fields = FieldValidation(self._call)
         old, request = self._found(), self._call.request
-        new = apply_patch(self._resource.data(old), request.body, request.content_type)
+        new = fields.patched(apply_patch(self._resource.data(old), request.body, request.content_type))
         check_uid(old, new)
-        return self._change(old, new)
+        return self._change(old, new, fields.headers)
 
-    def _change(self, old: Document, new: Data) -> Response:
+    def _change(self, old: Document, new: Data, headers: Mapping[str, str]) -> Response:
         """Store the part that the path is about: the status, or all but that."""
         shown = self._resource.data(old)
         if self._call.path.subresource == "status":
@@ -73,7 +81,7 @@ class Verbs:
             new = of_main(shown, new)
         draft = amended(self._cluster, self._resource, old, new)
         document = old if draft.data == old.data else self._written(draft)
-        return self._answer(self._form.one(document))
+        return self._answer(self._form.one(document), headers=headers)
 
     def _written(self, draft: Draft) -> Document:
         """Store a draft, unless the client only wants to see what that would come to."""
@@ -120,8 +128,8 @@ class Verbs:
             raise api_errors.not_found(self._resource.kind.struct, self._call.path.name)
         return found
 
-    def _answer(self, body: bytes, status: int = 200) -> Response:
-        return Response(status, body, {"content-type": JSON})
+    def _answer(self, body: bytes, status: int = 200, headers: Mapping[str, str] = _NO_HEADERS) -> Response:
+        return Response(status, body, {"content-type": JSON, **headers})
 
 
 def _other_version(subject: ApiObject, wanted: str) -> ClusterError:

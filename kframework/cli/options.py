@@ -71,6 +71,10 @@ Objects = Annotated[
     ),
 ]
 
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse cluster files with fields that their kinds do not have.")
+]
+
 Port = Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port of the fake API; 0 for any free one.")]
 
 WriteKubeconfig = Annotated[

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_type_hints
 
 import typer
@@ -144,9 +145,24 @@ def server_of(
     from kframework.cluster.kube import Connection
     from kframework.process.servers import RealServer
 
-    file = process.kubeconfig or configuration.settings.client_connection.kubeconfig or None
+    file = process.kubeconfig or _configured_kubeconfig(configuration)
     connection = Connection(kubeconfig=file, context=process.kube_context, server=process.master or None)
     return RealServer(connection, configuration, clock, requests)
+
+
+def _configured_kubeconfig(configuration: Configuration) -> str | None:
+    """Return the kubeconfig that the configuration names; ConfigError, with its line there, if that is not there."""
+    from kframework.cluster.kubeconfig import named_files
+    from kframework.config.problems import Problem
+
+    paths = configuration.settings.client_connection.kubeconfig
+    files = named_files(paths)
+    if files and not any(Path(file).exists() for file in files):
+        remedy = "name another here, or with --kubeconfig, which outranks this (KUBECONFIG does not)"
+        message = f"there is no file {' or '.join(files)}; {remedy}"
+        document = configuration.profiles[0].place.document
+        raise document.at("clientConnection", "kubeconfig").error(Problem((), message))
+    return paths or None
 
 
 def unfolded(command: Callable[..., None]) -> Callable[..., None]:

@@ -20,6 +20,7 @@ from kframework.cli.options import (
     Logging,
     OutputOption,
     Seed,
+    Strict,
     Verbosity,
     refuse_overwriting,
     refuse_reading_stdin_twice,
@@ -40,6 +41,7 @@ def command(
     filenames: Filenames,
     plugin: PluginOption,
     config: Config = None,
+    strict: Strict = False,
     duration: DurationOption = None,
     output: OutputOption = None,
     seed: Seed = None,
@@ -69,7 +71,7 @@ def command(
     configuration = configured(config, plugins)
     if seed is not None:
         configuration = replace(configuration, options=configuration.options.model_copy(update={"seed": seed}))
-    objects = read_cluster(filenames, configuration, plugins).objects
+    objects = read_cluster(filenames, configuration, plugins, strict=strict).objects
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, configuration))
         observers: list[Observer] = [] if tracing is None else [tracing]

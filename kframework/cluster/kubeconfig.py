@@ -23,12 +23,17 @@ class KubeConfig(msgspec.Struct, frozen=True):
     user: Mapping[str, Json]
 
 
+def named_files(paths: str) -> list[str]:
+    """List the files of a path list as KUBECONFIG is one."""
+    return [str(Path(name).expanduser()) for name in paths.split(os.pathsep) if name]
+
+
 def read_kubeconfig(paths: str, context: str | None = None) -> KubeConfig:
     """Check the files of a path list as KUBECONFIG is one, and choose a context, the current one if None is named.
 
     Files that do not exist are passed over, as kubectl does, if one of them does. Raises ConfigError.
     """
-    names = [str(Path(name).expanduser()) for name in paths.split(os.pathsep) if name]
+    names = named_files(paths)
     files = [name for name in names if Path(name).exists()]
     if not files:
         raise ConfigError(

@@ -13,6 +13,7 @@ from kframework.config.decode import decode
 from kframework.config.document import Document, Json, Place, parse_documents, read_source
 from kframework.config.expand import merge_plugins
 from kframework.config.in_tree import DEFAULT_PLUGINS, known_in_tree
+from kframework.config.migration import OLD_API_VERSIONS, migrated
 from kframework.config.models import (
     API_VERSION,
     KIND,
@@ -29,12 +30,27 @@ from kframework.config.validation import profile_problems, settings_problems
 from kframework.errors import ConfigError, nearest
 from kframework.framework.plugin import PluginArgs
 
-_GROUP = API_VERSION.partition("/")[0]
-_OLD_API_VERSIONS = tuple(f"{_GROUP}/v1beta{number}" for number in (1, 2, 3))
+#: Fields of old versions that mean nothing today.
 _OLD_FIELDS = ("healthzBindAddress", "metricsBindAddress")
 
+#: Fields of old versions that stand elsewhere today, and where.
+_MOVED_FIELDS = {
+    "algorithmSource": "profiles name plugins instead; write: profiles: [{plugins: {...}}]",
+    "bindTimeoutSeconds": "write: profiles: [{pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: ...}}]}]",
+    "disablePreemption": "if true, write: profiles: [{plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}}]",
+    "hardPodAffinitySymmetricWeight": (
+        "write: profiles: [{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: ...}}]}]"
+    ),
+    "plugins": "write: profiles: [{plugins: {...}}]",
+    "pluginConfig": "write: profiles: [{pluginConfig: [...]}]",
+    "schedulerName": "write: profiles: [{schedulerName: ...}]",
+}
+
+#: What v1.23 left behind: predicates and priorities.
+_POLICY = "Policy"
+
 #: The kinds of a file's documents and the versions in which each is read, the current one first.
-_KINDS = {KIND: (API_VERSION, *_OLD_API_VERSIONS), OPTIONS_KIND: (OPTIONS_API_VERSION,)}
+_KINDS = {KIND: (API_VERSION, *OLD_API_VERSIONS), OPTIONS_KIND: (OPTIONS_API_VERSION,)}
 
 #: Where what is in no file stands.
 _NOTHING = Document(None, {}, {}).at()
@@ -113,6 +129,11 @@ def _kind(document: Place) -> str:
     if not isinstance(document.value, dict):
         raise document.error(Problem((), f"is no {KIND} ({API_VERSION}): expected a mapping with apiVersion and kind"))
     kind, version = document.value.get("kind"), document.value.get("apiVersion")
+    if kind == _POLICY:
+        message = (
+            f"Kubernetes reads scheduling policies no more since v1.23; write a {KIND} ({API_VERSION}) with plugins"
+        )
+        raise document.error(Problem(("kind",), message))
     if not isinstance(kind, str) or not isinstance(version, str):
         missing = "kind" if not isinstance(kind, str) else "apiVersion"
         raise document.error(Problem((missing,), f"Required value: want kind {KIND} ({API_VERSION})"))
@@ -133,16 +154,16 @@ def _configuration(scheduler: Place, options: Place) -> Configuration:
     errors: list[ConfigError] = []
     warnings: list[ConfigError] = []
     with collecting(errors):
-        written = decode(KubeSchedulerConfiguration, _body(scheduler, warnings), scheduler)
+        written = decode(KubeSchedulerConfiguration, _body(scheduler, warnings, errors), scheduler)
     with collecting(errors):
-        own = decode(Options, _body(options, warnings), options)
+        own = decode(Options, _body(options, warnings, errors), options)
         raise_all([options.error(problem) for problem in own.problems()])
     raise_all(errors)
 
-    blocks = _named(written.profiles)
+    blocks = _named(_migrated(written.profiles, scheduler, warnings, errors))
     profiles = [_profile(block, scheduler / "profiles" / index, errors) for index, block in enumerate(blocks)]
     errors += [scheduler.error(problem) for problem in settings_problems(written)]
-    errors += [scheduler.error(problem) for problem in profile_problems(profiles, [b.plugin_config for b in blocks])]
+    errors += [scheduler.error(problem) for problem in profile_problems(profiles, blocks)]
     raise_all(errors)
 
     settings = Settings(**{name: getattr(written, name) for name in Settings.model_fields})
@@ -153,18 +174,34 @@ def _configuration(scheduler: Place, options: Place) -> Configuration:
     return Configuration(settings, in_force, own, tuple(map(str, warnings)))
 
 
-def _body(document: Place, warnings: list[ConfigError]) -> Json:
+def _body(document: Place, warnings: list[ConfigError], errors: list[ConfigError]) -> Json:
     """Return a document without its header, and without what an old version had besides today's fields."""
     assert isinstance(document.value, dict)  # _kind has refused everything else
     dropped = ["apiVersion", "kind"]
     version = document.value.get("apiVersion")
-    if version in _OLD_API_VERSIONS:
+    if version in OLD_API_VERSIONS:
         message = f"{version} is no longer served by kube-scheduler; read as {API_VERSION}"
         warnings.append(document.error(Problem(("apiVersion",), message)))
         old = [name for name in _OLD_FIELDS if name in document.value]
         warnings += [document.error(Problem((name,), f"is not in {API_VERSION}: ignored")) for name in old]
-        dropped += old
+        moved = [name for name in _MOVED_FIELDS if name in document.value]
+        errors += [document.error(Problem((n,), f"is not in {API_VERSION}; {_MOVED_FIELDS[n]}")) for n in moved]
+        dropped += old + moved
     return {name: value for name, value in document.value.items() if name not in dropped}
+
+
+def _migrated(
+    blocks: Sequence[ProfileBlock], document: Place, warnings: list[ConfigError], errors: list[ConfigError]
+) -> Sequence[ProfileBlock]:
+    """Bring the profiles of an old version to v1; there is always one."""
+    version = (document / "apiVersion").value
+    if version not in OLD_API_VERSIONS:
+        return blocks
+    places = [document / "profiles" / index for index in range(len(blocks))] or [document]
+    return [
+        migrated(block, str(version), place, warnings, errors)
+        for block, place in zip(blocks or [ProfileBlock()], places, strict=True)
+    ]
 
 
 def _named(blocks: Sequence[ProfileBlock]) -> Sequence[ProfileBlock]:
@@ -182,12 +219,19 @@ def _profile(block: ProfileBlock, place: Place, errors: list[ConfigError]) -> Pr
     args: dict[str, PluginArgs | RawArgs] = {}
     for index, entry in enumerate(block.plugin_config):
         with collecting(errors):
-            args[entry.name] = _args(entry, place / "pluginConfig" / index / "args", enabled)
+            args[entry.name] = _args(entry, _config_place(place / "pluginConfig", index, entry.name), enabled)
     for name in enabled:
         model = known_in_tree[name].args if name in known_in_tree else None
         if model is not None and name not in args:
             args[name] = model()
     return Profile(block.scheduler_name or "", block.percentage_of_nodes_to_score, plugins, args, place)
+
+
+def _config_place(config: Place, index: int, name: str) -> Place:
+    """Return where the args of a plugin stand: of an old version, entries may have been left out before it."""
+    entries = config.value if isinstance(config.value, list) else []
+    places = [config / at for at in (index, *range(len(entries)))]
+    return next((place / "args" for place in places if (place / "name").value == name), config)
 
 
 def _args(entry: PluginConfigEntry, place: Place, enabled: Sequence[str]) -> PluginArgs | RawArgs:

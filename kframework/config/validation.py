@@ -12,6 +12,7 @@ from kframework.config.models import (
     Extender,
     LeaderElection,
     PluginConfigEntry,
+    ProfileBlock,
     Settings,
     camel,
 )
@@ -89,12 +90,10 @@ def _is_extended_resource(name: str) -> bool:
     return not native and not name.startswith("requests.") and is_qualified_name(f"requests.{name}")
 
 
-def profile_problems(
-    profiles: Sequence[Profile], plugin_configs: Sequence[Sequence[PluginConfigEntry]]
-) -> Iterator[Problem]:
-    """List what is wrong with the profiles, each by itself and together; `plugin_configs` are theirs as written."""
+def profile_problems(profiles: Sequence[Profile], blocks: Sequence[ProfileBlock]) -> Iterator[Problem]:
+    """List what is wrong with the profiles, each by itself and together; `blocks` are the same as written."""
     names = [profile.scheduler_name for profile in profiles]
-    for index, (profile, written) in enumerate(zip(profiles, plugin_configs, strict=True)):
+    for index, (profile, written) in enumerate(zip(profiles, blocks, strict=True)):
         path: ProblemPath = ("profiles", index)
         if not profile.scheduler_name:
             yield required((*path, "schedulerName"))
@@ -102,8 +101,18 @@ def profile_problems(
             yield duplicate((*path, "schedulerName"), profile.scheduler_name)
         yield from _percentage_problems((*path, "percentageOfNodesToScore"), profile.percentage_of_nodes_to_score or 0)
         yield from _removed_plugin_problems(path, profile)
-        yield from _plugin_config_problems((*path, "pluginConfig"), [entry.name for entry in written])
-    yield from _queue_sort_problems(profiles, plugin_configs)
+        yield from _weight_problems((*path, "plugins"), written)
+        yield from _plugin_config_problems((*path, "pluginConfig"), [entry.name for entry in written.plugin_config])
+    yield from _queue_sort_problems(profiles, [block.plugin_config for block in blocks])
+
+
+def _weight_problems(path: ProblemPath, block: ProfileBlock) -> Iterator[Problem]:
+    """List weights that would turn a score round; kube-scheduler lets them pass."""
+    for key, plugins in block.plugins.sets().items():
+        for index, entry in enumerate(plugins.enabled):
+            if entry.weight < 0:
+                detail = "must be non-negative; to leave a score out, disable the plugin under score"
+                yield invalid((*path, camel(key), "enabled", index, "weight"), entry.weight, detail)
 
 
 def _removed_plugin_problems(path: ProblemPath, profile: Profile) -> Iterator[Problem]:

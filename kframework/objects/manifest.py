@@ -1,6 +1,6 @@
 """Cluster files: what `kubectl get ... -o yaml` or `-o json` prints, or a person writes, read unchanged.
 
-The good path looks at no line numbers: only an error composes the file a second time, to find its line.
+The good path looks at no line numbers: only what is wrong reads the file a second time, as far as its line.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kframework.objects.codec import FieldPath, spelled, undecodable, without_nu
 from kframework.objects.complaints import first_complaint
 from kframework.objects.kinds import Kind, kind_named, reference
 from kframework.objects.meta import ApiObject
+from kframework.objects.yaml_lines import line_of
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -43,52 +44,41 @@ class PassedOver:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """The objects of some files in their order, and the kinds that were passed over.
-
-    `written` is the JSON of each object, as it stands in the file: all that a scheduler does not read is there too. It
-    is empty where the objects come from no file.
-    """
-
-    objects: list[ApiObject] = field(default_factory=list)
-    passed_over: list[PassedOver] = field(default_factory=list)
-    written: list[dict[str, object]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
+class Source:
     """A file and its text; `<stdin>` for standard input."""
 
     name: str
     text: str
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where an object stands: in which document of a source, and under which path of it."""
 
-    source: _Source
+    source: Source
     document: int
     path: FieldPath
 
     def line(self, below: FieldPath = ()) -> int | None:
         """Find the line of the object, or of a field below it, as far down as the text goes."""
-        try:
-            documents = list(yaml.compose_all(self.source.text, _Loader))
-        except yaml.YAMLError:
-            return None  # JSON that YAML does not read, such as one indented by tabs
-        node = documents[self.document]
-        line = node.start_mark.line
-        for step in (*self.path, *below):
-            entry = _entry(node, step)
-            if entry is None:
-                break
-            first, node = entry
-            line = first.start_mark.line
-        return int(line) + 1
+        return line_of(self.source.text, self.document, (*self.path, *below))
 
     def __str__(self) -> str:
         line = self.line()
         return self.source.name if line is None else f"{self.source.name}:{line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The objects of some files in their order, and the kinds that were passed over.
+
+    `written` is the JSON of each object, as it stands in the file: all that a scheduler does not read is there too.
+    `places` says where. Both are empty where the objects come from no file.
+    """
+
+    objects: list[ApiObject] = field(default_factory=list)
+    passed_over: list[PassedOver] = field(default_factory=list)
+    written: list[dict[str, object]] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -97,10 +87,11 @@ class _Reading:
 
     objects: list[ApiObject] = field(default_factory=list)
     written: list[dict[str, object]] = field(default_factory=list)
-    places: dict[tuple[str, str, str, str], _Place] = field(default_factory=dict)
+    places: list[Place] = field(default_factory=list)
+    first: dict[tuple[str, str, str, str], Place] = field(default_factory=dict)
     unknown: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def add(self, data: object, place: _Place, listed_as: tuple[str, str]) -> None:
+    def add(self, data: object, place: Place, listed_as: tuple[str, str]) -> None:
         """Take in an object, or the items of a list; `listed_as` is what items without a kind are."""
         if not isinstance(data, dict):
             raise _error(place, "", (), "expected an object with apiVersion and kind")
@@ -117,10 +108,11 @@ class _Reading:
         self._refuse_twice(found, kind, place)
         self.objects.append(found)
         self.written.append({"apiVersion": api_version, "kind": name, **data})
+        self.places.append(place)
 
-    def _refuse_twice(self, found: ApiObject, kind: Kind[ApiObject], place: _Place) -> None:
+    def _refuse_twice(self, found: ApiObject, kind: Kind[ApiObject], place: Place) -> None:
         namespace = (found.metadata.namespace or "default") if kind.namespaced else ""
-        first = self.places.setdefault((kind.api_version, kind.name, namespace, found.metadata.name), place)
+        first = self.first.setdefault((kind.api_version, kind.name, namespace, found.metadata.name), place)
         if first is not place:
             raise _error(place, reference(found), (), f"given twice, first at {first}: remove one of them")
 
@@ -135,15 +127,15 @@ def read(paths: Iterable[str]) -> Manifest:
     for source in _sources(paths):
         for index, document in enumerate(_documents(source)):
             if document is not None:
-                reading.add(document, _Place(source, index, ()), ("", ""))
+                reading.add(document, Place(source, index, ()), ("", ""))
     passed_over = [PassedOver(api_version, kind, count) for (api_version, kind), count in reading.unknown.items()]
-    return Manifest(reading.objects, passed_over, reading.written)
+    return Manifest(reading.objects, passed_over, reading.written, reading.places)
 
 
-def _sources(paths: Iterable[str]) -> Iterator[_Source]:
+def _sources(paths: Iterable[str]) -> Iterator[Source]:
     for path in paths:
         if path == "-":
-            yield _Source("<stdin>", sys.stdin.read())
+            yield Source("<stdin>", sys.stdin.read())
         elif Path(path).is_dir():
             files = sorted(file for file in Path(path).rglob("*") if file.suffix in _SUFFIXES and file.is_file())
             if not files:
@@ -153,16 +145,16 @@ def _sources(paths: Iterable[str]) -> Iterator[_Source]:
             yield _source(Path(path))
 
 
-def _source(path: Path) -> _Source:
+def _source(path: Path) -> Source:
     try:
-        return _Source(str(path), path.read_text(encoding="utf-8-sig"))
+        return Source(str(path), path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(error.strerror or str(error), file=str(path)) from error
     except UnicodeDecodeError as error:
         raise InputError("not UTF-8 text", file=str(path)) from error
 
 
-def _documents(source: _Source) -> Iterator[object]:
+def _documents(source: Source) -> Iterator[object]:
     if source.text.lstrip().startswith("{"):
         try:
             yield msgspec.json.decode(source.text)
@@ -179,7 +171,7 @@ def _documents(source: _Source) -> Iterator[object]:
         raise InputError(" ".join(str(error).split()), file=source.name) from error
 
 
-def _names(data: Mapping[object, object], place: _Place, listed_as: tuple[str, str]) -> tuple[str, str]:
+def _names(data: Mapping[object, object], place: Place, listed_as: tuple[str, str]) -> tuple[str, str]:
     """Read apiVersion and kind; the items of a typed list go without."""
     api_version, kind = data.get("apiVersion") or listed_as[0], data.get("kind") or listed_as[1]
     for name, value in (("apiVersion", api_version), ("kind", kind)):
@@ -190,7 +182,7 @@ def _names(data: Mapping[object, object], place: _Place, listed_as: tuple[str, s
     return str(api_version), str(kind)
 
 
-def _object(data: Mapping[object, object], kind: Kind[ApiObject], place: _Place) -> ApiObject:
+def _object(data: Mapping[object, object], kind: Kind[ApiObject], place: Place) -> ApiObject:
     try:
         found = msgspec.convert(data, kind.struct)
     except msgspec.ValidationError:
@@ -203,7 +195,7 @@ def _object(data: Mapping[object, object], kind: Kind[ApiObject], place: _Place)
     return found
 
 
-def _object_without_nulls(data: Mapping[object, object], kind: Kind[ApiObject], place: _Place) -> ApiObject:
+def _object_without_nulls(data: Mapping[object, object], kind: Kind[ApiObject], place: Place) -> ApiObject:
     stripped = without_nulls(data)
     try:
         return msgspec.convert(stripped, kind.struct)
@@ -221,15 +213,6 @@ def _subject(data: Mapping[object, object], kind: Kind[ApiObject]) -> str:
     return f"{kind.name} {prefix}{metadata['name']}"
 
 
-def _error(place: _Place, subject: str, path: FieldPath, message: str) -> InputError:
+def _error(place: Place, subject: str, path: FieldPath, message: str) -> InputError:
     line = place.line(path)
     return InputError(message, file=place.source.name, line=line, subject=subject, path=spelled(path))
-
-
-def _entry(node: yaml.Node, step: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-    """Find an entry of a composed node: where it begins (the key, or the item) and what it holds."""
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        return node.value[step], node.value[step]
-    if isinstance(node, yaml.MappingNode):
-        return next(((key, value) for key, value in node.value if key.value == step), None)
-    return None

@@ -91,7 +91,8 @@ def manifest(tmp_path: Path) -> Manifest:
     file = tmp_path / "web.yaml"
     file.write_text(
         """\
-{apiVersion: v1, kind: Node, metadata: {name: n1, managedFields: [{}]}, status: {nodeInfo: {kubeletVersion: v1}}}
+{apiVersion: v1, kind: Node, metadata: {name: n1, managedFields: [{}], lables: {}},
+ status: {nodeInfo: {kubeletVersion: v1}}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: web, image: nginx}], hostname: null}}
 """
@@ -108,7 +109,7 @@ async def test_what_stands_in_a_file_is_shown(manifest: Manifest) -> None:
     assert web["spec"]["nodeName"] == "n1" and "hostname" not in web["spec"]
     node = read((await transport.send(request("GET", "/api/v1/nodes/n1"))).body)
     assert node["status"]["nodeInfo"] == {"kubeletVersion": "v1"}
-    assert node["metadata"]["resourceVersion"] and "managedFields" not in node["metadata"]
+    assert node["metadata"]["resourceVersion"] and not {"managedFields", "lables"} & node["metadata"].keys()
     await transport.send(request("DELETE", "/api/v1/nodes/n1"))
     await transport.send(request("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}}))
     again = read((await transport.send(request("GET", "/api/v1/nodes/n1"))).body)

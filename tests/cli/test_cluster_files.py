@@ -26,3 +26,60 @@ def test_what_is_passed_over_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
         "notice: a KubeSchedulerConfiguration is given with --config",
     ]
     assert read_cluster([]).objects == []
+
+
+MISSPELT = """\
+apiVersion: v1
+kind: Node
+metadata: {name: n, lables: {}}
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Pod
+  metadata:
+    name: web
+    annotations: {tolerrations: mine}
+  spec:
+    containers:
+    - name: c
+      comand: [a]
+    tolerrations: []
+"""
+
+UNKNOWN = [
+    ':3: Node n: unknown field "metadata.lables"; did you mean "labels"?',
+    ':16: Pod default/web: unknown field "spec.containers[0].comand"; did you mean "command"?',
+    ':17: Pod default/web: unknown field "spec.tolerrations"; did you mean "tolerations"?',
+]
+
+
+def test_unknown_fields_are_said_with_their_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(MISSPELT)
+    with logging_to_stderr():
+        assert len(read_cluster([str(file)]).objects) == 2
+    assert capsys.readouterr().err.splitlines() == [f"warning: {file}{line}" for line in UNKNOWN]
+
+
+def test_unknown_fields_are_refused_where_that_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(MISSPELT)
+    with pytest.raises(ExceptionGroup) as caught:
+        read_cluster([str(file)], strict=True)
+    assert [str(error) for error in caught.value.exceptions] == [f"{file}{line}" for line in UNKNOWN]
+    file.write_text(MISSPELT.replace("lables", "labels").replace("comand", "command").replace("tolerr", "toler"))
+    assert len(read_cluster([str(file)], strict=True).objects) == 2
+
+
+def test_many_unknown_fields_are_ten_lines_and_a_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "---".join(f"\n{{apiVersion: v1, kind: Node, metadata: {{name: n{i}}}, spce: 1}}\n" for i in range(50))
+    )
+    with logging_to_stderr():
+        read_cluster([str(file)])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[9] == f'warning: {file}:20: Node n9: unknown field "spce"; did you mean "spec"?'
+    assert lines[10:] == ["warning: and 40 more unknown fields"]

@@ -53,6 +53,13 @@ def test_a_port_that_is_taken_is_one_line(run: Command) -> None:
         assert run("fake-api", "--port", port) == (1, "", line)
 
 
+def test_a_misspelt_file_is_not_served_by_strict(run: Command, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(NODE.replace("status", "stauts"))
+    line = f'error: {file}:5: Node node-a: unknown field "stauts"; did you mean "status"?\n'
+    assert run("fake-api", "--strict", "-f", file) == (1, "", line)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [

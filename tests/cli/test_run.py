@@ -122,9 +122,20 @@ def test_wrong_usage_is_one_line(run: Command, arguments: list[str], code: int, 
 
 
 def test_the_configuration_may_name_the_kubeconfig(run: Command, config: Path, tmp_path: Path) -> None:
+    named = (
+        f"{config}:4: clientConnection.kubeconfig: there is no file {tmp_path / 'none-such'};"
+        " name another here, or with --kubeconfig, which outranks this (KUBECONFIG does not)"
+    )
+    assert run("run", "--config", config) == (1, "", f"error: {named}\n")
     missing = "there is no such file; name a kubeconfig with --kubeconfig or KUBECONFIG"
-    assert run("run", "--config", config) == (1, "", f"error: {tmp_path / 'none-such'}: {missing}\n")
     assert run("run", "--config", config, "--kubeconfig", "other") == (1, "", f"error: other: {missing}\n")
+
+
+def test_a_kubeconfig_of_the_configuration_that_is_there_is_read(run: Command, config: Path, tmp_path: Path) -> None:
+    (tmp_path / "none-such").write_text("{}")
+    assert run("run", "--config", config).errors == [
+        f"error: {tmp_path / 'none-such'}: has no current-context; name one with --context (there is none)"
+    ]
 
 
 # -- a scheduler at work -------------------------------------------------------------------------------------------

@@ -194,6 +194,18 @@ def test_bad_input_is_one_line(run: Command, file: Path, text: str, message: str
     assert run("simulate", "-f", file) == (1, "", f"error: {file}:{message}\n")
 
 
+def test_unknown_fields_are_warned_of_and_refused_by_strict(run: Command, cluster: Path, file: Path) -> None:
+    file.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: new}\nspce: {}\nstauts: {}\n")
+    lines = [
+        f'{file}:4: Node new: unknown field "spce"; did you mean "spec"?',
+        f'{file}:5: Node new: unknown field "stauts"; did you mean "status"?',
+    ]
+    warned = run("simulate", "-f", cluster, "-f", file)
+    assert (warned.code, warned.errors[:2]) == (0, [f"warning: {line}" for line in lines])
+    refused = run("simulate", "-f", cluster, "-f", file, "--strict")
+    assert (refused.code, refused.out, refused.errors) == (1, "", [f"error: {line}" for line in lines])
+
+
 def test_missing_files(run: Command, cluster: Path, file: Path) -> None:
     missing = "No such file or directory"
     assert run("simulate", "-f", file) == (1, "", f"error: {file}: {missing}\n")

@@ -380,6 +380,8 @@ def test_equal_queue_sorts_are_fine() -> None:
 
 REMOVED = 'was invalid in version "v1" (KubeSchedulerConfiguration is version "kubescheduler.config.k8s.io/v1")'
 
+NEGATIVE = "must be non-negative; to leave a score out, disable the plugin under score"
+
 
 @pytest.mark.parametrize(
     ("body", "messages"),
@@ -397,6 +399,14 @@ REMOVED = 'was invalid in version "v1" (KubeSchedulerConfiguration is version "k
         (
             "profiles: [{pluginConfig: [{name: A}, {name: A}]}]\n",
             ['profiles[0].pluginConfig[1]: Duplicate value: "A"'],
+        ),
+        (
+            "profiles: [{plugins: {score: {enabled: [{name: A, weight: 1}, {name: B, weight: -1}]}}}]\n",
+            [f"profiles[0].plugins.score.enabled[1].weight: Invalid value: -1: {NEGATIVE}"],
+        ),
+        (
+            "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeAffinity, weight: -2}]}}}]\n",
+            [f"profiles[0].plugins.multiPoint.enabled[0].weight: Invalid value: -2: {NEGATIVE}"],
         ),
         (
             "profiles: [{plugins: {filter: {enabled: [{name: EBSLimits}]}}, pluginConfig: [{name: CinderLimits}]}]\n",

@@ -205,3 +205,18 @@ def test_a_node_is_drained_and_a_namespace_deleted(kubectl: Kubectl) -> None:
     assert kubectl("get", "pods", "-A", "-o", "name") == "pod/web\n"
     assert "pod/web evicted" in kubectl("drain", "n1", "--ignore-daemonsets", "--force")
     assert kubectl("get", "pods", "-A", "-o", "name") == ""
+
+
+def test_a_misspelt_manifest_is_refused_or_told(kubectl: Kubectl) -> None:
+    given(kubectl, "create", node("n1"))
+    misspelt = json.dumps(pod("web", tolerrations=[]))
+    refused = kubectl.run("apply", "-f", "-", stdin=misspelt)
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines()[0].endswith(
+        'Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.tolerrations"'
+    )
+    told = kubectl.run("apply", "--validate=warn", "-f", "-", stdin=misspelt)
+    assert (told.returncode, told.stdout) == (0, "pod/web created\n")
+    assert told.stderr == 'Warning: unknown field "spec.tolerrations"\n'
+    assert scheduled_to(kubectl, "web") == "n1"
+    assert kubectl("label", "pod", "web", "a=b") == "pod/web labeled\n"

@@ -155,6 +155,8 @@ def test_a_kind_that_a_plugin_declares_is_read_like_any_other(tmp_path: Path) ->
     assert manifest.objects == [Team(metadata=ObjectMeta(name="red"), spec=TeamSpec(max_pods=3))]
     with pytest.raises(InputError, match=r"Team default/red: spec\.maxPods: expected an integer, got a string"):
         read([written(tmp_path, "teams.yaml", teams.replace("3", '"three"'))])
+    with pytest.raises(InputError, match=r"Team default/red: spec: Object contains unknown field `minPods`"):
+        read([written(tmp_path, "teams.yaml", teams.replace("3", "3, minPods: 1"))])
 
 
 def test_yaml_is_read_as_kubernetes_reads_it(tmp_path: Path) -> None:

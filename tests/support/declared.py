@@ -7,8 +7,8 @@ from kframework.objects import ApiObject, ApiStruct, ObjectMeta, kind
 __all__ = ["Gang", "GangSpec", "GangStatus", "Quota", "Team", "TeamSpec", "gang", "team"]
 
 
-class TeamSpec(ApiStruct, frozen=True, kw_only=True):
-    """How many pods a team may run."""
+class TeamSpec(ApiStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many pods a team may run, and nothing else."""
 
     max_pods: int = 0
 

@@ -1,0 +1,144 @@
+"""Fields that a kind does not have, and fields that stand twice: what becomes of them, as their writer wants it.
+
+That is `fieldValidation` of the query: `Strict` refuses them, `Warn`, which holds without it, says so in a header, and
+`Ignore` says nothing. What is unknown is never stored. The texts are kube-apiserver's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from kframework.apiserver.calls import Call, object_in
+from kframework.apiserver.custom import CustomResourceDefinition
+from kframework.apiserver.patch.patches import JSON_PATCH
+from kframework.apiserver.store import INSISTED_ON
+from kframework.apiserver.wire.documents import Data
+from kframework.apiserver.wire.protobuf import PROTOBUF
+from kframework.cluster import api_errors
+from kframework.cluster.field_names import read_models, unknown_fields, without
+from kframework.config.problems import written
+from kframework.errors import ClusterError
+from kframework.objects import KINDS, kind_of
+from kframework.objects.codec import FieldPath
+
+read_models((*KINDS, *INSISTED_ON, kind_of(CustomResourceDefinition)))  # 80 ms, here and not in the event loop
+
+_DIRECTIVES = ("", "Ignore", "Strict", "Warn")
+
+#: The kind of the options that a query holds, by method.
+_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
+
+#: So many problems are told. Where warnings have more characters together, each is cut off after a few.
+_PROBLEMS = 100
+_TOGETHER, _EACH = 4096, 256
+
+
+class FieldValidation:
+    """Looks at the fields of what one call writes; ClusterError 422 for a directive that there is not.
+
+    `headers` are for the answer: what the client is warned of.
+    """
+
+    def __init__(self, call: Call) -> None:
+        self._request = call.request
+        self._resource = call.resource
+        self._directive = call.query.get("fieldValidation", "")
+        self.headers: dict[str, str] = {}
+        if self._directive not in _DIRECTIVES:
+            supported = ", ".join(map(_quoted, _DIRECTIVES))
+            value = f"Unsupported value: {_quoted(self._directive[:_EACH])}: supported values: {supported}"
+            kind = f"{_OPTIONS[call.request.method]}.meta.k8s.io"
+            raise ClusterError(f'{kind} "" is invalid: fieldValidation: {value}', status=422, reason="Invalid")
+
+    def said(self) -> Data:
+        """Return the object in the body; ClusterError as `object_in`, and 400 for one that is refused."""
+        data = object_in(self._request)
+        if self._request.content_type.startswith(PROTOBUF):
+            return data  # fields have numbers there, and who knows a number has the field
+        known, unknown = self._known(data)
+        if refusal := self._refusal([*unknown, *self._twice()]):
+            kind, version = self._resource.kind.name, self._resource.version
+            raise api_errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {refusal}')
+        return known
+
+    def patched(self, data: Data) -> Data:
+        """Return what a patch has made of an object; ClusterError 422 for one that is refused."""
+        known, unknown = self._known(data)
+        prefix = "json patch " if self._request.content_type.startswith(JSON_PATCH) else ""
+        if refusal := self._refusal([*(f"{prefix}{each}" for each in self._twice()), *unknown]):
+            patch = _quoted(self._request.body.decode(errors="replace")[:_TOGETHER])
+            raise ClusterError(
+                f' "" is invalid: patch: Invalid value: {patch}: {refusal}', status=422, reason="Invalid"
+            )
+        return known
+
+    def _known(self, data: Data) -> tuple[Data, list[str]]:
+        kind = self._resource.kind
+        unknown = unknown_fields(data, kind.api_version, kind.name)
+        return without(data, unknown), [f"unknown field {_quoted(written(field.path))}" for field in unknown]
+
+    def _twice(self) -> list[str]:
+        return [f"duplicate field {_quoted(written(path))}" for path in _duplicates(self._request.body)]
+
+    def _refusal(self, problems: Sequence[str]) -> str:
+        """Return why the object is refused, if it is; else note what its writer is warned of."""
+        told = list(dict.fromkeys(problems))[:_PROBLEMS]
+        if told and self._directive == "Strict":
+            return f"strict decoding error: {', '.join(told)}"
+        if told and self._directive != "Ignore":
+            self.headers["warning"] = ", ".join(_warnings(told))
+        return ""
+
+
+def _warnings(texts: Sequence[str]) -> Iterator[str]:
+    """Write warnings as a header has them; there is an end to what clients read of headers."""
+    longest = _EACH if sum(map(len, texts)) > _TOGETHER else _TOGETHER
+    length = 0
+    for text in texts:
+        if length < _TOGETHER:
+            escaped = text[:longest].replace("\\", "\\\\").replace('"', '\\"')
+            yield f'299 - "{escaped}"'
+        length += len(text[:longest])
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+class _Object(dict[str, object]):
+    """A JSON object in which names stand twice."""
+
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
+        super().__init__(pairs)
+        names = [name for name, _ in pairs]
+        self.twice = [name for name in self if names.count(name) > 1]
+
+
+def _duplicates(body: bytes) -> list[FieldPath]:
+    """List the fields of a JSON text that stand twice."""
+    found: list[_Object] = []
+
+    def read(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        plain = dict(pairs)
+        if len(plain) == len(pairs):
+            return plain
+        found.append(_Object(pairs))
+        return found[-1]
+
+    try:
+        data = json.loads(body, object_pairs_hook=read)
+        return list(_paths(data, ())) if found else []
+    except RecursionError as error:
+        raise api_errors.bad_request("the body of the request is nested too deeply") from error
+
+
+def _paths(value: object, path: FieldPath) -> Iterator[FieldPath]:
+    if isinstance(value, _Object):
+        yield from ((*path, name) for name in value.twice)
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _paths(item, (*path, name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _paths(item, (*path, index))
