@@ -1,4 +1,4 @@
-"""The rim: where the cluster is, be it real or in memory; one Protocol, two siblings behind it."""
+"""Where the cluster is, be it real or in memory; one Protocol, two siblings behind it."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ FINISHING, WRITING = 10.0, 5.0
 
 
 class Engine(HandledEngine, Protocol):
-    """What drives decisions; the rim only feeds it messages and steps it."""
+    """What drives decisions; the scheduler only feeds it messages and steps it."""
 
     #: In so many of the attempts plugins are to be timed.
     timed_share: float

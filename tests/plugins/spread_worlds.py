@@ -12,26 +12,19 @@ from kframework.config.args import PodTopologySpreadArgs
 from kframework.objects import (
     Affinity,
     ApiObject,
-    LabelSelector,
     Node,
     ObjectMeta,
     OwnerReference,
     Pod,
-    ReplicaSet,
-    ReplicationController,
-    ReplicationControllerSpec,
-    Service,
-    ServiceSpec,
-    StatefulSet,
     TopologySpreadConstraint,
-    WorkloadSpec,
 )
 from kframework.state.cluster import ClusterState
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing import make_node, make_pod
+from tests.support.selecting import owner, replica_set, replication_controller, service, stateful_set
 
-__all__ = ["ARGS", "World", "affinity", "constraint", "selector"]
+__all__ = ["ARGS", "World", "affinity", "constraint"]
 
 HOSTNAME, ZONE, RACK = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack"
 TAINTS = ("dedicated=a:NoSchedule", "dedicated=b:NoExecute", "spot:PreferNoSchedule")
@@ -59,10 +52,6 @@ OWNERS = (("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1"
 def constraint(key: str = ZONE, when: str = "DoNotSchedule", skew: int = 1, **more: Any) -> TopologySpreadConstraint:
     stated = {"topologyKey": key, "whenUnsatisfiable": when, "maxSkew": skew} | more
     return msgspec.convert(stated, TopologySpreadConstraint)
-
-
-def selector(stated: Mapping[str, object] | None) -> LabelSelector | None:
-    return None if stated is None else msgspec.convert(stated, LabelSelector)
 
 
 def affinity(*terms: Mapping[str, object]) -> Affinity:
@@ -198,7 +187,7 @@ class World:
     def _owner(self) -> OwnerReference:
         api_version, kind = self.random.choice(OWNERS)
         controls = self.random.random() < 0.9
-        return OwnerReference(api_version=api_version, kind=kind, name=self.random.choice("xy"), controller=controls)
+        return owner(kind, api_version, name=self.random.choice("xy"), controller=controls)
 
     # -- services and owners -----------------------------------------------------------------------------------------
 
@@ -216,13 +205,13 @@ class World:
         random = self.random
         chosen = random.choice([None, {}, {"app": "web"}, {"app": "db"}, {"app": "web", "tier": "front"}])
         labels = random.choice([{}, {"app": "web"}, {"app": "db", "rev": "1"}])
-        workload = WorkloadSpec(selector=selector(random.choice([*SELECTORS, INVALID])))
+        stated = random.choice([*SELECTORS, INVALID])
         return random.choice(
             [
-                Service(metadata=metadata, spec=ServiceSpec(selector=chosen)),
-                ReplicationController(metadata=metadata, spec=ReplicationControllerSpec(selector=labels)),
-                ReplicaSet(metadata=metadata, spec=workload),
-                StatefulSet(metadata=metadata, spec=workload),
+                service(chosen, metadata),
+                replication_controller(labels, metadata),
+                replica_set(stated, metadata),
+                stateful_set(stated, metadata),
             ]
         )
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kframework.errors import StaleNodeError
-from kframework.objects import ContainerImage, Node, NodeCondition
+from kframework.objects import ContainerImage, Node, NodeCondition, NodeStatus
 from kframework.state.nodes import NodeInfo, NodeTable, same_node
 from kframework.state.pods import Interned, PodInfo
 from tests.support.objects_made import node, pod, taint
@@ -84,6 +84,22 @@ def test_a_row_has_the_zone_of_its_node() -> None:
 # -- what is a change ----------------------------------------------------------------------------------------------
 
 
+#: Another value for every field of a node's status: all that is read of it is scheduled by, so none is a heartbeat.
+OTHER_STATUS: dict[str, object] = {
+    "capacity": {"cpu": "1"},
+    "allocatable": {"cpu": "1"},
+    "conditions": (NodeCondition(type="Ready", status="Unknown"),),
+    "images": (ContainerImage(names=("nginx",), size_bytes=1),),
+    "declared_features": ("GuaranteedQoSPodCPUResize",),
+}
+
+
+def test_every_field_of_a_status_is_known_to_be_a_change() -> None:
+    assert set(OTHER_STATUS) == set(NodeStatus.__struct_fields__), (
+        "say in state/nodes.py, and here, what a change of it is"
+    )
+
+
 @pytest.mark.parametrize(
     "newer",
     [
@@ -115,10 +131,7 @@ def test_a_heartbeat_is_no_change_but_the_object_is_kept(newer: Node) -> None:
         changed(NODE, "spec", unschedulable=True),
         changed(NODE, "spec", taints=()),
         changed(NODE, "spec", taints=(taint("spot", time_added="2026-01-01T00:00:00Z"),)),
-        changed(NODE, "status", allocatable={"cpu": "1"}),
-        changed(NODE, "status", capacity={"cpu": "1"}),
-        changed(NODE, "status", images=(ContainerImage(names=("nginx",), size_bytes=1),)),
-        changed(NODE, "status", declared_features=("GuaranteedQoSPodCPUResize",)),
+        *(changed(NODE, "status", **{field: other}) for field, other in OTHER_STATUS.items()),
         changed(NODE, "status", conditions=(msgspec.structs.replace(READY, status="False"),)),
         changed(NODE, "status", conditions=()),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import pytest
@@ -19,16 +19,11 @@ from kframework.objects import (
     ObjectMeta,
     OwnerReference,
     Pod,
-    ReplicaSet,
-    ReplicationController,
-    ReplicationControllerSpec,
     Service,
-    ServiceSpec,
-    StatefulSet,
     TopologySpreadConstraint,
-    WorkloadSpec,
 )
 from kframework.testing import Result, Scenario, check_plugin, create, delete, make_node, make_pod, patch
+from tests.support.selecting import owner, replica_set, replication_controller, service, stateful_set
 
 BETA, STABLE = "failure-domain.beta.kubernetes.io", "topology.kubernetes.io"
 WEB = {"app": "web"}
@@ -43,21 +38,6 @@ profiles:
       score: {enabled: [{name: SelectorSpread, weight: 1}], disabled: [{name: "*"}]}
       preScore: {enabled: [{name: SelectorSpread}], disabled: [{name: "*"}]}
 """
-
-
-def service(name: str = "web", selector: Mapping[str, str] | None = None, namespace: str = "default") -> Service:
-    return Service(
-        metadata=ObjectMeta(name=name, namespace=namespace),
-        spec=ServiceSpec(selector=dict(WEB if selector is None else selector)),
-    )
-
-
-def replica_set(selector: LabelSelector | None) -> ReplicaSet:
-    return ReplicaSet(metadata=ObjectMeta(name="web", namespace="default"), spec=WorkloadSpec(selector=selector))
-
-
-def owned_by(kind: str, api_version: str = "apps/v1", *, controller: bool = True) -> OwnerReference:
-    return OwnerReference(api_version=api_version, kind=kind, name="web", uid="1", controller=controller)
 
 
 def running(counts: Mapping[str, int], **pod: object) -> list[Pod]:
@@ -84,7 +64,7 @@ NODES = [make_node("a"), make_node("b"), make_node("c")]
 
 
 def test_the_fewer_pods_of_the_service_a_node_runs_the_better() -> None:
-    assert totals(NODES, running({"a": 4, "b": 1}), [service()], make_pod("new", labels=WEB)) == {
+    assert totals(NODES, running({"a": 4, "b": 1}), [service(WEB)], make_pod("new", labels=WEB)) == {
         "a": 0,
         "b": 75,
         "c": 100,
@@ -98,7 +78,7 @@ def test_the_fewer_pods_of_the_service_a_node_runs_the_better() -> None:
 )
 def test_other_pods_do_not_count(other: Mapping[str, object]) -> None:
     pods = running({"a": 3}, **other)
-    assert set(totals(NODES, pods, [service()], make_pod("new", labels=WEB)).values()) == {100}
+    assert set(totals(NODES, pods, [service(WEB)], make_pod("new", labels=WEB)).values()) == {100}
 
 
 def test_a_pod_to_which_nothing_belongs_is_spread_by_nothing() -> None:
@@ -111,13 +91,13 @@ def test_a_service_without_a_selector_chooses_no_pods() -> None:
 
 
 def test_a_service_of_another_namespace_does_not_count() -> None:
-    elsewhere = service(namespace="elsewhere")
+    elsewhere = service(WEB, ObjectMeta(name="web", namespace="elsewhere"))
     assert set(totals(NODES, running({"a": 3}), [elsewhere], make_pod("new", labels=WEB)).values()) == {100}
 
 
 def test_the_selectors_of_several_services_are_merged() -> None:
     both, pods = {**WEB, "tier": "front"}, running({"a": 2}) + running({"b": 1}, labels={**WEB, "tier": "front"})
-    services = [service(), service("front", {"tier": "front"})]
+    services = [service(WEB), service({"tier": "front"}, ObjectMeta(name="front", namespace="default"))]
     assert totals(NODES, pods, services, make_pod("new", labels=both)) == {"a": 100, "b": 0, "c": 100}
 
 
@@ -136,51 +116,48 @@ def label_selector(*expressions: Mapping[str, object]) -> LabelSelector:
     ],
     ids=["labels", "In", "NotIn", "Exists", "DoesNotExist"],
 )
-@pytest.mark.parametrize("kind", [ReplicaSet, StatefulSet])
+@pytest.mark.parametrize("controller", [replica_set, stateful_set])
 def test_the_selector_of_the_controller_counts(
-    kind: type[ReplicaSet] | type[StatefulSet],
+    controller: Callable[[LabelSelector], ApiObject],
     selector: LabelSelector,
     chosen: Mapping[str, str],
     other: Mapping[str, str],
 ) -> None:
-    owner = kind(metadata=ObjectMeta(name="web", namespace="default"), spec=WorkloadSpec(selector=selector))
+    controls = controller(selector)
     pods = running({"a": 2}, labels=chosen) + running({"b": 5}, labels=other)
-    pod = make_pod("new", labels=WEB, owner=owned_by(kind.__name__))
-    assert totals(NODES, pods, [owner], pod) == {"a": 0, "b": 100, "c": 100}
+    pod = make_pod("new", labels=WEB, owner=owner(type(controls).__name__))
+    assert totals(NODES, pods, [controls], pod) == {"a": 0, "b": 100, "c": 100}
 
 
 def test_a_replication_controller_is_merged_with_the_services() -> None:
-    controller = ReplicationController(
-        metadata=ObjectMeta(name="web", namespace="default"),
-        spec=ReplicationControllerSpec(selector={"tier": "front"}),
-    )
+    controller = replication_controller({"tier": "front"})
     labels = {**WEB, "tier": "front"}
     pods = running({"a": 2}) + running({"b": 1}, labels=labels)
-    owner = owned_by("ReplicationController", "v1")
-    found = totals(NODES, pods, [service(), controller], make_pod("new", labels=labels, owner=owner))
+    pod = make_pod("new", labels=labels, owner=owner("ReplicationController", "v1"))
+    found = totals(NODES, pods, [service(WEB), controller], pod)
     assert found == {"a": 100, "b": 0, "c": 100}
 
 
 @pytest.mark.parametrize(
-    ("selector", "owner"),
+    ("selector", "said"),
     [
-        (None, owned_by("ReplicaSet")),
-        (LabelSelector(), owned_by("ReplicaSet")),
-        (label_selector({"key": "app", "operator": "Like", "values": ["web"]}), owned_by("ReplicaSet")),
-        (label_selector({"key": "app", "operator": "In"}), owned_by("ReplicaSet")),
-        (LabelSelector(match_labels=WEB), owned_by("ReplicaSet", "apps/v1beta1")),
-        (LabelSelector(match_labels=WEB), owned_by("Job", "batch/v1")),
-        (LabelSelector(match_labels=WEB), owned_by("ReplicaSet", controller=False)),
+        (None, owner("ReplicaSet")),
+        (LabelSelector(), owner("ReplicaSet")),
+        (label_selector({"key": "app", "operator": "Like", "values": ["web"]}), owner("ReplicaSet")),
+        (label_selector({"key": "app", "operator": "In"}), owner("ReplicaSet")),
+        (LabelSelector(match_labels=WEB), owner("ReplicaSet", "apps/v1beta1")),
+        (LabelSelector(match_labels=WEB), owner("Job", "batch/v1")),
+        (LabelSelector(match_labels=WEB), owner("ReplicaSet", controller=False)),
     ],
     ids=["absent", "empty", "no operator", "no values", "old version", "another kind", "no controller"],
 )
-def test_an_owner_that_says_nothing_adds_nothing(selector: LabelSelector | None, owner: OwnerReference) -> None:
-    pod = make_pod("new", labels=WEB, owner=owner)
+def test_an_owner_that_says_nothing_adds_nothing(selector: LabelSelector | None, said: OwnerReference) -> None:
+    pod = make_pod("new", labels=WEB, owner=said)
     assert set(totals(NODES, running({"a": 3}), [replica_set(selector)], pod).values()) == {100}
 
 
 def test_a_controller_that_is_gone_adds_nothing() -> None:
-    pod = make_pod("new", labels=WEB, owner=owned_by("ReplicaSet"))
+    pod = make_pod("new", labels=WEB, owner=owner("ReplicaSet"))
     assert set(totals(NODES, running({"a": 3}), [], pod).values()) == {100}
 
 
@@ -189,7 +166,7 @@ def test_a_pod_with_constraints_of_its_own_is_left_to_them() -> None:
         max_skew=1, topology_key="kubernetes.io/hostname", when_unsatisfiable="ScheduleAnyway"
     )
     pod = make_pod("new", labels=WEB, topology_spread=[spread])
-    assert set(totals(NODES, running({"a": 3}), [service()], pod).values()) == {0}
+    assert set(totals(NODES, running({"a": 3}), [service(WEB)], pod).values()) == {0}
 
 
 # -- zones -----------------------------------------------------------------------------------------------------------
@@ -197,7 +174,7 @@ def test_a_pod_with_constraints_of_its_own_is_left_to_them() -> None:
 
 def test_zones_count_for_two_thirds() -> None:
     nodes = [make_node("a", zone="x"), make_node("b", zone="x"), make_node("c", zone="y")]
-    assert totals(nodes, running({"a": 3, "c": 2}), [service()], make_pod("new", labels=WEB)) == {
+    assert totals(nodes, running({"a": 3, "c": 2}), [service(WEB)], make_pod("new", labels=WEB)) == {
         "a": 0,  # 0 of the node, 0 of the zone
         "b": 33,  # 100 of the node, 0 of the zone
         "c": 33,  # 33 1/3 of the node, 33 1/3 of the zone
@@ -206,7 +183,7 @@ def test_zones_count_for_two_thirds() -> None:
 
 def test_a_node_without_a_zone_keeps_the_score_of_the_node() -> None:
     nodes = [make_node("a", zone="x"), make_node("b", zone="y"), make_node("c")]
-    assert totals(nodes, running({"a": 2, "c": 4}), [service()], make_pod("new", labels=WEB)) == {
+    assert totals(nodes, running({"a": 2, "c": 4}), [service(WEB)], make_pod("new", labels=WEB)) == {
         "a": 16,  # 50 of the node, 0 of the zone
         "b": 100,
         "c": 0,
@@ -226,7 +203,7 @@ def test_a_node_without_a_zone_keeps_the_score_of_the_node() -> None:
 )
 def test_region_and_zone_make_a_zone(first: Mapping[str, str], second: Mapping[str, str], together: bool) -> None:
     nodes = [make_node("a", labels=first), make_node("b", labels=second), make_node("c", zone="other")]
-    found = totals(nodes, running({"a": 1}), [service()], make_pod("new", labels=WEB))
+    found = totals(nodes, running({"a": 1}), [service(WEB)], make_pod("new", labels=WEB))
     assert found["b"] == (33 if together else 100)
 
 
@@ -240,13 +217,13 @@ def placed(result: Result, names: Sequence[str]) -> Counter[str | None]:
 def test_the_pods_of_a_service_spread_over_nodes_and_zones() -> None:
     nodes = [make_node(f"n{number}", zone="xyz"[number % 3]) for number in range(12)]
     pods = [make_pod(f"web-{number}", labels=WEB) for number in range(24)]
-    result = Scenario(nodes=nodes, pods=pods, objects=[service()], plugins=[SelectorSpread], config=ALONE).run()
+    result = Scenario(nodes=nodes, pods=pods, objects=[service(WEB)], plugins=[SelectorSpread], config=ALONE).run()
     assert set(placed(result, [pod.metadata.name for pod in pods]).values()) == {2}
 
 
 def test_counts_follow_what_happens_to_pods_services_and_nodes() -> None:
     first, second = make_pod("first", labels=WEB, node_name="a"), make_pod("second", labels=WEB, node_name="b")
-    scenario = Scenario(nodes=NODES[:2], pods=[first], objects=[service()], plugins=[SelectorSpread], config=ALONE)
+    scenario = Scenario(nodes=NODES[:2], pods=[first], objects=[service(WEB)], plugins=[SelectorSpread], config=ALONE)
     scenario.at(10, create(make_pod("goes-to-b", labels=WEB)))
     scenario.at(20, create(second))  # now b runs two of them
     scenario.at(30, create(make_pod("goes-to-a", labels=WEB)))
@@ -256,7 +233,7 @@ def test_counts_follow_what_happens_to_pods_services_and_nodes() -> None:
     scenario.at(70, create(make_pod("to-a-again", labels=WEB)))  # 2 : 2
     scenario.at(80, create(make_node("c")))
     scenario.at(90, create(make_pod("goes-to-c", labels=WEB)))
-    scenario.at(100, patch(service(), {"spec": {"selector": {"app": "db"}}}))
+    scenario.at(100, patch(service(WEB), {"spec": {"selector": {"app": "db"}}}))
     scenario.at(110, create(make_pod("db", labels={"app": "db"})))  # only `second` counts, on b
     result = scenario.run()
     nodes = {name: result.node_of(name) for name in ("goes-to-b", "goes-to-a", "to-b-again", "to-a-again", "goes-to-c")}
@@ -266,9 +243,9 @@ def test_counts_follow_what_happens_to_pods_services_and_nodes() -> None:
 
 def test_a_service_that_goes_no_longer_counts() -> None:
     scenario = Scenario(
-        nodes=NODES, pods=running({"a": 3}), objects=[service()], plugins=[SelectorSpread], config=ALONE
+        nodes=NODES, pods=running({"a": 3}), objects=[service(WEB)], plugins=[SelectorSpread], config=ALONE
     )
-    scenario.at(10, delete(service()))
+    scenario.at(10, delete(service(WEB)))
     scenario.at(20, create(make_pod("new", labels=WEB)))
     (decision,) = scenario.run().decisions_on("new")
     assert {total for _, total in decision.top} == {100}
@@ -298,7 +275,10 @@ def test_scores_are_those_of_the_slow_rules(
         make_pod(f"p{number}", namespace=namespace, labels=on, node_name=f"n{place % len(nodes)}", cpu="1m", memory=1)
         for number, (place, on, namespace) in enumerate(pods)
     ]
-    objects = [service(f"s{number}", selector) for number, selector in enumerate(services)]
+    objects = [
+        service(selector, ObjectMeta(name=f"s{number}", namespace="default"))
+        for number, selector in enumerate(services)
+    ]
     new = make_pod("new", labels=labels)
     result = Scenario(nodes=nodes, pods=[*there, new], objects=objects, plugins=[SelectorSpread], config=ALONE).run()
     (decision,) = result.decisions_on("new")
@@ -340,7 +320,7 @@ class Served(SelectorSpread):
     """Sees a service on the random clusters, which have none, and counts its pods anew for every node."""
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
-        handle.objects(Service).put(service().metadata, service())
+        handle.objects(Service).put(service(WEB).metadata, service(WEB))
         super().__init__(args, handle)
 
     @hookimpl

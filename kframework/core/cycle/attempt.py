@@ -14,13 +14,7 @@ from kframework.core.cycle.extending import Asking, ExtenderError, Extending, an
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.core.runtime.points import (
-    PostFilterAnswer,
-    PostFilterRound,
-    run_permit,
-    run_reserve,
-    run_unreserve,
-)
+from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound, run_permit, run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import PhaseTimer, PluginTimer
 from kframework.errors import PluginError
@@ -72,7 +66,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         hook = error.hook or "search"
         status = self.asked.faulty(error.plugin, hook, error.__cause__ or error.message)
         self.timer.take(hook, status)
-        return self._failed(Failure(status), ScheduleError(status))
+        return self.failed(ScheduleError(status))
 
     # -- a node was found ------------------------------------------------------------------------------------------
 
@@ -99,10 +93,8 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         reserved = ReservedPod(pod, node, {plugin: now + seconds for plugin, seconds in waits}, now)
         self.cluster.waiting.put(reserved)
         timed = self.plugin_timer is not None
-        reservation = Reservation(
-            self.number, self.profile, self.queued, search.state, reserved, draw=self.draw, timed=timed
-        )
-        return self.decision(_SCHEDULED, _SUCCESS, result, node=node), reservation
+        reservation = Reservation(self.number, self.profile, self.queued, search.state, reserved, self.draw, timed)
+        return self.decision(result), reservation
 
     def _undone(self, search: Search, result: ScheduleResult, status: Status) -> Concluded:
         """Take back what Reserve or Permit refused."""
@@ -123,20 +115,16 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         """Look for a way out, then fail for now."""
         self.queued.unschedulable_plugins = unfit.rejectors
         self.queued.pending_plugins = unfit.pending
-        failure, message = Failure(_SUCCESS), ""
-        victims: tuple[str, ...] = ()
+        failure = Failure(_SUCCESS)
         if self.profile.post_filter:
-            answer = yield from self._post_filter(search, unfit)
-            failure, victims = self.way_out(answer)
-            message = "" if failure.status.code == Code.SUCCESS else failure.status.message
+            failure = self.way_out((yield from self._post_filter(search, unfit)))
         text = fit_error(
             len(self.cluster.nodes),
             unfit.reasons,
             pre_filter_message=unfit.diagnosis.pre_filter_message,
-            post_filter_message=message,
+            post_filter_message="" if failure.status.code == Code.SUCCESS else failure.status.message,
         )
-        failure = replace(failure, status=Status(Code.UNSCHEDULABLE, (text,)))
-        return self._failed(failure, unfit, victims=victims)
+        return self._failed(replace(failure, status=Status(Code.UNSCHEDULABLE, (text,))), unfit)
 
     def _post_filter(self, search: Search, unfit: FitError) -> Asking[PostFilterAnswer]:
         """Look for a way out that the extenders agree to; where they do not, the plugins behind are asked."""
@@ -165,48 +153,37 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             return PostFilterAnswer(Status(Code.UNSCHEDULABLE, (*status.reasons, _NO_CANDIDATE), status.plugin))
         return PostFilterAnswer(status, replace(found, candidates=tuple(candidates)))
 
-    def way_out(self, answer: PostFilterAnswer) -> tuple[Failure, tuple[str, ...]]:
-        """Return what PostFilter found as a failure with its Status, and the keys of the victims."""
+    def way_out(self, answer: PostFilterAnswer) -> Failure:
+        """Return what PostFilter found as a failure with its Status."""
         status, result = answer.status, answer.result
         if isinstance(result, Nominate):
-            return Failure(status, result.node), ()
+            return Failure(status, result.node)
         if isinstance(result, ClearNomination):
-            return Failure(status, ""), ()
+            return Failure(status, "")
         if not isinstance(result, Preempt) or not result.candidates:
-            return Failure(status, None), ()
+            return Failure(status, None)
         try:
             chosen = min(result.candidates, key=result.key)  # type: ignore[arg-type]  # keys compare with each other
         except Exception as error:
-            return Failure(self.asked.faulty(status.plugin, "post_filter", error), None), ()
-        victims = tuple(victim for victim in chosen.victims if not victim.terminating)
+            return Failure(self.asked.faulty(status.plugin, "post_filter", error), None)
+        alive = tuple(victim for victim in chosen.victims if not victim.terminating)
         eviction: Eviction | None = None
-        if victims:  # where all are going already, there is nothing to do but to wait
+        if alive:  # where all are going already, there is nothing to do but to wait
             outranked = tuple(self.cluster.nominator.outranked(self.pod, chosen.node))
-            eviction = Eviction(
-                self.number, self.profile.name, status.plugin, self.pod, chosen.node, victims, outranked
-            )
-        return Failure(status, chosen.node, eviction), tuple(victim.key for victim in chosen.victims)
+            eviction = Eviction(self.number, self.profile.name, status.plugin, self.pod, chosen.node, alive, outranked)
+        return Failure(status, chosen.node, eviction, tuple(victim.key for victim in chosen.victims))
 
     # -- the Decision ----------------------------------------------------------------------------------------------
 
-    def _failed(self, failure: Failure, outcome: Outcome, *, victims: tuple[str, ...] = ()) -> Concluded:
-        result = Result.UNSCHEDULABLE if failure.status.rejected else Result.ERROR
-        return self.decision(result, failure.status, outcome, nominated=failure.nominated, victims=victims), failure
+    def _failed(self, failure: Failure, outcome: Outcome) -> Concluded:
+        return self.decision(outcome, failure), failure
 
-    def decision(
-        self,
-        result: Result,
-        status: Status,
-        outcome: Outcome,
-        *,
-        node: str = "",
-        nominated: str | None = None,
-        victims: tuple[str, ...] = (),
-    ) -> Decision:
-        """Return the Decision: what was found, and where the pod goes or why it goes nowhere."""
+    def decision(self, outcome: Outcome, failure: Failure | None = None) -> Decision:
+        """Return the Decision: what was found, and that the pod goes there, or by its failure why it goes nowhere."""
         queued, pod = self.queued, self.pod
         found = outcome if isinstance(outcome, ScheduleResult) else _NOTHING
         unfit = outcome if isinstance(outcome, FitError) else None
+        status = _SUCCESS if failure is None else failure.status
         return Decision(
             attempt=self.number,
             tries=queued.attempts,
@@ -217,9 +194,9 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             queued_at=queued.timestamp,
             popped_at=self.popped_at,
             woken_by=queued.woken_by,
-            result=result,
+            result=_SCHEDULED if failure is None else Result.UNSCHEDULABLE if status.rejected else Result.ERROR,
             code=status.code,
-            node=node,
+            node=found.node if failure is None else "",
             score=found.score,
             ties=found.ties,
             nodes=len(self.cluster.nodes),
@@ -227,11 +204,11 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             feasible=found.feasible,
             top=found.best,
             reasons=_NO_REASONS if unfit is None else unfit.reasons,
-            rejectors=() if result is _SCHEDULED else tuple(sorted(queued.rejectors)),
-            pending=() if result is _SCHEDULED else tuple(sorted(queued.pending_plugins)),
+            rejectors=() if failure is None else tuple(sorted(queued.rejectors)),
+            pending=() if failure is None else tuple(sorted(queued.pending_plugins)),
             message=status.message,
-            nominated=nominated,
-            victims=victims,
+            nominated=None if failure is None else failure.nominated,
+            victims=() if failure is None else failure.victims,
             draw=self.draw,
             started=self.timer.started,
             timings=tuple(self.timer.taken),

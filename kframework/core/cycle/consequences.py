@@ -57,8 +57,12 @@ class Eviction(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a pod is put back; `nominated` None leaves its nomination as it is."""
+    """Why a pod is put back; `nominated` None leaves its nomination as it is.
+
+    `victims` are the keys of all that the pod waits for, of those too that were going before.
+    """
 
     status: Status
     nominated: str | None = ""
     eviction: Eviction | None = None
+    victims: tuple[str, ...] = ()

@@ -227,11 +227,10 @@ class Layer:
         assert self.below is not None
         return self.below.raw_of(plugin)
 
-    def table_of(self, source: int) -> StatusTable:
-        """Return the table that a rejection with this source refers to."""
-        if self.table.source == source or self.below is None:
-            return self.table
-        return self.below.table
+    @property
+    def tables(self) -> tuple[StatusTable, ...]:
+        """The tables that its rejections refer to."""
+        return (self.table,) if self.below is None else (self.table, *self.below.tables)
 
     @property
     def faulty_scores(self) -> bool:

@@ -9,9 +9,13 @@ nominated pods and of preemption alike. `source` says whose `bits` these are: re
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
+from kframework.core.runtime.steps import FilterStep
 from kframework.framework.status import Status
+from kframework.state.pods import PendingPod
 
 #: No rejection.
 PASS = int(np.iinfo(np.int64).max)
@@ -22,6 +26,9 @@ UNREACHED = PASS - 1
 _ORDER = 34
 _SOURCE = 32
 _BITS = (1 << _SOURCE) - 1
+
+#: The order of what comes first: no plugin is asked about the node as it is then.
+FIRST = -1
 
 #: Whose bits a rejection carries: the plugin's, or a table of the lower layer, the upper layer or the attempt.
 PLUGIN, LOWER, UPPER, ATTEMPT = range(4)
@@ -78,3 +85,11 @@ class StatusTable:
 
     def __len__(self) -> int:
         return len(self.statuses)
+
+
+def in_words(rejection: int, tables: Iterable[StatusTable], filters: Sequence[FilterStep], pod: PendingPod) -> Status:
+    """Put a rejection into words: by the table that it refers to, or by the plugin whose bits it carries."""
+    for table in tables:
+        if table.source == source_of(rejection):
+            return table.statuses[bits_of(rejection)]
+    return filters[order_of(rejection)].explain(pod, bits_of(rejection))

@@ -32,19 +32,17 @@ class Scoring:
         plan = self.plan
         if not self.asks_before:
             return plan.pre_score_fault or frozenset()
-        return plan.profile.wrapped("pre_score", self._run_pre_scores, self.state, self.pod, self.nodes, candidates)
-
-    def _run_pre_scores(
-        self, state: CycleState, pod: PendingPod, nodes: object, candidates: NDArray[np.int64]
-    ) -> frozenset[str] | Status:
-        plan = self.plan
 
         def ask(step: StatusStep) -> Status | None:
             if step.name in plan.pre_score:
                 return plan.pre_score[step.name]
-            return step.call(state, pod, nodes, candidates)
+            return step.call(self.state, self.pod, self.nodes, candidates)
 
-        return run_pre_score(plan.fresh_pre_scores if plan.pre_score_fault is None else plan.profile.pre_score, ask)
+        def run() -> frozenset[str] | Status:
+            return run_pre_score(plan.fresh_pre_scores if plan.pre_score_fault is None else plan.profile.pre_score, ask)
+
+        asked = (self.state, self.pod, self.nodes, candidates)
+        return plan.profile.wrapped("pre_score", run, lambda status: status, *asked)
 
     def totals(self, candidates: NDArray[np.int64], skipped: frozenset[str]) -> Scores | Status:
         """Return the weighted sum of all scores for each candidate, or what went wrong."""

@@ -6,83 +6,37 @@ hook and its distribution; the traceback goes to the log.
 
 from __future__ import annotations
 
-import functools
-import logging
 import math
 from collections.abc import Callable, Iterable
-from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, Hook, PreFilterAnswer, PreFilterStep, StatusStep, Step
-from kframework.errors import PluginError
 from kframework.framework.answers import ClearNomination, Diagnosis, Nominate, PluginResult, Preempt, Rows
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Code, Status, Wait
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-_log = logging.getLogger(__name__)
-
 #: Looked up once, for what is asked in every cycle: an enumeration takes a tenth of a microsecond to find a member.
-_SUCCESS, _SKIP = Code.SUCCESS, Code.SKIP
-
-#: What `pre_enqueue` may answer: all that is no consent keeps the pod out of the queue.
-_ANY = frozenset(Code)
-
-#: What `pre_filter` may answer: an Unschedulable lets the later plugins run, Skip its own Filter rest.
-_PRE_FILTER = (Code.SKIP, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+_SKIP = Code.SKIP
 
 #: The longest that a Permit plugin may hold a pod, in seconds.
 MAX_PERMIT_WAIT = 15 * 60.0
 
 
-def _in_wrappers(
-    profile: Profile, point: str, failed: Callable[[Status], _R], run: Callable[_P, _R], *args: _P.args, **_: _P.kwargs
-) -> _R:
-    """Run a point inside its wrappers; what one of them does wrong becomes the answer, made by `failed`."""
-    try:
-        return profile.wrapped(point, run, *args)
-    except PluginError as error:
-        return failed(profile.faulty(error.plugin, point, error.__cause__ or error.message))
-
-
-def _wrappable(
-    point: str, failed: Callable[[Status], _R]
-) -> Callable[[Callable[Concatenate[Profile, _P], _R]], Callable[Concatenate[Profile, _P], _R]]:
-    """Make a function of a profile that runs a point into one that runs it inside its wrappers."""
-
-    def decorate(run: Callable[Concatenate[Profile, _P], _R]) -> Callable[Concatenate[Profile, _P], _R]:
-        def inside(profile: Profile, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-            if not profile.has_wrapper(point):
-                return run(profile, *args, **kwargs)
-            return _in_wrappers(profile, point, failed, functools.partial(run, profile), *args, **kwargs)
-
-        inside.__name__, inside.__doc__ = run.__name__, run.__doc__
-        return inside
-
-    return decorate
-
-
-def _itself(status: Status) -> Status | None:
-    return status
-
-
-def _refused(status: Status) -> frozenset[str] | Status:
+def _itself(status: Status) -> Status:
     return status
 
 
 # -- PreEnqueue ----------------------------------------------------------------------------------------------------
 
 
-@_wrappable("pre_enqueue", _itself)
 def run_pre_enqueue(profile: Profile, pod: PendingPod) -> Status | None:
     """Return the first rejection to queue the pod, stamped with its plugin; None if there is none."""
-    return _first((step.call for step in profile.pre_enqueue), pod)
+    calls = (step.call for step in profile.pre_enqueue)
+    return profile.wrapped("pre_enqueue", lambda: _first(calls, pod), _itself, pod)
 
 
 def _first(calls: Iterable[Callable[..., Status | None] | None], *arguments: object) -> Status | None:
@@ -149,10 +103,13 @@ def run_pre_filter(steps: Iterable[PreFilterStep], ask: Callable[[PreFilterStep]
     return PreFilterResult(rejection, nodes, tuple(narrowed_by), frozenset(skipped))
 
 
-@_wrappable("pre_filter", PreFilterResult)
 def ask_pre_filter(profile: Profile, state: CycleState, pod: PendingPod, nodes: NodeTable) -> PreFilterResult:
     """Ask all PreFilter plugins about a pod as it stands, nothing being remembered."""
-    return run_pre_filter(profile.pre_filter, lambda step: step.call(state, pod, nodes))
+
+    def ask() -> PreFilterResult:
+        return run_pre_filter(profile.pre_filter, lambda step: step.call(state, pod, nodes))
+
+    return profile.wrapped("pre_filter", ask, PreFilterResult, state, pod, nodes)
 
 
 def unsatisfied(plugins: Iterable[str]) -> str:
@@ -216,22 +173,18 @@ class PostFilterRound:
 
     def run(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> PostFilterAnswer:
         """Ask the plugins that have not been asked yet."""
-        return _in_wrappers(self._profile, "post_filter", PostFilterAnswer, self._run, state, pod, diagnosis)
 
-    def _run(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> PostFilterAnswer:
-        for step in self._steps:
-            try:
-                answer = step.call(state, pod, diagnosis)
-            except Exception as error:
-                return PostFilterAnswer(self._profile.faulty(step.name, "post_filter", error))
-            status, result = _post_filter_parts(self._profile, step, answer)
-            status = status.with_plugin(step.name)
-            if status.code in (Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
-                return PostFilterAnswer(status, result)
-            if not status.rejected:
-                return PostFilterAnswer(status)
-            self.came_to_nothing(status, result)
-        return PostFilterAnswer(Status(Code.UNSCHEDULABLE, tuple(self._reasons), self._rejector), self._kept)
+        def ask() -> PostFilterAnswer:
+            for step in self._steps:
+                answer = ask_post_filter(self._profile, step, state, pod, diagnosis)
+                if answer.status.code in (Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
+                    return answer
+                if not answer.status.rejected:
+                    return PostFilterAnswer(answer.status)
+                self.came_to_nothing(answer.status, answer.result)
+            return PostFilterAnswer(Status(Code.UNSCHEDULABLE, tuple(self._reasons), self._rejector), self._kept)
+
+        return self._profile.wrapped("post_filter", ask, PostFilterAnswer, state, pod, diagnosis)
 
     def came_to_nothing(self, status: Status, result: PluginResult | None = None) -> None:
         """Note that a plugin found no way out."""
@@ -240,14 +193,20 @@ class PostFilterRound:
         self._kept = result or self._kept
 
 
-def _post_filter_parts(profile: Profile, step: Step, answer: object) -> tuple[Status, PluginResult | None]:
-    if answer is None:
-        return Status(Code.UNSCHEDULABLE), None
-    if isinstance(answer, Status):
-        return answer, None
+def ask_post_filter(
+    profile: Profile, step: Step, state: CycleState, pod: PendingPod, diagnosis: Diagnosis
+) -> PostFilterAnswer:
+    """Ask one plugin for a way out; None means that it knows none."""
+    try:
+        answer = step.call(state, pod, diagnosis)
+    except Exception as error:
+        return PostFilterAnswer(profile.faulty(step.name, "post_filter", error))
     if isinstance(answer, Preempt | Nominate | ClearNomination):
-        return answer.status, answer
-    return profile.faulty(step.name, "post_filter", f"answered {answer!r}, which the contract does not know"), None
+        return PostFilterAnswer(answer.status.with_plugin(step.name), answer)
+    if answer is None or isinstance(answer, Status):
+        return PostFilterAnswer((answer or Status(Code.UNSCHEDULABLE)).with_plugin(step.name))
+    problem = f"answered {answer!r}, which the contract does not know"
+    return PostFilterAnswer(profile.faulty(step.name, "post_filter", problem))
 
 
 # -- PreScore ------------------------------------------------------------------------------------------------------
@@ -265,31 +224,37 @@ def run_pre_score(steps: Iterable[StatusStep], ask: Callable[[StatusStep], Statu
     return frozenset(skipped)
 
 
-@_wrappable("pre_score", _refused)
 def ask_pre_score(
     profile: Profile, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows
 ) -> frozenset[str] | Status:
     """Ask all PreScore plugins about a pod on these rows, nothing being remembered."""
-    return run_pre_score(profile.pre_score, lambda step: step.call(state, pod, nodes, rows))
+
+    def ask() -> frozenset[str] | Status:
+        return run_pre_score(profile.pre_score, lambda step: step.call(state, pod, nodes, rows))
+
+    return profile.wrapped("pre_score", ask, _itself, state, pod, nodes, rows)
 
 
 # -- Reserve, Permit -----------------------------------------------------------------------------------------------
 
 
-@_wrappable("reserve", _itself)
 def run_reserve(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
     """Let the plugins reserve in order; the first that does not consent is the answer."""
-    return _first((step.call for step in profile.reserve), state, pod, node_name)
+    calls = (step.call for step in profile.reserve)
+    return profile.wrapped("reserve", lambda: _first(calls, state, pod, node_name), _itself, state, pod, node_name)
 
 
-@_wrappable("unreserve", lambda status: None)
 def run_unreserve(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> None:
     """Let every plugin undo its reservation, last first; a fault is logged and stops nobody."""
-    for step in profile.unreserve:
-        try:
-            step.call(state, pod, node_name)
-        except Exception as error:
-            profile.faulty(step.name, "unreserve", error)
+
+    def undo() -> None:
+        for step in profile.unreserve:
+            try:
+                step.call(state, pod, node_name)
+            except Exception as error:
+                profile.faulty(step.name, "unreserve", error)
+
+    profile.wrapped("unreserve", undo, lambda status: None, state, pod, node_name)
 
 
 class PermitAnswer(msgspec.Struct, frozen=True):
@@ -299,22 +264,25 @@ class PermitAnswer(msgspec.Struct, frozen=True):
     waits: tuple[tuple[str, float], ...] = ()
 
 
-@_wrappable("permit", PermitAnswer)
 def run_permit(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> PermitAnswer:
     """Ask the Permit plugins in order; a rejection or an error after a wait drops the wait."""
-    waits: list[tuple[str, float]] = []
-    for step in profile.permit:
-        try:
-            answer = step.call(state, pod, node_name)
-        except Exception as error:
-            return PermitAnswer(profile.faulty(step.name, "permit", error))
-        if isinstance(answer, Wait) and _is_number(answer.timeout):
-            waits.append((step.name, min(float(answer.timeout), MAX_PERMIT_WAIT)))
-            continue
-        status = Hook(step.name, "permit", profile.faulty).checked(answer, f'Permit plugin "{step.name}"')
-        if status is not None:
-            return PermitAnswer(status)
-    return PermitAnswer(None, tuple(waits))
+
+    def ask() -> PermitAnswer:
+        waits: list[tuple[str, float]] = []
+        for step in profile.permit:
+            try:
+                answer = step.call(state, pod, node_name)
+            except Exception as error:
+                return PermitAnswer(profile.faulty(step.name, "permit", error))
+            if isinstance(answer, Wait) and _is_number(answer.timeout):
+                waits.append((step.name, min(float(answer.timeout), MAX_PERMIT_WAIT)))
+                continue
+            status = Hook(step.name, "permit", profile.faulty).checked(answer, f'Permit plugin "{step.name}"')
+            if status is not None:
+                return PermitAnswer(status)
+        return PermitAnswer(None, tuple(waits))
+
+    return profile.wrapped("permit", ask, PermitAnswer, state, pod, node_name)
 
 
 def _is_number(seconds: object) -> bool:

@@ -217,17 +217,23 @@ class Profile:
         """Return whether some plugin wraps the point."""
         return point in self._wrappers
 
-    def wrapped(self, point: str, run: Callable[..., R], *args: object) -> R:
+    def wrapped(self, point: str, run: Callable[[], R], failed: Callable[[Status], R], *args: object) -> R:
         """Run a whole point inside the wrappers that plugins put around it, the first plugin's outermost.
 
-        Raises PluginError when a wrapper fails or does not yield exactly once.
+        They are called with the arguments of the hook. Where one of them fails, or does not yield exactly once, the
+        error becomes the answer, made by `failed`.
         """
         wrappers = self._wrappers.get(point)
-        return run(*args) if wrappers is None else self._inside(wrappers, point, run, args)
+        if wrappers is None:
+            return run()
+        try:
+            return self._inside(wrappers, point, run, args)
+        except PluginError as error:
+            return failed(self.faulty(error.plugin, point, error.__cause__ or error.message))
 
-    def _inside(self, wrappers: Sequence[Step], point: str, run: Callable[..., R], args: tuple[object, ...]) -> R:
+    def _inside(self, wrappers: Sequence[Step], point: str, run: Callable[[], R], args: tuple[object, ...]) -> R:
         if not wrappers:
-            return run(*args)
+            return run()
         outer, *inner = wrappers
         try:
             wrapper = cast("Generator[None, R, R]", outer.call(*args))

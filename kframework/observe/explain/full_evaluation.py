@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from kframework.core.cycle.decision import fit_error
 from kframework.core.cycle.layers import ask_filter_rows, ask_score_rows
 from kframework.core.cycle.question import nominated_pods, with_nominated_pods
-from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable, bits_of, order_of, source_of
+from kframework.core.cycle.rejections import ATTEMPT, FIRST, PASS, StatusTable, in_words
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, ask_pre_score
 from kframework.core.runtime.profile import Profile
@@ -190,7 +190,7 @@ class FullEvaluation:
         node = self.nodes[row]
         with with_nominated_pods(self, self.state, node, nominated) as state:
             if isinstance(state, Status):
-                self.first[row] = self._table.rejection(0, state)
+                self.first[row] = self._table.rejection(FIRST, state)
                 return
             for step in self.filters:
                 status = step.ask(state, self.pod, node)
@@ -234,13 +234,8 @@ class FullEvaluation:
         """Put a rejection into words."""
         status = self._words.get(rejection)
         if status is None:
-            status = self._words[rejection] = self._in_words(rejection)
+            status = self._words[rejection] = in_words(rejection, (self._table,), self.profile.filters, self.pod)
         return status
-
-    def _in_words(self, rejection: int) -> Status:
-        if source_of(rejection) == ATTEMPT:
-            return self._table.statuses[bits_of(rejection)]
-        return self.profile.filters[order_of(rejection)].explain(self.pod, bits_of(rejection))
 
     @property
     def reasons(self) -> Mapping[str, int]:

@@ -15,7 +15,7 @@ import msgspec
 from kframework.config.configuration import Configuration
 from kframework.core.cycle.attempt import Attempt, Concluded
 from kframework.core.cycle.consequences import Failure
-from kframework.core.cycle.decision import Decision, Observer, Result
+from kframework.core.cycle.decision import Decision, Observer
 from kframework.core.cycle.extending import unasked
 from kframework.core.cycle.outcome import ScheduleResult
 from kframework.core.cycle.search import Search
@@ -138,10 +138,9 @@ class _SecondThought(Attempt, kw_only=True):
         """Choose a node, and leave the pod where it is."""
         if self.recorded.node in _best(search, result):
             result = msgspec.structs.replace(result, node=self.recorded.node)
-        chosen = Status(Code.SUCCESS)
-        return self.decision(Result.SCHEDULED, chosen, result, node=result.node), Failure(chosen)
+        return self.decision(result), Failure(Status(Code.SUCCESS))
 
-    def way_out(self, answer: PostFilterAnswer) -> tuple[Failure, tuple[str, ...]]:
+    def way_out(self, answer: PostFilterAnswer) -> Failure:
         """Choose the victims that were chosen before, if they are among the best."""
         result = answer.result
         if isinstance(result, Preempt):

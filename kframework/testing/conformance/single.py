@@ -10,11 +10,11 @@ from collections.abc import Iterator, Set
 
 from kframework.config.in_tree import known_in_tree
 from kframework.core.cycle.outcome import FitError
-from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound
+from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound, ask_post_filter
 from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.steps import Step
 from kframework.errors import ConfigError
-from kframework.framework.answers import ClearNomination, Diagnosis, Nominate, Preempt
+from kframework.framework.answers import Diagnosis, Preempt
 from kframework.framework.status import Code, Status
 from kframework.objects import Pod
 from kframework.state.pods import PendingPod
@@ -110,13 +110,7 @@ def compare_post_filter(recorded: PostFilter, cycle: WholeCycle, built: Set[str]
 
 def _alone(step: Step, cycle: WholeCycle, diagnosis: Diagnosis) -> PostFilterAnswer:
     """Ask one plugin by itself."""
-    try:
-        answer = step.call(cycle.search.state, cycle.search.pod, diagnosis)
-    except Exception as error:
-        return PostFilterAnswer(cycle.profile.faulty(step.name, "post_filter", error))
-    if isinstance(answer, Preempt | Nominate | ClearNomination):
-        return PostFilterAnswer(answer.status, answer)
-    return PostFilterAnswer(answer if isinstance(answer, Status) else Status(Code.UNSCHEDULABLE))
+    return ask_post_filter(cycle.profile, step, cycle.search.state, cycle.search.pod, diagnosis)
 
 
 def _compare_claims(recorded: PostFilter, status: Status) -> Iterator[Fact]:

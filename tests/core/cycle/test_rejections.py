@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.core.cycle.rejections import (
     ATTEMPT,
+    FIRST,
     LOWER,
     PASS,
     PLUGIN,
@@ -17,11 +19,19 @@ from kframework.core.cycle.rejections import (
     UPPER,
     StatusTable,
     bits_of,
+    in_words,
     of_plugin,
     order_of,
     source_of,
 )
-from kframework.framework.status import error, unresolvable, unschedulable
+from kframework.framework.answers import Rows, Scores
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.plugin import Plugin, hookimpl
+from kframework.framework.status import Status, error, unresolvable, unschedulable
+from kframework.state.nodes import NodeTable
+from kframework.state.pods import Interned, PendingPod
+from kframework.testing import make_pod
+from tests.support.searching import profile_of
 
 orders = st.integers(0, 10_000)
 bits = st.integers(1, 2**32 - 1)
@@ -33,7 +43,7 @@ def test_a_plugins_own_bits_can_be_read_back(order: int, bits: int) -> None:
     assert (order_of(rejection), source_of(rejection), bits_of(rejection)) == (order, PLUGIN, bits)
 
 
-@given(order=orders, source=st.sampled_from([LOWER, UPPER, ATTEMPT]), before=st.integers(0, 50))
+@given(order=st.integers(FIRST, 10_000), source=st.sampled_from([LOWER, UPPER, ATTEMPT]), before=st.integers(0, 50))
 def test_a_status_can_be_read_back(order: int, source: int, before: int) -> None:
     table = StatusTable(source)
     for number in range(before):
@@ -62,7 +72,28 @@ def test_the_earlier_plugin_is_the_smaller_number(smaller: int, larger: int, one
 def test_all_is_exact_in_int64() -> None:
     assert PASS == 2**63 - 1
     assert order_of(PASS) > 10_000
-    assert all(a < b for a, b in pairwise([of_plugin(0), of_plugin(1), UNREACHED, PASS]))
+    first = StatusTable(ATTEMPT).rejection(FIRST, unschedulable())
+    assert all(a < b for a, b in pairwise([first, of_plugin(0), of_plugin(1), UNREACHED, PASS]))
+
+
+def test_words_come_from_the_table_that_is_meant_or_from_the_plugin() -> None:
+    class Tells(Plugin):
+        name = "Tells"
+
+        @hookimpl
+        def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+            return np.zeros(len(np.arange(nodes.capacity)[rows]), dtype=np.int64)
+
+        @hookimpl
+        def filter_status(self, pod: PendingPod, bits: int) -> Status:
+            return unschedulable(f"bits {bits} of {pod.name}")
+
+    filters = profile_of(Tells).filters
+    pod = PendingPod(make_pod("p"), Interned())
+    tables = (StatusTable(ATTEMPT), StatusTable(LOWER))
+    rejections = [table.rejection(3, unschedulable(f"table {table.source}")) for table in tables]
+    said = [in_words(rejection, tables, filters, pod).message for rejection in [*rejections, of_plugin(0) | 5]]
+    assert said == [f"table {ATTEMPT}", f"table {LOWER}", "bits 5 of p"]
 
 
 @pytest.mark.parametrize(("status", "faults"), [(unschedulable("a"), 0), (unresolvable("a"), 0), (error("a"), 1)])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from kframework import (
+    Code,
     CycleState,
     NodeInfo,
     PendingPod,
@@ -18,18 +19,20 @@ from kframework import (
     PodInfo,
     StateKey,
     Status,
+    error,
     hookimpl,
     hookwrapper,
     unschedulable,
 )
 from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.points import PreFilterResult
-from kframework.framework.answers import Scores
+from kframework.framework.answers import Rows, Scores
 from kframework.framework.plugin import Reads
 from kframework.observe.explain import slices
 from kframework.observe.explain.full_evaluation import FullEvaluation, evaluate
 from kframework.observe.explain.slices import finished
 from kframework.state.inbox import Changed
+from kframework.state.nodes import NodeTable
 from kframework.testing import make_node, make_pod
 from tests.core.cycle.test_search import Likes, Stretches
 from tests.core.test_pod_engine import Stage
@@ -273,6 +276,31 @@ def test_room_is_left_for_pods_nominated_to_a_node() -> None:
     assert row is not None
     assert list(evaluation.nominated) == [row]
     assert evaluation.said["One"][row] != PASS and len(evaluation.feasible) == 2
+
+
+def test_a_nominated_pod_that_is_not_taken_in_comes_before_what_plugins_say() -> None:
+    class Refuses(Plugin):
+        name = "Refuses"
+
+        @hookimpl
+        def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+            return np.ones(len(np.arange(nodes.capacity)[rows]), dtype=np.int64)
+
+        @hookimpl
+        def filter_status(self, pod: PendingPod, bits: int) -> Status:
+            return NO
+
+        @hookimpl
+        def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
+            return error("no place in the books")
+
+    stage = staged(Refuses)
+    rival = PendingPod(make_pod("rival", priority=5), stage.engine.cluster.interned)
+    stage.engine.cluster.nominator.put(rival, "n2")
+    evaluation = asked(stage)
+    first = [evaluation.status(int(evaluation.first[row])) for row in evaluation.rows]
+    assert first[:2] == [NO.with_plugin("Refuses")] * 2
+    assert first[2].code == Code.ERROR and "no place in the books" in first[2].message
 
 
 class Arrivals:

@@ -6,21 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.objects import (
-    ApiObject,
-    LabelSelector,
-    ObjectMeta,
-    OwnerReference,
-    Pod,
-    ReplicaSet,
-    ReplicationController,
-    ReplicationControllerSpec,
-    Service,
-    ServiceSpec,
-    StatefulSet,
-    TopologySpreadConstraint,
-    WorkloadSpec,
-)
+from kframework.objects import ApiObject, ObjectMeta, Pod, ReplicaSet, Service, TopologySpreadConstraint
 from kframework.objects.label_selectors import NOTHING, SelectorError
 from kframework.plugins.pod_topology_spread.spread_constraints import (
     DO_NOT_SCHEDULE,
@@ -34,6 +20,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import make_pod
+from tests.support.selecting import owner, replica_set, replication_controller, service, stateful_set
 
 WEB = {"matchLabels": {"app": "web"}}
 INVALID = {"matchExpressions": [{"key": "app", "operator": "Like", "values": ["w*"]}]}
@@ -129,29 +116,8 @@ def test_keys_are_listed_once() -> None:
 # -- the default ones --------------------------------------------------------------------------------------------------
 
 
-def meta(name: str, namespace: str = "default") -> ObjectMeta:
-    return ObjectMeta(name=name, namespace=namespace)
-
-
-def service(selector: dict[str, str] | None, name: str = "s", namespace: str = "default") -> Service:
-    return Service(metadata=meta(name, namespace), spec=ServiceSpec(selector=selector))
-
-
-def controller(selector: dict[str, str]) -> ReplicationController:
-    return ReplicationController(metadata=meta("x"), spec=ReplicationControllerSpec(selector=selector))
-
-
-def replica_set(selector: object, version: str = "") -> ReplicaSet:
-    metadata = msgspec.structs.replace(meta("x"), resource_version=version)
-    return ReplicaSet(metadata=metadata, spec=workload(selector))
-
-
-def stateful_set(selector: object) -> StatefulSet:
-    return StatefulSet(metadata=meta("x"), spec=workload(selector))
-
-
-def workload(selector: object) -> WorkloadSpec:
-    return WorkloadSpec(selector=None if selector is None else msgspec.convert(selector, LabelSelector))
+def meta(name: str, namespace: str = "default", version: str = "") -> ObjectMeta:
+    return ObjectMeta(name=name, namespace=namespace, resource_version=version)
 
 
 def put(cluster: ClusterState, *objects: ApiObject) -> None:
@@ -161,8 +127,8 @@ def put(cluster: ClusterState, *objects: ApiObject) -> None:
 
 
 def owned(api_version: str = "apps/v1", kind: str = "ReplicaSet", controls: bool = True) -> Pod:
-    owner = OwnerReference(api_version=api_version, kind=kind, name="x", controller=controls)
-    return make_pod(labels={"app": "web", "tier": "front"}, owner=owner)
+    said = owner(kind, api_version, controller=controls)
+    return make_pod(labels={"app": "web", "tier": "front"}, owner=said)
 
 
 DEFAULTS = [stated("zone"), stated("host", SCHEDULE_ANYWAY, matchLabelKeys=["app"], minDomains=2)]
@@ -184,9 +150,9 @@ def selectors(cluster: ClusterState, pod: Pod) -> set[str]:
         ([service({"app": "db"})], owned(), set()),
         ([service(None)], owned(), set()),
         ([service({})], owned(), set()),
-        ([service({"app": "web"}, namespace="other")], owned(), set()),
-        ([service({"app": "web"}), service({"tier": "front"}, "t")], owned(), {"app=web,tier=front"}),
-        ([service({"app": "web"}), service({"app": "web", "tier": "back"}, "t")], owned(), {"app=web"}),
+        ([service({"app": "web"}, meta("x", "other"))], owned(), set()),
+        ([service({"app": "web"}), service({"tier": "front"}, meta("t"))], owned(), {"app=web,tier=front"}),
+        ([service({"app": "web"}), service({"app": "web", "tier": "back"}, meta("t"))], owned(), {"app=web"}),
         ([replica_set(WEB)], owned(), {"app=web"}),
         ([replica_set(WEB)], owned(controls=False), set()),
         ([replica_set(WEB)], owned("apps/v1beta1"), set()),
@@ -198,14 +164,14 @@ def selectors(cluster: ClusterState, pod: Pod) -> set[str]:
         ([replica_set(WEB), service({"tier": "front"})], owned(), {"app=web,tier=front"}),
         ([stateful_set(WEB)], owned(kind="StatefulSet"), {"app=web"}),
         ([stateful_set(WEB)], owned(), set()),
-        ([controller({"app": "web"})], owned("v1", "ReplicationController"), {"app=web"}),
-        ([controller({})], owned("v1", "ReplicationController"), set()),
+        ([replication_controller({"app": "web"})], owned("v1", "ReplicationController"), {"app=web"}),
+        ([replication_controller({})], owned("v1", "ReplicationController"), set()),
         (
-            [controller({"app": "db"}), service({"app": "web", "tier": "front"})],
+            [replication_controller({"app": "db"}), service({"app": "web", "tier": "front"})],
             owned("v1", "ReplicationController"),
             {"app=db,tier=front"},
         ),
-        ([controller({"app": "web"})], owned("apps/v1", "ReplicationController"), set()),
+        ([replication_controller({"app": "web"})], owned("apps/v1", "ReplicationController"), set()),
     ],
 )
 def test_default_constraints_are_about_the_pods_of_services_and_owner(
@@ -242,19 +208,24 @@ def test_default_constraints_follow_what_changes() -> None:
     assert now() == ""
     put(cluster, service({"tier": "front"}))
     assert now() == "tier=front"
-    cluster.objects(Service).remove(meta("s"))
+    cluster.objects(Service).remove(meta("x"))
     cluster.objects(ReplicaSet).remove(meta("x"))
     assert now() == ""
 
 
 def test_default_constraints_are_remembered_while_nothing_else_is_said() -> None:
     cluster = ClusterState()
-    put(cluster, service({"app": "web"}), replica_set(WEB, version="1"))
+    put(cluster, service({"app": "web"}), replica_set(WEB, meta("x", version="1")))
     defaults, pod = DefaultConstraints(DEFAULTS, cluster), pending(owned())
     first = defaults.of(pod, DO_NOT_SCHEDULE)
-    put(cluster, service({"app": "web"}), replica_set(WEB, version="2"), service({"app": "web"}, namespace="other"))
+    put(
+        cluster,
+        service({"app": "web"}),
+        replica_set(WEB, meta("x", version="2")),
+        service({"app": "web"}, meta("x", "other")),
+    )
     assert defaults.of(pod, DO_NOT_SCHEDULE) is first
-    put(cluster, service({"tier": "front"}, "t"))
+    put(cluster, service({"tier": "front"}, meta("t")))
     assert defaults.of(pod, DO_NOT_SCHEDULE) is not first
 
 

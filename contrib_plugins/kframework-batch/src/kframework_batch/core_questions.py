@@ -46,6 +46,7 @@ class CoreQuestions:
         self._layers = {
             name: Layers(profile, cluster.nodes, memory // len(profiles)) for name, profile in profiles.items()
         }
+        self._log_readers = (cluster.nodes.pod_log.reader(), cluster.nodes.node_log.reader())
         self._rotation = Rotation()
         self._random = Seeds(0).generator("nothing is drawn")
         self._signed: dict[str, tuple[PendingPod, Signature]] = {}
@@ -121,8 +122,8 @@ class CoreQuestions:
 
     def _read_logs(self) -> None:
         """Let the logs not be cut back behind this moment: they could come to the same end another way."""
-        for log in (self._cluster.nodes.pod_log, self._cluster.nodes.node_log):
-            log.since(log.end)
+        for reader in self._log_readers:
+            reader.changed()
 
     def _is_even(self, plan: Plan) -> bool:
         """Return whether the scores that are normalised are the same on all nodes: they then decide nothing."""

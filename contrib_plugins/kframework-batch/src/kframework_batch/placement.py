@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework import Code, Status
+from kframework import Code, NodeTable, Status
 from kframework.engine import fit_error
 from kframework_batch.combination import Combination
 from kframework_batch.hookspecs import Rows
@@ -26,9 +26,6 @@ from kframework_batch.session_view import SessionView
 from kframework_batch.tiers import Call
 
 _NOT_HERE = float("-inf")
-
-#: The log does not reach back so far; it is asked all the same, since it forgets only what nobody has asked for.
-_NEVER = -1
 
 #: Up to so many rows are asked one by one, more as columns.
 _FEW = 16
@@ -59,11 +56,11 @@ class NodeScores:
     nodes that will have room.
     """
 
-    def __init__(self, capacity: int) -> None:
-        self.idle: NDArray[np.float64] = np.full(capacity, _NOT_HERE)
-        self.future: NDArray[np.float64] = np.full(capacity, _NOT_HERE)
-        #: How far the log of changed rows had been read.
-        self.position: int = _NEVER
+    def __init__(self, nodes: NodeTable) -> None:
+        self.idle: NDArray[np.float64] = np.full(nodes.capacity, _NOT_HERE)
+        self.future: NDArray[np.float64] = np.full(nodes.capacity, _NOT_HERE)
+        #: Reads in the log of changed rows how far the scores are behind.
+        self.log = nodes.pod_log.reader()
 
 
 class ScoreCache:
@@ -76,14 +73,14 @@ class ScoreCache:
         self._scores: OrderedDict[Hashable, NodeScores] = OrderedDict()
         self._generation = -1
 
-    def get(self, signature: Hashable, generation: int, capacity: int) -> NodeScores:
+    def get(self, signature: Hashable, nodes: NodeTable) -> NodeScores:
         """Return the scores of a signature, new ones if there are none."""
-        if generation != self._generation:
+        if nodes.generation != self._generation:
             self._scores.clear()
-            self._generation = generation
+            self._generation = nodes.generation
         scores = self._scores.get(signature)
         if scores is None:
-            scores = self._scores[signature] = NodeScores(capacity)
+            scores = self._scores[signature] = NodeScores(nodes)
             if len(self._scores) > _MOST:
                 self._scores.popitem(last=False)
         else:
@@ -152,9 +149,8 @@ class Placement:
     def _caught_up(self, task: TaskInfo, signature: Hashable) -> NodeScores:
         """Return the scores of tasks like this one, with the rows asked again that have changed."""
         nodes = self._nodes
-        scores = self._score_cache.get(signature, nodes.generation, nodes.capacity)
-        position, scores.position = scores.position, nodes.pod_log.end
-        rows = nodes.pod_log.since(position)
+        scores = self._score_cache.get(signature, nodes)
+        rows = scores.log.changed()
         if rows is None:
             self._fill(scores, task, nodes.order)
         elif len(distinct := dict.fromkeys(rows)) <= _FEW:
@@ -183,7 +179,7 @@ class Placement:
 
     def _looked_at(self, task: TaskInfo) -> NodeScores:
         """Return scores for this task alone: those with room now are scored, or if there are none, the others."""
-        scores = NodeScores(self._nodes.capacity)
+        scores = NodeScores(self._nodes)
         candidates = self._candidates(task, self._nodes.order)
         idle = candidates[self._idle.fitting_idle(task, candidates)]
         if len(idle):

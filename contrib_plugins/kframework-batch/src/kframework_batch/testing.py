@@ -26,7 +26,7 @@ from kframework.testing import make_node, make_pod
 from kframework_batch.config import BatchConfiguration, default_configuration, parse
 from kframework_batch.core import core_configuration, core_registry
 from kframework_batch.engine import SCHEDULER, BatchEngine
-from kframework_batch.job import ROLE, JobInfo, TaskInfo
+from kframework_batch.job import ROLE, JobInfo, TaskInfo, TaskStatus
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import Guarantee, PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec
 from kframework_batch.program import compile_program
@@ -242,6 +242,20 @@ class Stage:
     def message(self, name: str) -> str:
         """Return why a pod waits, as its condition says."""
         return self.conditions[name].message
+
+    def check(self) -> None:
+        """Check that nothing is half done: statuses, nodes and tables say the same; AssertionError otherwise."""
+        self.engine.catch_up()
+        cluster, tasks = self.engine.cluster, list(self.engine.cache.tasks.values())
+        held = [
+            task for task in tasks if task.node_name and task.status not in (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+        ]
+        assert (cluster.statements, cluster.assumed) == ([], set())
+        assert not {task.status for task in tasks} & {TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.BINDING}
+        assert all((task.status is TaskStatus.PENDING) == (not task.node_name) for task in tasks)
+        for row in cluster.nodes.order.tolist():
+            taken = sum(task.request.get("cpu", 0) for task in held if task.node_name == cluster.nodes[row].name)
+            assert cluster.nodes[row].requested("cpu") == taken
 
     # -- the outside -------------------------------------------------------------------------------------------------
 

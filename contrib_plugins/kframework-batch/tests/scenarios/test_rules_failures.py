@@ -27,19 +27,6 @@ tiers:
 """
 
 
-def even(stage: Stage) -> None:
-    """Check that nothing is half done: statuses, nodes and tables say the same."""
-    stage.engine.catch_up()
-    cluster, tasks = stage.engine.cluster, list(stage.engine.cache.tasks.values())
-    held = [task for task in tasks if task.node_name and task.status not in (TaskStatus.SUCCEEDED, TaskStatus.FAILED)]
-    assert (cluster.statements, cluster.assumed) == ([], set())
-    assert not {task.status for task in tasks} & {TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.BINDING}
-    assert all((task.status is TaskStatus.PENDING) == (not task.node_name) for task in tasks)
-    for row in cluster.nodes.order.tolist():
-        taken = sum(task.request.get("cpu", 0) for task in held if task.node_name == cluster.nodes[row].name)
-        assert cluster.nodes[row].requested("cpu") == taken
-
-
 # -- somebody refuses in the middle of a gang --------------------------------------------------------------------------
 
 
@@ -127,7 +114,7 @@ def test_a_plugin_that_refuses_in_the_middle_of_a_gang(minimum: int, bound: str)
     assert stage.message("j-1") == "not this one"
     for books in (Ledger.books, Echo.books):
         assert {name for name, count in books.items() if count} == set(bound.split())
-    even(stage)
+    stage.check()
 
 
 @pytest.mark.parametrize(("minimum", "bound"), MIDDLE)
@@ -139,7 +126,7 @@ def test_a_reserve_that_fails_in_the_middle_of_a_gang(minimum: int, bound: str, 
     assert " ".join(sorted(stage.bound)) == bound
     assert stage.message("j-1") == "not this one"
     assert {name for name, count in Ledger.books.items() if count} == set(bound.split()) == reserved
-    even(stage)
+    stage.check()
 
 
 CLASSES = [PriorityClass(metadata=ObjectMeta(name=name), value=value) for name, value in (("low", 1), ("high", 9))]
@@ -172,7 +159,7 @@ def test_for_a_promise_that_is_refused_nobody_goes(action: str) -> None:
     assert (stage.evicted, stage.bound) == ({}, {})
     assert not any(Ledger.books.values())
     assert not any(Echo.books.values())
-    even(stage)
+    stage.check()
 
 
 # -- what was begun fails ----------------------------------------------------------------------------------------------
@@ -192,10 +179,10 @@ def test_binds_that_fail(minimum: int, unbindable: str, gone: str) -> None:
     stage.unbindable = dict.fromkeys(unbindable.split(), "no")
     stage.session()
     assert set(stage.bound) == {"j-0", "j-1", "j-2"} - set(unbindable.split())
-    even(stage)
+    stage.check()
     stage.session(12)
     assert " ".join(sorted(stage.evicted)) == gone
-    even(stage)
+    stage.check()
 
 
 @pytest.mark.parametrize("action", ["preempt", "reclaim"])
@@ -217,7 +204,7 @@ def test_a_victim_that_cannot_be_deleted_stays_and_whoever_waits_for_it_waits(ac
     stage.refusing = True
     stage.session()
     assert (len(stage.evicted), stage.bound) == (1, {}), "one is to go"
-    even(stage)
+    stage.check()
     assert {stage.task(name).status for name in ("v-0", "v-1")} == {TaskStatus.RUNNING}, "but it stays"
     stage.refusing = False
     stage.session()
@@ -225,7 +212,7 @@ def test_a_victim_that_cannot_be_deleted_stays_and_whoever_waits_for_it_waits(ac
     stage.let_go(victim)
     stage.session()
     assert stage.bound == {"w-0": "n1"}
-    even(stage)
+    stage.check()
 
 
 # -- somebody raises ---------------------------------------------------------------------------------------------------
@@ -316,11 +303,11 @@ def test_what_raises_ends_the_session_and_what_was_committed_stays(
     with pytest.raises(PluginError, match="blown"):
         stage.session()
     assert " ".join(sorted(stage.bound)) == kept
-    even(stage)
+    stage.check()
     fuse.blows = ("", "")
     stage.session()
     assert " ".join(sorted(stage.bound)) == "j-0 j-1 k-0 k-1"
-    even(stage)
+    stage.check()
 
 
 @pytest.mark.parametrize(("hook", "of"), [("deallocated", "v"), ("allocated", "w-0")])
@@ -340,10 +327,10 @@ def test_victims_stay_where_a_plugin_raises_that_is_told_of_them(hook: str, of: 
         stage.session()
     assert stage.evicted == {}
     assert {stage.task(name).status for name in ("v-0", "v-1")} == {TaskStatus.RUNNING}
-    even(stage)
+    stage.check()
     fuse.blows = ("", "")
     assert len(stage.session().evicted) == 1
-    even(stage)
+    stage.check()
 
 
 class Halves(Action):
@@ -370,4 +357,4 @@ def test_an_action_that_raises_between_two_commits_keeps_the_first() -> None:
     assert set(stage.bound) == {"j-0", "j-1"}
     assert stage.engine.failure is not None
     assert stage.engine.failure.plugin == "halves"
-    even(stage)
+    stage.check()

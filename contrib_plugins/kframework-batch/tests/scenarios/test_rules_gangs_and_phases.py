@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pytest
-from kframework_batch.job import TaskStatus
 from kframework_batch.objects import PodGroup
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_task
 from msgspec.structs import replace
@@ -34,19 +33,6 @@ def on_node(name: str, phase: str = "Running", *, leaving: bool = False, group: 
 
 def gang(*pods: Pod, minimum: int = 2, phase: str = "Inqueue", roles: Mapping[str, int] | None = None) -> Gang:
     return make_group("j", minimum=minimum, phase=phase, roles=roles), list(pods)
-
-
-def even(stage: Stage) -> None:
-    """Check that nothing is half done: statuses, nodes and tables say the same."""
-    stage.engine.catch_up()
-    cluster, tasks = stage.engine.cluster, list(stage.engine.cache.tasks.values())
-    held = [task for task in tasks if task.node_name and task.status not in (TaskStatus.SUCCEEDED, TaskStatus.FAILED)]
-    assert (cluster.statements, cluster.assumed) == ([], set())
-    assert not {task.status for task in tasks} & {TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.BINDING}
-    assert all((task.status is TaskStatus.PENDING) == (not task.node_name) for task in tasks)
-    for row in cluster.nodes.order.tolist():
-        taken = sum(task.request.get("cpu", 0) for task in held if task.node_name == cluster.nodes[row].name)
-        assert cluster.nodes[row].requested("cpu") == taken
 
 
 class Rule(NamedTuple):
@@ -185,7 +171,7 @@ def test_gangs(rule: Rule) -> None:
     assert (" ".join(sorted(stage.bound)), group.status.phase) == (rule.bound, rule.phase)
     assert conditions[-1:] == ([] if rule.said is None else [rule.said])
     assert {pod: stage.message(pod).endswith(end) for pod, end in rule.waits.items()} == dict.fromkeys(rule.waits, True)
-    even(stage)
+    stage.check()
 
 
 def test_a_pod_with_gates_is_not_told_that_it_waits() -> None:

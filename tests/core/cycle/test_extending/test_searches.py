@@ -35,7 +35,7 @@ class Extended(Searching):
     def run_with(self, *extenders: Extender, pod: PendingPod | None = None) -> tuple[Search, Outcome]:
         pending = pod or self.pending(make_pod())
         said = Extenders(extenders)
-        search = Search(self.cluster, self.plan(pending), pending, self.rotation, self.random, None, said)
+        search = Search(self.cluster, self.plan(pending), pending, self.rotation, self.random, extenders=said)
         outcome = run_extended(search, said)
         verify(search, outcome)
         return search, outcome
@@ -287,7 +287,7 @@ def test_an_extender_that_lets_all_pass_and_scores_zero_changes_nothing(seed: in
                 continue
             expected = plain.run()
             extenders = Extenders([zeros])
-            extended = Search(cluster.state, plan, pod, Rotation(start), Random(seed), None, extenders)
+            extended = Search(cluster.state, plan, pod, Rotation(start), Random(seed), extenders=extenders)
             outcome = run_extended(extended, extenders)
             assert parts(extended, outcome) == parts(plain, expected)
             assert extended.rotation.next_start_index == plain.rotation.next_start_index
