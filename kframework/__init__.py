@@ -58,6 +58,7 @@ __all__ = [
     "error",
     "hookimpl",
     "min_max",
+    "outside",
     "unresolvable",
     "unschedulable",
 ]
@@ -68,7 +69,7 @@ API_VERSION: Final = 1
 _HOMES = {
     name: f"kframework.{home}"
     for home, names in {
-        "clock": "Clock",
+        "clock": "Clock outside",
         "core.queue.queued_pod": "QueuedPod",
         "errors": "ClusterError ConfigError KFrameworkError PluginError",
         "framework.answers": "MAX_SCORE Candidate ClearNomination Diagnosis Nominate Preempt Rows Scores"
@@ -89,7 +90,7 @@ _HOMES = {
 
 # Type checkers read these imports instead of `__getattr__`, so that a misspelt name is an error to them too.
 if TYPE_CHECKING:
-    from kframework.clock import Clock
+    from kframework.clock import Clock, outside
     from kframework.core.queue.queued_pod import QueuedPod
     from kframework.errors import ClusterError, ConfigError, KFrameworkError, PluginError
     from kframework.framework.answers import (

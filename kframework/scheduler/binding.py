@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 
 import anyio
 
-from kframework.clock import Clock
+from kframework.clock import Clock, in_turn
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding, fit_error
 from kframework.core.runtime.profile import Profile
@@ -250,7 +250,7 @@ class BindingCycle:
         try:
             answer = step.call(reservation.state, reservation.pod, reservation.node_name)
             if inspect.isawaitable(answer):
-                answer = await contained(cast("Awaitable[object]", answer))
+                answer = await self._contained(cast("Awaitable[object]", answer))
         except Exception as error:
             return self.profile.faulty(step.name, hook, error)
         if hook == "bind" and isinstance(answer, Status) and answer.code == Code.SKIP:
@@ -264,10 +264,14 @@ class BindingCycle:
             try:
                 answer = step.call(reservation.state, reservation.pod, reservation.node_name)
                 if inspect.isawaitable(answer):
-                    await contained(answer)
+                    await self._contained(answer)
             except Exception as error:
                 status = self.profile.faulty(step.name, "post_bind", error)
             self._note("post_bind", step, began, status)
+
+    def _contained(self, work: Awaitable[T]) -> Awaitable[T]:
+        """Await what a plugin does; after answers from outside, go on in the order of the attempts."""
+        return in_turn(self.reservation.attempt, contained(work))
 
     def _note(self, hook: str, step: Step, began: int, status: Status | None) -> None:
         """Note how long a plugin took, if that is wanted of this attempt."""
