@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import nullcontext
 from time import perf_counter_ns
 from typing import TypeVar, cast
 
@@ -18,7 +19,7 @@ from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding, fit_error
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import Hook, Step
-from kframework.core.runtime.timing import PhaseTimer, PluginTiming
+from kframework.core.runtime.timing import Around, PhaseTimer, PluginTiming
 from kframework.framework.status import Code, Status
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 
@@ -31,6 +32,14 @@ Announce = Callable[[Reservation], Awaitable[None]]
 
 #: Binds a pod before any plugin is asked to; Skip leaves it to the plugins.
 BindFirst = Callable[[Reservation], Awaitable[Status | None]]
+
+
+_NOTHING = nullcontext()
+
+
+def _nowhere(hook: str) -> nullcontext[None]:
+    """Call a hook of which nothing is told."""
+    return _NOTHING
 
 
 async def contained(work: Awaitable[T]) -> T:
@@ -64,6 +73,7 @@ class BindingCycle:
         self._clock = clock
         self._announce = announce
         self._bind_first = bind_first
+        self._around: Around = reservation.around or _nowhere
         self._rejector: str | None = None
         self._waited = 0.0
         self._timer = PhaseTimer()
@@ -142,7 +152,8 @@ class BindingCycle:
     def _pre_flight_status(self, step: Step) -> Status | None:
         reservation = self.reservation
         try:
-            answer = step.call(reservation.state, reservation.pod, reservation.node_name)
+            with self._around("pre_bind_pre_flight"):
+                answer = step.call(reservation.state, reservation.pod, reservation.node_name)
         except Exception as error:
             return self.profile.faulty(step.name, "pre_bind_pre_flight", error)
         match answer:
@@ -248,9 +259,10 @@ class BindingCycle:
     async def _answer(self, step: Step, hook: str, title: str) -> Status | None:
         reservation = self.reservation
         try:
-            answer = step.call(reservation.state, reservation.pod, reservation.node_name)
-            if inspect.isawaitable(answer):
-                answer = await self._contained(cast("Awaitable[object]", answer))
+            with self._around(hook):
+                answer = step.call(reservation.state, reservation.pod, reservation.node_name)
+                if inspect.isawaitable(answer):
+                    answer = await self._contained(cast("Awaitable[object]", answer))
         except Exception as error:
             return self.profile.faulty(step.name, hook, error)
         if hook == "bind" and isinstance(answer, Status) and answer.code == Code.SKIP:
@@ -262,9 +274,10 @@ class BindingCycle:
         for step in self.profile.post_bind:
             began, status = perf_counter_ns(), None
             try:
-                answer = step.call(reservation.state, reservation.pod, reservation.node_name)
-                if inspect.isawaitable(answer):
-                    await self._contained(answer)
+                with self._around("post_bind"):
+                    answer = step.call(reservation.state, reservation.pod, reservation.node_name)
+                    if inspect.isawaitable(answer):
+                        await self._contained(answer)
             except Exception as error:
                 status = self.profile.faulty(step.name, "post_bind", error)
             self._note("post_bind", step, began, status)
