@@ -15,14 +15,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from asyncio.selector_events import _SelectorSocketTransport  # type: ignore[attr-defined]  # no stub has it
 from collections.abc import Callable, Iterable
 from functools import partial
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from kframework.clock.waiting import Tasks, tasks_around, tasks_waiting_for
+
+if TYPE_CHECKING:  # no stub has the transport that is meant
+    from asyncio import Transport
+else:
+    from asyncio.selector_events import _SelectorSocketTransport as Transport
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +84,7 @@ class OutsideWork:
 
     def __init__(self) -> None:
         #: How long virtual time has stood still in all, in seconds of the machine's clock.
-        self.stood = 0.0
+        self.stood: float = 0.0
         self._works: dict[object, Work] = {}
         self._accepted: WeakSet[Connection] = WeakSet()
         self._in_threads: frozenset[asyncio.Task[Any]] = frozenset()
@@ -171,11 +175,11 @@ class OutsideWork:
         return any(accepted.get_extra_info("sockname") == other for accepted in self._accepted)
 
 
-class Connection(_SelectorSocketTransport):  # type: ignore[misc]  # it is of type Any
+class Connection(Transport):
     """A connection of a loop on virtual time: it says when something is asked and answered over it."""
 
     #: Whether bytes come over it that were not asked for; then an answer is over when it has begun.
-    streams = False
+    streams: bool = False
 
     def __init__(self, outside: OutsideWork, accepted: bool, *arguments: Any) -> None:
         self._outside = outside
@@ -195,7 +199,7 @@ class Connection(_SelectorSocketTransport):  # type: ignore[misc]  # it is of ty
 
     def _read_ready(self) -> None:
         self._outside.answer(self)
-        super()._read_ready()
+        super()._read_ready()  # type: ignore[misc]
 
     def _ask(self) -> None:
         if not self._was_accepted:
