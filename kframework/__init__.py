@@ -65,6 +65,7 @@ __all__ = [
     "hookwrapper",
     "kind",
     "min_max",
+    "outside",
     "run",
     "simulate",
     "unresolvable",
@@ -78,7 +79,7 @@ _HOMES = {
     name: f"kframework.{home}"
     for home, names in {
         "cli.embedding": "run simulate",
-        "clock": "Clock",
+        "clock": "Clock outside",
         "core.queue.queued_pod": "QueuedPod",
         "errors": "ClusterError ConfigError KFrameworkError PluginError",
         "framework.answers": "MAX_SCORE Candidate ClearNomination Diagnosis Nominate Preempt Rows Scores"
@@ -104,7 +105,7 @@ if TYPE_CHECKING:
     from typing_extensions import override as hookimpl
 
     from kframework.cli.embedding import run, simulate
-    from kframework.clock import Clock
+    from kframework.clock import Clock, outside
     from kframework.core.queue.queued_pod import QueuedPod
     from kframework.errors import ClusterError, ConfigError, KFrameworkError, PluginError
     from kframework.framework.answers import (

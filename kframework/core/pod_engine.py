@@ -38,7 +38,7 @@ from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profile import Signature
 from kframework.core.runtime.profiles import Profiles
-from kframework.core.runtime.timing import PluginTimer
+from kframework.core.runtime.timing import PluginTimer, Tells, tells_nothing
 from kframework.core.sources import Sources, SourceTurn
 from kframework.errors import PluginError
 from kframework.framework.events import ActionType, EventResource, Occurrence
@@ -104,6 +104,8 @@ class PodEngine:
         self.attempts: int = 0
         #: In so many of the attempts plugins are timed: those whose draw is below; and in one a second at least.
         self.timed_share: float = 0.0
+        #: Says what the hooks of an attempt are called in, so that a trace of it includes what they do.
+        self.tells: Tells = tells_nothing
         self._timed_at = -math.inf
         self.extenders: Extending | None = extenders or None
         #: The search that is going on; None between two cycles.
@@ -337,7 +339,8 @@ class PodEngine:
         if timed:
             self._timed_at = now
         plugin_timer = self._plugin_timers[profile.name] if timed else None
-        return Attempt(self.cluster, profile, queued, self.clock, self.attempts, now, draw, plugin_timer)
+        around = self.tells(self.attempts, draw) if timed else None
+        return Attempt(self.cluster, profile, queued, self.clock, self.attempts, now, draw, plugin_timer, around)
 
     def decide(self, attempt: Attempt) -> Asking[Concluded]:
         """Find a node and conclude the attempt; what follows from it is not done."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import nullcontext
 from time import perf_counter_ns
 from typing import TypeVar, cast
 
 import anyio
 
-from kframework.clock import Clock
+from kframework.clock import Clock, in_turn
 from kframework.config.models import camel
 from kframework.config.options import HookTimeouts
 from kframework.core.cycle.consequences import Reservation
@@ -21,7 +22,7 @@ from kframework.core.cycle.decision import Binding, fit_error
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import Hook, Step
-from kframework.core.runtime.timing import PhaseTimer, PluginTiming
+from kframework.core.runtime.timing import Around, PhaseTimer, PluginTiming
 from kframework.framework.status import Code, Status
 from kframework.scheduler.timeouts import contained, said, within
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
@@ -35,6 +36,14 @@ Announce = Callable[[Reservation], Awaitable[None]]
 
 #: Binds a pod before any plugin is asked to; Skip leaves it to the plugins.
 BindFirst = Callable[[Reservation], Awaitable[Status | None]]
+
+
+_NOTHING = nullcontext()
+
+
+def _nowhere(hook: str) -> nullcontext[None]:
+    """Call a hook of which nothing is told."""
+    return _NOTHING
 
 
 class BindingCycle:
@@ -56,6 +65,7 @@ class BindingCycle:
         self._announce = announce
         self._bind_first = bind_first
         self._timeouts = timeouts
+        self._around: Around = reservation.around or _nowhere
         self._rejector: str | None = None
         self._waited = 0.0
         self._timer = PhaseTimer()
@@ -134,7 +144,8 @@ class BindingCycle:
     def _pre_flight_status(self, step: Step) -> Status | None:
         reservation = self.reservation
         try:
-            answer = step.call(reservation.state, reservation.pod, reservation.node_name)
+            with self._around("pre_bind_pre_flight"):
+                answer = step.call(reservation.state, reservation.pod, reservation.node_name)
         except Exception as error:
             return self.profile.faulty(step.name, "pre_bind_pre_flight", error)
         match answer:
@@ -256,12 +267,16 @@ class BindingCycle:
     async def _called(self, step: Step, hook: str) -> object:
         """Call a hook and await its answer if it is to be awaited, for no longer than it may take."""
         reservation = self.reservation
-        answer = step.call(reservation.state, reservation.pod, reservation.node_name)
-        if not inspect.isawaitable(answer):
-            return answer
-        if hook in step.plugin.keeps_time:
-            return await contained(cast("Awaitable[object]", answer))
-        return await within(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
+        with self._around(hook):
+            answer = step.call(reservation.state, reservation.pod, reservation.node_name)
+            if not inspect.isawaitable(answer):
+                return answer
+            if hook in step.plugin.keeps_time:
+                work = contained(cast("Awaitable[object]", answer))
+            else:
+                work = within(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
+            # After answers from outside, plugins go on in the order of the attempts.
+            return await in_turn(reservation.attempt, work)
 
     async def _post_bind(self) -> None:
         for step in self.profile.post_bind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import ssl
@@ -9,7 +10,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kframework.clock import outside
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.config.models import ExtenderTLSConfig
 from kframework.core.cycle.extending import ExtenderError
@@ -43,7 +43,7 @@ class HttpLine(Line):
             connector=aiohttp.TCPConnector(ssl=self._tls if self._tls is not None else True, limit=0),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Content-Type": "application/json"},
-            # How long an answer may take is measured on the machine's clock, not on the loop's, which may be virtual.
+            # The time for an answer is that of both tries together.
             timeout=aiohttp.ClientTimeout(total=None),
         )
 
@@ -56,7 +56,7 @@ class HttpLine(Line):
 
         url = f"{self._url}/{verb}"
         try:
-            async with outside(self._seconds):
+            async with asyncio.timeout(self._seconds):
                 try:
                     return await self._post(verb, url, question)
                 except aiohttp.ClientConnectorError:

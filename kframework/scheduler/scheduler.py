@@ -20,13 +20,14 @@ from kframework.cluster.write_fence import WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.consequences import Eviction, Reservation
-from kframework.core.cycle.decision import Decision, Observer
+from kframework.core.cycle.decision import Decision, Observer, Telling
 from kframework.core.effects import EngineHost, PodEvent
 from kframework.core.plugin_handle import HandledEngine, MakeProfiles, profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.registry import Registry
+from kframework.core.runtime.timing import tells_nothing
 from kframework.core.runtime.watched import watched_kinds
 from kframework.errors import ClusterError, PluginError
 from kframework.framework.plugin import Plugin, Watch
@@ -156,7 +157,12 @@ class Scheduler(EngineHost, Generic[E]):
         self.extenders: Extenders = Extenders(map(extender, configuration.settings.extenders))
         compiled = profiles_for(configuration, registry or Registry.installed(), self)
         self.engine: E = engine(configuration, clock, self, self.extenders, compiled)
+        self._observers = tuple(observers)
         self.engine.timed_share = timed_share
+        if isinstance(self.engine, PodEngine):
+            self.engine.tells = next(
+                (each.around for each in self._observers if isinstance(each, Telling)), tells_nothing
+            )
         self.profiles: Profiles = self.engine.profiles
         #: The kinds that are followed.
         self.kinds: list[type[ApiObject]] = list(
@@ -171,7 +177,6 @@ class Scheduler(EngineHost, Generic[E]):
         self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record)
         self._api = ClusterApi(cluster, self.outbox)
         self.on_idle: Callable[[], None] = lambda: None
-        self._observers = tuple(observers)
         self._slice = slice
         self._tasks: TaskGroup | None = None
         self._cycles: TaskGroup | None = None

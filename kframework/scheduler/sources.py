@@ -16,7 +16,7 @@ from typing import cast
 import anyio
 from anyio.abc import TaskGroup
 
-from kframework.clock import Clock, Seeds
+from kframework.clock import Clock, Seeds, in_turn
 from kframework.framework.source import Source, SourceChange
 from kframework.scheduler.timeouts import HookTimeout, contained, within
 from kframework.state.inbox import Message, SourceChanged, SourceFailed
@@ -36,7 +36,10 @@ _Values = Mapping[str, object] | SourceChange[object]
 
 
 class SourceFeed:
-    """Fetches one source; a poll may last `timeout` seconds (None: for ever) unless the source says otherwise."""
+    """Fetches one source; a poll may last `timeout` seconds (None: for ever) unless the source says otherwise.
+
+    In virtual time feeds whose answers from outside came together tell of them in the order of their numbers.
+    """
 
     def __init__(
         self,
@@ -45,8 +48,10 @@ class SourceFeed:
         clock: Clock,
         random: Random,
         timeout: float | None = None,
+        number: int = 0,
     ) -> None:
         self.source = source
+        self._number = number
         self._timeout = timeout
         self._offer = offer
         self._clock = clock
@@ -77,7 +82,7 @@ class SourceFeed:
             else:
                 own = source.settings.timeout
                 timeout, limit = (own, "its timeout") if own else (self._timeout, "hookTimeouts.source")
-                self._tell(cast("_Values", await within(timeout, answer, limit)))
+                self._tell(cast("_Values", await in_turn(self._number, within(timeout, answer, limit))))
         except Exception as error:
             self._fail(error)
 
@@ -92,7 +97,7 @@ class SourceFeed:
         try:
             while True:
                 async with asyncio.timeout(self.source.settings.timeout):
-                    values = await contained(anext(stream))
+                    values = await in_turn(self._number, contained(anext(stream)))
                 self._tell(values)
                 self.tried.set()
                 await asyncio.sleep(_PAUSE)
@@ -159,7 +164,9 @@ class SourceFeeds:
         timeout: float | None = None,
     ) -> None:
         self._feeds = [
-            SourceFeed(source, offer, clock, seeds.generator(f"source {source.key}"), timeout) for source in sources
+            SourceFeed(source, offer, clock, seeds.generator(f"source {source.key}"), timeout, number)
+            # Before all binding cycles, whose numbers are those of their attempts.
+            for number, source in enumerate(sources, -1_000_000)
         ]
 
     async def start(self, tasks: TaskGroup) -> None:

@@ -16,7 +16,7 @@ from kframework.core.cycle.search import Search
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound, run_permit, run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.timing import PhaseTimer, PluginTimer
+from kframework.core.runtime.timing import Around, PhaseTimer, PluginTimer
 from kframework.errors import PluginError
 from kframework.framework.answers import ClearNomination, Nominate, Preempt
 from kframework.framework.status import Code, Status
@@ -38,7 +38,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
     """One scheduling cycle of one pod: what the search found takes it to its Decision.
 
     `number` counts all attempts of the scheduler; `draw`, of [0, 1), is its lot. `plugin_timer` times the plugins; None
-    where they are not timed.
+    where they are not timed. Their hooks are called in what is `around` them, where that is told.
     """
 
     cluster: ClusterState
@@ -49,13 +49,14 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
     popped_at: float
     draw: float
     plugin_timer: PluginTimer | None = None
+    around: Around | None = None
     timer: PhaseTimer = msgspec.field(default_factory=PhaseTimer)
 
     def __post_init__(self) -> None:
         self.queued.unschedulable_plugins = self.queued.pending_plugins = frozenset()
         #: The pod, and its profile or the twin of that whose plugins are timed.
         self.pod: PendingPod = self.queued.pod
-        self.asked: Profile = self.profile if self.plugin_timer is None else self.plugin_timer.restarted()
+        self.asked: Profile = self.profile if self.plugin_timer is None else self.plugin_timer.restarted(self.around)
 
     def failed(self, error: ScheduleError) -> Concluded:
         """Fail by what went wrong in the search."""
@@ -93,7 +94,9 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         reserved = ReservedPod(pod, node, {plugin: now + seconds for plugin, seconds in waits}, now)
         self.cluster.waiting.put(reserved)
         timed = self.plugin_timer is not None
-        reservation = Reservation(self.number, self.profile, self.queued, search.state, reserved, self.draw, timed)
+        reservation = Reservation(
+            self.number, self.profile, self.queued, search.state, reserved, self.draw, timed, self.around
+        )
         return self.decision(result), reservation
 
     def _undone(self, search: Search, result: ScheduleResult, status: Status) -> Concluded:

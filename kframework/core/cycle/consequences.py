@@ -6,6 +6,7 @@ import msgspec
 
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.timing import Around
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Status
 from kframework.state.pods import PendingPod, PodInfo
@@ -15,7 +16,8 @@ from kframework.state.waiting import ReservedPod
 class Reservation(msgspec.Struct, eq=False, weakref=True):
     """A pod that was assumed on a node, and all that its binding cycle needs.
 
-    `draw` is its Decision's; `timed` says whether plugins are timed.
+    `draw` is its Decision's; `timed` says whether plugins are timed, `around` what their
+    hooks are called in.
     """
 
     attempt: int
@@ -25,6 +27,7 @@ class Reservation(msgspec.Struct, eq=False, weakref=True):
     reserved: ReservedPod
     draw: float = 0.0
     timed: bool = False
+    around: Around | None = None
 
     @property
     def pod(self) -> PendingPod:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from kframework.core.runtime.timing import PluginTiming, PointTiming
+from kframework.core.runtime.timing import Around, PluginTiming, PointTiming
 from kframework.framework.status import Code
 
 
@@ -102,6 +102,15 @@ class Observer(Protocol):
 
     def bound(self, binding: Binding) -> None:
         """Take notice of the end of a binding cycle."""
+        ...
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """An observer whose account of an attempt includes what its plugins tell of themselves."""
+
+    def around(self, attempt: int, draw: float) -> Around | None:
+        """Return what the hooks of an attempt, by number and draw, are called in; None if nothing is told of it."""
         ...
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from time import perf_counter_ns
 from typing import TypeVar, cast
 
@@ -23,9 +24,19 @@ _SUCCESS = Code.SUCCESS
 #: An extension point, how many nanoseconds it took, and how it ended.
 PointTiming = tuple[str, int, Code]
 
+#: What a hook of this name is called in, so that what it says of itself joins what is told of the attempt.
+Around = Callable[[str], AbstractContextManager[object]]
+
+#: Returns this for an attempt, by its number and draw; None if nothing is told of it.
+Tells = Callable[[int, float], Around | None]
+
 #: A hook, the plugin, how many nanoseconds its calls took together, and what was wrong if something was: Success also
 #: where a plugin rejected some of the nodes.
 PluginTiming = tuple[str, str, int, Code]
+
+
+def tells_nothing(attempt: int, draw: float) -> None:
+    """Tell nothing of any attempt."""
 
 
 class PhaseTimer:
@@ -56,11 +67,13 @@ class PluginTimer:
         self._hooks: dict[tuple[str, str], _TimedHook] = {}
         #: Whether a timed hook is being called.
         self._inside = False
+        self._around: Around | None = None
         self._called: list[_TimedHook] = []
         self.profile: Profile = profile.through(self._timed)
 
-    def restarted(self) -> Profile:
-        """Begin to time from nought; return the twin."""
+    def restarted(self, around: Around | None = None) -> Profile:
+        """Begin to time from nought, each hook called in what is `around` it; return the twin."""
+        self._around = around
         for hook in self._called:
             hook.nanoseconds, hook.code = 0, None
         self._called.clear()
@@ -85,7 +98,11 @@ class PluginTimer:
             self._inside = True
             began = perf_counter_ns()
             try:
-                answer = call(*arguments)
+                if self._around is None:
+                    answer = call(*arguments)
+                else:
+                    with self._around(name):
+                        answer = call(*arguments)
             except Exception:
                 hook.code = Code.ERROR
                 raise

@@ -11,9 +11,11 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Final, TextIO
+from zlib import crc32
 
 from opentelemetry.semconv.attributes.k8s_attributes import (
     K8S_NAMESPACE_NAME,
@@ -23,18 +25,20 @@ from opentelemetry.semconv.attributes.k8s_attributes import (
 )
 from opentelemetry.trace import (
     Link,
+    NonRecordingSpan,
     SpanContext,
     Status,
     StatusCode,
     TraceFlags,
     format_trace_id,
+    use_span,
 )
 
 from kframework import __version__
 from kframework.clock import Seeds
 from kframework.config.options import Tracing as TracingOptions
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
-from kframework.core.runtime.timing import PluginTiming, PointTiming
+from kframework.core.runtime.timing import Around, PluginTiming, PointTiming
 from kframework.framework.status import Code
 from kframework.observe.tracing.export import otlp_exporter, otlp_line, resource
 
@@ -44,8 +48,9 @@ if TYPE_CHECKING:
 #: The sampling rate, per million, at which every attempt is traced.
 EVERY_ATTEMPT: Final = 1_000_000
 
-#: The places of the spans in their trace, from which their ids are made; points are counted from the last two on.
-_ATTEMPT, _QUEUE_WAIT, _CYCLE, _BINDING, _POINTS, _STEPS = 0, 1, 2, 3, 16, 1 << 16
+#: The places of the spans in their trace, from which their ids are made; points are counted
+#: from two of them on where they come again, and named from the last one on.
+_ATTEMPT, _QUEUE_WAIT, _CYCLE, _BINDING, _POINTS, _STEPS, _NAMED = 0, 1, 2, 3, 16, 1 << 16, 1 << 32
 
 #: The points of the hooks that are none themselves.
 _POINT_OF = {"normalize_score": "score"}
@@ -142,6 +147,17 @@ class Tracing(Observer):
         said = _attributes_of_pod(binding) | _attributes_of_binding(binding) | left
         self._end("binding_cycle", context, _context(trace, _ATTEMPT), moments, said, failed, links)
 
+    def around(self, attempt: int, draw: float) -> Around | None:
+        """Return what the hooks of an attempt are called in: their span is current there; None if it is not traced."""
+        if draw >= self.share:
+            return None
+        trace = self._trace(attempt)
+
+        def within(hook: str) -> AbstractContextManager[object]:
+            return use_span(NonRecordingSpan(_point(trace, _POINT_OF.get(hook, hook))), record_exception=False)
+
+        return within
+
     # -- spans -----------------------------------------------------------------------------------------------------
 
     def _points(
@@ -156,13 +172,17 @@ class Tracing(Observer):
         asked: dict[str, list[PluginTiming]] = {}
         for timing in plugins:
             asked.setdefault(_POINT_OF.get(timing[0], timing[0]), []).append(timing)
+        made = set()
         for place, (point, nanoseconds, code) in enumerate(timings, first):
             begun, start = start, start + nanoseconds
             if point in _OFTEN_EMPTY and point not in asked and code is _SUCCESS:
                 continue
             said = _status(code) | _attributes_of_plugins(asked.pop(point, ()))
             status = Status(StatusCode.ERROR) if code is _ERROR else _UNSET
-            self._end(point, _context(parent.trace_id, place), parent, (begun, start), said, status)
+            # What a plugin began inside knows the first span of its point; a second one is known by its place.
+            context = _context(parent.trace_id, place) if point in made else _point(parent.trace_id, point)
+            made.add(point)
+            self._end(point, context, parent, (begun, start), said, status)
         return _attributes_of_plugins(chain.from_iterable(asked.values()))
 
     def _end(
@@ -201,6 +221,11 @@ class Tracing(Observer):
 def _context(trace: int, place: int) -> SpanContext:
     """Return what a span at this place of its trace is known by."""
     return SpanContext(trace, (trace + place) & _SPAN_ID, is_remote=False, trace_flags=_SAMPLED)
+
+
+def _point(trace: int, point: str) -> SpanContext:
+    """Return what the span of a point is known by, also before it is made."""
+    return _context(trace, _NAMED + crc32(point.encode()))
 
 
 # -- from records to attributes ------------------------------------------------------------------------------------

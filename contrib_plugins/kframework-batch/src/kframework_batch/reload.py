@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kframework import ConfigError, KFrameworkError
-from kframework.clock import outside
 from kframework.config.reading import read_source
 from kframework_batch.config import parse
 from kframework_batch.program import Program, compile_program
@@ -61,7 +60,7 @@ class ConfigurationFile:
 
     async def _read(self) -> str:
         try:
-            async with outside(PATIENCE):
+            async with asyncio.timeout(PATIENCE):
                 _, text = await asyncio.to_thread(read_source, self._path)
         except TimeoutError as error:
             raise ConfigError(f"cannot be read: no answer within {PATIENCE:g} s", file=str(self._path)) from error

@@ -1,21 +1,16 @@
-"""Time: the machine's, the loop's, and the virtual one; and chance, a generator of its own for every purpose."""
+"""Virtual time: the loop jumps to its next timer, and stands still while an answer from outside is awaited."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from kframework.clock import VIRTUAL_EPOCH, LoopClock, Seeds, SystemClock, outside, rfc3339, run_virtual, seconds_of
+from kframework.clock import in_turn, outside, run_virtual
 
 
 def test_sleeping_takes_virtual_time_only() -> None:
@@ -164,32 +159,7 @@ def test_an_answer_from_outside_has_its_limit_in_real_time(runner: Callable[...,
     began = time.monotonic()
     ended = runner(main)
     assert time.monotonic() - began >= 0.01
-    assert ended == 0.0 or runner is not run_virtual
-
-
-def test_several_answers_are_awaited_each_with_its_limit() -> None:
-    async def main() -> tuple[list[str], float]:
-        loop = asyncio.get_running_loop()
-        order: list[str] = []
-
-        answer: asyncio.Future[None] = loop.create_future()
-
-        async def patient() -> None:
-            async with outside(60.0):
-                await answer
-            order.append("answered")
-
-        async def impatient() -> None:
-            with pytest.raises(TimeoutError):
-                async with outside(0.01):
-                    await loop.create_future()
-            order.append("too late")
-            after(0.0, lambda: loop.call_soon_threadsafe(answer.set_result, None)).join()
-
-        await asyncio.gather(patient(), impatient())
-        return order, loop.time()
-
-    assert run_virtual(main) == (["too late", "answered"], 0.0)
+    assert ended == 0.01 or runner is not run_virtual
 
 
 def test_what_the_coroutine_raises_comes_out() -> None:
@@ -201,88 +171,80 @@ def test_what_the_coroutine_raises_comes_out() -> None:
         run_virtual(main)
 
 
-@pytest.mark.parametrize(
-    ("epoch", "expected"), [(VIRTUAL_EPOCH, "2026-01-01T00:01:30Z"), (0.0, "1970-01-01T00:01:30Z")]
-)
-def test_the_loops_clock_counts_from_its_epoch(epoch: float, expected: str) -> None:
+def test_whoever_turns_until_an_answer_is_there_gets_it() -> None:
     async def main() -> float:
-        clock = LoopClock(asyncio.get_running_loop(), epoch)
-        await asyncio.sleep(90)
-        return clock.now()
+        answer = asyncio.get_running_loop().run_in_executor(None, time.sleep, 0.01)
+        while not answer.done():  # noqa: ASYNC110  # the waste of turns is the point
+            await asyncio.sleep(0)
+        return asyncio.get_running_loop().time()
 
-    assert rfc3339(run_virtual(main)) == expected
-
-
-def test_the_system_clock_is_not_moved_by_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    wall, monotonic = 1_000_000.0, 50.0
-    monkeypatch.setattr(time, "time", lambda: wall)
-    monkeypatch.setattr(time, "monotonic", lambda: monotonic)
-    clock = SystemClock()
-    assert clock.now() == 1_000_000.0
-    wall, monotonic = 5.0, 62.5
-    assert clock.now() == 1_000_012.5
+    assert run_virtual(main) == 0.0
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.0, "1970-01-01T00:00:00Z"),
-        (VIRTUAL_EPOCH, "2026-01-01T00:00:00Z"),
-        (VIRTUAL_EPOCH + 59.999, "2026-01-01T00:00:59Z"),
-        (951782400.0, "2000-02-29T00:00:00Z"),
-    ],
-)
-def test_times_are_written_as_kubernetes_does(seconds: float, text: str) -> None:
-    assert rfc3339(seconds) == text
+def test_what_follows_answers_has_an_order_of_its_own() -> None:
+    async def main() -> list[int]:
+        order: list[int] = []
+
+        async def ask(number: int) -> None:
+            await in_turn(number, asyncio.to_thread(time.sleep, 0.01 * (3 - number)))
+            order.append(number)
+
+        await asyncio.gather(*map(ask, range(4)), asyncio.sleep(1))
+        return order
+
+    assert run_virtual(main) == [0, 1, 2, 3]
 
 
-@given(st.integers(0, 4_000_000_000))
-def test_times_are_read_back(seconds: int) -> None:
-    assert seconds_of(rfc3339(seconds)) == seconds
+def test_a_failure_has_its_turn_too() -> None:
+    async def main() -> list[str]:
+        order: list[str] = []
+
+        async def fail() -> None:
+            with pytest.raises(OSError, match="broken"):
+                await in_turn(2, asyncio.to_thread(_broken))
+            order.append("failed")
+
+        async def answer() -> None:
+            await in_turn(1, asyncio.to_thread(time.sleep, 0.02))
+            order.append("answered")
+
+        await asyncio.gather(fail(), answer())
+        return order
+
+    assert run_virtual(main) == ["answered", "failed"]
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("1970-01-01T00:00:01.500000Z", 1.5),
-        ("1970-01-01T02:00:00+02:00", 0.0),
-        ("2026-01-01T00:00:00Z", VIRTUAL_EPOCH),
-    ],
-)
-def test_times_of_other_writers_are_read(text: str, seconds: float) -> None:
-    assert seconds_of(text) == seconds
+def _broken() -> None:
+    raise OSError("broken")
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01T00:00:00Z"])
-def test_what_is_no_time_is_an_error(text: str) -> None:
-    with pytest.raises(ValueError):
-        seconds_of(text)
+def test_who_awaited_nothing_from_outside_goes_on_at_once() -> None:
+    async def main() -> list[str]:
+        order: list[str] = []
+
+        async def sleep() -> None:
+            await in_turn(1, asyncio.sleep(0))
+            order.append("slept")
+
+        async def turn() -> None:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            order.append("turned")
+
+        await asyncio.gather(sleep(), turn())
+        return order
+
+    assert run_virtual(main) == ["slept", "turned"]
 
 
-def test_the_same_seed_and_purpose_give_the_same_draws() -> None:
-    assert Seeds(7).generator("ties").random() == Seeds(7).generator("ties").random()
+def test_who_is_cancelled_while_waiting_for_his_turn_is_passed_over() -> None:
+    async def main() -> str:
+        slow = asyncio.ensure_future(asyncio.to_thread(time.sleep, 0.05))
+        early = asyncio.ensure_future(in_turn(1, asyncio.to_thread(time.sleep, 0)))
+        await asyncio.to_thread(time.sleep, 0.02)
+        early.cancel()
+        await slow
+        await asyncio.sleep(1)
+        return "cancelled" if early.cancelled() else "done"
 
-
-def test_seeds_and_purposes_do_not_follow_one_another() -> None:
-    drawn = {Seeds(seed).generator(purpose).random() for seed in (0, 1, 10) for purpose in ("ties", "0/ties", "jitter")}
-    assert len(drawn) == 9
-
-
-def test_no_ones_draws_move_anothers() -> None:
-    seeds = Seeds(7)
-    alone = Seeds(7).generator("ties").random()
-    seeds.generator("jitter").random()
-    assert seeds.generator("ties").random() == alone
-
-
-def test_another_process_draws_the_same() -> None:
-    program = "from kframework.clock import Seeds; print(Seeds(7).generator('ties').random())"
-    for hash_seed in ("1", "2"):
-        process = subprocess.run(
-            [sys.executable, "-c", program],
-            env=os.environ | {"PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert float(process.stdout) == Seeds(7).generator("ties").random()
+    assert run_virtual(main) == "cancelled"

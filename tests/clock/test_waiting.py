@@ -1,0 +1,92 @@
+"""Who waits for something is found behind what wakes him, through whatever lies between."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import weakref
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kframework.clock.waiting import tasks_around, tasks_waiting_for
+
+
+def held_by(future: asyncio.Future[None]) -> dict[str, object]:
+    def wake() -> None:
+        future.set_result(None)
+
+    return {
+        "itself": future,
+        "attribute": SimpleNamespace(protocol=SimpleNamespace(waiter=future)),
+        "container": {"waiters": [(future,)]},
+        "closure": wake,
+        "partial": functools.partial(print, future),
+        "weakly": [weakref.ref(future)],
+    }
+
+
+@pytest.mark.parametrize("way", ["itself", "attribute", "container", "closure", "partial", "weakly"])
+async def test_the_waiting_task_is_found(way: str) -> None:
+    future = asyncio.get_running_loop().create_future()
+
+    async def wait() -> None:
+        await future
+
+    task = asyncio.ensure_future(wait())
+    assert tasks_waiting_for(held_by(future)[way]) == set()
+    await asyncio.sleep(0)
+    assert tasks_waiting_for(held_by(future)[way]) == {task}
+    future.set_result(None)
+    await task
+    assert tasks_waiting_for(held_by(future)[way]) == set()
+
+
+def _gathered(task: asyncio.Task[None]) -> Any:
+    return asyncio.gather(task)
+
+
+def _limited(task: asyncio.Task[None]) -> Any:
+    return asyncio.wait_for(task, 60)
+
+
+def _shielded(task: asyncio.Task[None]) -> Any:
+    return asyncio.shield(task)
+
+
+def _awaited(task: asyncio.Task[None]) -> Any:
+    return task
+
+
+@pytest.mark.parametrize("way", [_awaited, _gathered, _limited, _shielded])
+async def test_so_is_who_waits_for_the_task(way: Callable[[asyncio.Task[None]], Any]) -> None:
+    future = asyncio.get_running_loop().create_future()
+
+    async def wait() -> None:
+        await future
+
+    async def wait_for(task: asyncio.Task[None]) -> None:
+        await way(task)
+
+    inner = asyncio.ensure_future(wait())
+    outer = asyncio.ensure_future(wait_for(inner))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert tasks_waiting_for(future) == {inner, outer} == tasks_around(inner)
+    future.set_result(None)
+    await outer
+
+
+async def test_what_a_task_or_the_loop_refers_to_is_not_followed() -> None:
+    future = asyncio.get_running_loop().create_future()
+
+    async def wait() -> None:
+        await future
+
+    task = asyncio.ensure_future(wait())
+    await asyncio.sleep(0)
+    assert tasks_waiting_for([task, asyncio.get_running_loop()]) == set()
+    future.set_result(None)
+    await task
