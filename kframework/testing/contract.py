@@ -26,7 +26,7 @@ from kframework.core.cycle.plan import Layers
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.search import Search
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.steps import FilterStep, PreFilterStep, ScoreStep, StatusStep, method_of
+from kframework.core.runtime.steps import FilterStep, ScoreStep, method_of
 from kframework.framework.answers import MAX_SCORE, NodeNames, Rows
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin
@@ -103,9 +103,9 @@ class _Check:
         self.latest = "at the start"
         self.random: Random = cluster.random
         self.layers: Layers = Layers(profile, self.nodes, _MEMORY)
-        self.pre_filter: PreFilterStep | None = _only(profile.pre_filter)
+        self.has_pre_filter: bool = method_of(plugin, "pre_filter") is not None
         self.filter: FilterStep | None = _only(profile.filters)
-        self.pre_score: StatusStep | None = _only(profile.pre_score)
+        self.has_pre_score: bool = method_of(plugin, "pre_score") is not None
         self.score: ScoreStep | None = _only(profile.scores)
 
     def run(self) -> None:
@@ -236,7 +236,7 @@ class _Check:
         return state
 
     def _asked_whole(self, state: CycleState, pod: PendingPod, given: NodeTable) -> Status | NodeNames | None:
-        if self.pre_filter is None:
+        if not self.has_pre_filter:
             return None
         answer = self._said("pre_filter", pod, state, pod, given)
         if answer is None or isinstance(answer, set | frozenset):
@@ -283,7 +283,7 @@ class _Check:
         return status.with_plugin("")
 
     def _skips_score(self, state: CycleState, pod: PendingPod, rows: NDArray[np.int64]) -> bool:
-        if self.pre_score is None:
+        if not self.has_pre_score:
             return False
         answer = self._said("pre_score", pod, state, pod, self.nodes, rows)
         if answer is None or answer == Status(Code.SUCCESS):
