@@ -10,12 +10,13 @@ from kframework import unschedulable
 from kframework.cli import explanation_text
 from kframework.core.runtime.registry import Registry
 from kframework.objects import Taint
-from kframework.state.inbox import Changed, Gone
+from kframework.state.inbox import Changed, Gone, SourceChanged
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone, plugin
 from tests.observe.explain.scene import Scene
 from tests.observe.web.chromium import DESK, PHONE, Browser, Screen, Tab
 from tests.observe.web.serving import served
+from tests.support.outside import busy_plugin
 
 # To set a scene is to import plugins; that serving it blocks nobody is tried in test_routes.py.
 pytestmark = [pytest.mark.tool("chromium"), pytest.mark.blocks_loop]
@@ -416,3 +417,19 @@ async def test_the_policy_is_in_force(browser: Browser) -> None:
         assert await tab.run("fetch('http://127.0.0.1:9/').then(() => 'let out', (fault) => fault.name)") == "TypeError"
         assert len(tab.complaints) > 0
         tab.complaints.clear()  # that it complains is what was tried
+
+
+# -- outside data --------------------------------------------------------------------------------------------------
+
+
+async def test_outside_data_are_shown_with_their_age(browser: Browser) -> None:
+    load = busy_plugin(when_stale="ignore")
+    world = Scene(make_node("a"), make_pod("web"), configuration=alone(load), registry=Registry.of(load))
+    world.engine.offer(SourceChanged("default-scheduler/Load/load", world.time, {"a": 0.9}))
+    world.settle()
+    world.time += 12
+    async with served(world) as url, browser.open(f"{url}/#pod/default%2Fweb") as tab:
+        await tab.until("document.querySelector('dialog .facts')")
+        assert "Load, source load" in await tab.texts("dialog dt")
+        assert "1 node, told 12s ago" in await tab.texts("dialog dd")
+        assert await tab.texts("#parts dd") == ["1 node, told 12s ago"]

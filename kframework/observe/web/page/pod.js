@@ -12,7 +12,7 @@ async function showPod(name) {
     best(assessment, explained.node),
     against(assessment),
     preemption && preemptionSaid(preemption),
-    outside.length ? part("Outside data that plugins go by", h("dl", { class: "facts" }, outside.map(heard))) : null,
+    outside.length ? part("Outside data that plugins go by", h("dl", { class: "facts" }, outside.map(outsideFact))) : null,
     then && lastAttempt(explained),
   );
 }

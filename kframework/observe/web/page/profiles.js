@@ -57,10 +57,10 @@ function fillProfile(article, part) {
   );
   write(details.firstChild, plural(part.plugins.length, "plugin"));
   details.lastChild.replaceChildren(pluginTable(part));
-  outside.replaceChildren(...part.outside.map(heard));
+  outside.replaceChildren(...part.outside.map(outsideFact));
 }
 
-function heard({ plugin, source, by, values, age, fresh, when_stale, error }) {
+function outsideFact({ plugin, source, by, values, age, fresh, when_stale, error }) {
   const told = age === null ? "has told nothing yet" : `${plural(values, by)}, told ${span(age)} ago`;
   const lacking = { reject: "its pods are rejected", ignore: "the plugin is left out", hold: "pods are held" }[when_stale];
   const said = [told, ...(fresh ? [] : [age === null ? lacking : `stale, ${lacking}`]), ...(error ? [error] : [])];
