@@ -249,9 +249,12 @@ def _seconds(waiting: Waiting, explanation: Explanation) -> str:
 def _wakers(waiting: Waiting, wide: bool) -> Iterator[str]:
     shown = len(waiting.wakers) if wide else _WAKERS
     for waker in waiting.wakers[:shown]:
+        resources: dict[tuple[str, ...], list[str]] = {}
+        for resource, actions in waker.events.items():
+            resources.setdefault(tuple(actions), []).append(resource)
         events = "; ".join(
-            f"{resource} {', '.join(_ACTIONS.get(action, action) for action in actions)}"
-            for resource, actions in waker.events.items()
+            f"{', '.join(names)} {', '.join(_ACTIONS.get(action, action) for action in actions)}"
+            for actions, names in resources.items()
         )
         yield f"  {waker.plugin}: {events or 'nothing that it has named'}"
     others = [waker.plugin for waker in waiting.wakers[shown:]]
@@ -263,7 +266,7 @@ def _heard(data: OutsideData) -> str:
     error = f": {_plain(data.error)}" if data.error else ""
     if data.age is None:
         return f"has told nothing yet{error}"
-    values = f"{data.values} {'keys' if data.by == 'key' else f'{data.by}s'}"
+    values = f"{data.values} {data.by}{'' if data.values == 1 else 's'}"
     if data.fresh:
         return f"told of {values} {_span(data.age)} ago{f'; since then{error}' if error else ''}"
     return f"is stale: it last told of {values} {_span(data.age)} ago{error}"

@@ -16,8 +16,11 @@ from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.core.cycle.current_attempt import CURRENT
 from kframework.verbosity import verbosity_of
 
+#: Where a record says which coroutine of a plugin is at fault; no field of its line, whose text says it too.
+AT_FAULT = "at_fault"
+
 #: What every record has: all else are fields.
-_COMMON = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
+_COMMON = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName", AT_FAULT}
 
 #: The fields that are `namespace/name` of a pod.
 _PODS = ("pod", "preemptor", "victim")

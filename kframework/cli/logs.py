@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 
 from kframework.cli import printing
-from kframework.cli.log_lines import json_line, klog_line, plain_text
+from kframework.cli.log_lines import AT_FAULT, json_line, klog_line, plain_text
 from kframework.errors import PluginError
 from kframework.verbosity import NOTICE, V2, level_of
 
@@ -100,7 +100,7 @@ class _Sparing(logging.Filter):
         self._seen: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno < NOTICE or record.name == _voice.name or _fault(record) is not None:
+        if record.levelno < NOTICE or record.name == _voice.name or _at_fault(record) is not None:
             return True
         if hasattr(record, "pod") and logging.getLogger().isEnabledFor(V2):
             return True
@@ -115,7 +115,7 @@ class _Sparing(logging.Filter):
 
 
 class _Stderr(logging.Handler):
-    """Writes a line per record, and says of the faults of one hook of a plugin only the first and how many followed.
+    """Writes a line per record, and of the faults of one hook or coroutine only the first and how many followed.
 
     `form` is None for plain words.
     """
@@ -123,7 +123,7 @@ class _Stderr(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.form: LoggingFormat | None = None
-        self._faults: Counter[tuple[str, str | None]] = Counter()
+        self._faults: Counter[str] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
         if self._seen(record) and not logging.getLogger().isEnabledFor(level_of(_ALL)):
@@ -142,29 +142,30 @@ class _Stderr(logging.Handler):
             sys.stderr.write(f"{klog_line(record)}\n")
 
     def say_repeated(self) -> None:
-        """Say how often the hooks of plugins failed of whose faults only the first was said."""
+        """Say how often the hooks and coroutines of plugins failed of whose faults only the first was said."""
         if logging.getLogger().isEnabledFor(level_of(_ALL)):
             return
-        for (plugin, hook), times in self._faults.items():
+        for where, times in self._faults.items():
             if times > 1:
-                where = f"plugin {plugin!r}" + (f", hook {hook}" if hook else "")
                 say("error", f"{where}: failed {times - 1} more times (-v {_ALL} shows each)")
         self._faults.clear()
 
     def _seen(self, record: logging.LogRecord) -> bool:
         """Return whether the record repeats a plugin's fault."""
-        fault = _fault(record)
-        if fault is None:
+        where = _at_fault(record)
+        if where is None:
             return False
-        self._faults[fault.plugin, fault.hook] += 1
-        return self._faults[fault.plugin, fault.hook] > 1
+        self._faults[where] += 1
+        return self._faults[where] > 1
 
 
 def _handlers() -> list[_Stderr]:
     return [handler for handler in logging.getLogger().handlers if isinstance(handler, _Stderr)]
 
 
-def _fault(record: logging.LogRecord) -> PluginError | None:
-    """Return the plugin's fault that a record tells of."""
+def _at_fault(record: logging.LogRecord) -> str | None:
+    """Say which plugin a record blames, and what of it."""
     fault = record.args[0] if isinstance(record.args, tuple) and record.args else None
-    return fault if isinstance(fault, PluginError) else None
+    if isinstance(fault, PluginError):
+        return f"plugin {fault.plugin!r}" + (f", hook {fault.hook}" if fault.hook else "")
+    return getattr(record, AT_FAULT, None)

@@ -412,4 +412,5 @@ async def _guarded(coroutine: Coroutine[object, object, None], by: str) -> None:
     except BdbQuit:
         raise
     except Exception:
-        _log.exception("%s: its coroutine %s failed", by, name)
+        # What fails over and over is said once, as a hook is.
+        _log.exception("%s: its coroutine %s failed", by, name, extra={"at_fault": f"{by}, coroutine {name}"})

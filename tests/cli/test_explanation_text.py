@@ -336,6 +336,12 @@ def test_what_is_waited_for_is_told(state: State, waiting: Waiting, words: list[
     assert lines(state=state, waiting=waiting)[-len(words) :] == words
 
 
+def test_resources_of_which_the_same_is_looked_at_stand_together() -> None:
+    events = {"Pod": ("add", "delete"), "Node": ("add",), "StorageClass": ("add", "delete")}
+    waiting = Waiting(wakers=(Waker("Odd", events),), retried_at=1300.0)
+    assert "  Odd: Pod, StorageClass added, deleted; Node added" in lines(waiting=waiting)
+
+
 def test_of_many_wakers_the_first_are_shown() -> None:
     waiting = Waiting(wakers=tuple(Waker(f"P{n}", {"Node": ("add",)}) for n in range(5)), retried_at=1300.0)
     assert "  ... and what P3, P4 would look at; -o wide shows it" in lines(waiting=waiting)

@@ -102,6 +102,18 @@ def test_a_plugin_that_fails_again_and_again_is_said_once_per_hook(capsys: pytes
     assert capsys.readouterr().err == "error: plugin 'Odd', hook filter: failed 2 more times (-v 4 shows each)\n"
 
 
+def test_of_a_coroutine_that_fails_over_and_over_one_fault_is_said_and_the_others_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = "plugin 'Odd': its coroutine Odd.give_back failed"
+    with logging_to_stderr():
+        for _ in range(3):
+            log.error(said, exc_info=ValueError("odd"), extra={"at_fault": "plugin 'Odd', coroutine Odd.give_back"})
+        assert capsys.readouterr().err == f"error: {said}: ValueError: odd\n"
+    counted = "error: plugin 'Odd', coroutine Odd.give_back: failed 2 more times (-v 4 shows each)\n"
+    assert capsys.readouterr().err == counted
+
+
 def test_every_fault_is_shown_with_its_traceback_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
     with logging_to_stderr():
         set_verbosity(4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import shutil
 from collections import Counter
@@ -10,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import kframework
-import kframework.testing
-import kframework.testing.scenario
 from tests.examples.clean_environment import ROOT, CleanEnvironment
 
 EXAMPLE = ROOT / "examples/fewest_pods"
@@ -64,16 +60,3 @@ def test_the_demo_shows_pods_of_every_fate(demo: dict[str, dict[str, object]]) -
     assert pending == odd | {"solve-1", "solve-2", "solve-3"}
     assert demo["train-3"]["node"] == "gpu-1"
     assert "timeout after waiting 30s at plugin Together" in str(demo["solve-1"]["message"])
-
-
-@pytest.mark.parametrize("file", sorted(EXAMPLE.rglob("*.py")), ids=lambda file: file.name)
-def test_it_imports_what_every_author_may_import(file: Path) -> None:
-    public = {"kframework": kframework.__all__, "kframework.testing": kframework.testing.__all__}
-    imports = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
-    names = [(node.module or "", alias.name) for node in imports for alias in node.names]
-    private = {
-        f"{module}.{name}"
-        for module, name in names
-        if module.partition(".")[0] == "kframework" and name not in public.get(module, ())
-    }
-    assert not private

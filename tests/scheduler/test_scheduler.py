@@ -118,6 +118,7 @@ def test_what_a_plugin_spawns_runs_beside_the_scheduler(caplog: pytest.LogCaptur
     name = "test_what_a_plugin_spawns_runs_beside_the_scheduler.<locals>.bad"
     assert line.getMessage() == f"plugin 'A': its coroutine {name} failed"
     assert line.exc_info is not None and str(line.exc_info[1]) == "spawned"
+    assert line.__dict__["at_fault"] == f"plugin 'A', coroutine {name}"
 
 
 def test_what_a_plugin_spawned_cannot_keep_the_scheduler_from_ending() -> None:

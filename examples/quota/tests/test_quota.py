@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from threading import Thread
 
 import pytest
-from quota import Quota
+from quota import Quota, QuotaArgs
 from quota.service import QuotaService
 
 from kframework import CycleState, PendingPod, Plugin, Status, error, hookimpl
-from kframework.testing import Result, Scenario, check_plugin, create, make_node, make_pod
+from kframework.testing import Result, Scenario, check_plugin, create, make_node, make_pod, pending_pod, stub_handle
 
 PODS = [make_pod(f"web-{i}", cpu=1) for i in range(3)]
 
@@ -39,6 +40,13 @@ def test_pods_are_bound_as_far_as_the_quota_goes(service: QuotaService) -> None:
     assert bound(result) == ["web-0", "web-1"]
     assert service.free("default") == 0
     assert "quota of default: 0m of cpu are free" in result.message_of("web-2")
+
+
+def test_a_bound_pod_counts_until_the_service_is_heard_again(service: QuotaService) -> None:
+    """Else the next pod would go for the cpu that the service said to be free before."""
+    result = scenario(service.url).at(5, create(make_pod("late", cpu=1))).run(until=10)
+    assert "quota of default: 0m of cpu are free" in result.message_of("late")
+    assert len(result.bindings) == 2
 
 
 def test_a_larger_quota_wakes_the_pod_that_waits(service: QuotaService) -> None:
@@ -71,6 +79,26 @@ def test_what_is_not_bound_after_all_is_given_back(service: QuotaService) -> Non
     result = scenario(service.url, NoDisk).run(until=20)
     assert "no disk" in result.message_of("web-0")
     assert service.free("default") == 2000
+
+
+def test_a_pod_waits_until_its_last_claim_is_given_back(service: QuotaService) -> None:
+    """Else what was meant for the last claim might take back the next."""
+
+    async def main() -> None:
+        handle, pod = stub_handle(), pending_pod(PODS[0])
+        plugin = Quota(QuotaArgs(url=service.url), handle)
+        await plugin.start()
+        assert await plugin.pre_bind(CycleState(), pod, "node") is None
+        plugin.unreserve(CycleState(), pod, "node")
+        (given_back,) = handle.spawned
+        refused = await plugin.pre_bind(CycleState(), pod, "node")
+        assert refused is not None and "still being given back" in refused.message
+        await given_back
+        assert service.free("default") == 2000
+        assert await plugin.pre_bind(CycleState(), pod, "node") is None
+        await plugin.close()
+
+    asyncio.run(main())
 
 
 def test_without_the_service_nobody_is_bound_and_it_is_named() -> None:
