@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 from node_policy import NodePolicy, NodePolicySpec
 
 from kframework.objects import ObjectMeta
@@ -19,6 +20,11 @@ LICENSED = NodePolicy(
     metadata=ObjectMeta(name="licensed"),
     spec=NodePolicySpec(node_selector={"licence": "yes"}, namespaces=("default",), max_pods=1),
 )
+ZONED = NodePolicy(
+    metadata=ObjectMeta(name="zoned"),
+    spec=NodePolicySpec(node_selector={"topology.kubernetes.io/zone": "a"}, namespaces=("default",), max_pods=1),
+)
+OPEN = NodePolicySpec(node_selector={"topology.kubernetes.io/zone": "a"}, namespaces=("default", "other"), max_pods=2)
 
 CASES: Mapping[str, Case] = {
     "MeasuredLoad": Case(
@@ -41,6 +47,7 @@ CASES: Mapping[str, Case] = {
                 objects=[LICENSED],
             )
         ],
+        waking=[World(objects=[ZONED, msgspec.structs.replace(ZONED, spec=OPEN)])],
         reasons={
             "node(s) are not for namespace other by policy licensed",
             "node(s) have all 1 pods that policy licensed allows",

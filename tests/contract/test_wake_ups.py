@@ -43,7 +43,7 @@ UNNEEDED = {
     ("NodeVolumeLimits", "storage.k8s.io/CSINode", ActionType.ADD): "a node without one has no limits",
     (
         "Quota",
-        "AssignedPod",
+        "Pod",
         ActionType.DELETE,
     ): "what was reserved comes free when a binding fails, which none does here",
 }

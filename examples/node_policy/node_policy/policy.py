@@ -81,7 +81,7 @@ class NodePolicies(Plugin[PluginArgs]):
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         return [
-            ClusterEvent("nodepolicies.v1.policy.example.com", ActionType.ALL),
+            ClusterEvent("nodepolicies.v1.policy.example.com", ActionType.UPDATE | ActionType.DELETE),
             ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
             ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE),
         ]
