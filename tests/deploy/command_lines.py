@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,5 +17,9 @@ def parse(app: typer.Typer, arguments: Sequence[str]) -> dict[str, Any]:
     rest = list(arguments)
     while hasattr(command, "commands"):
         command = command.commands[rest.pop(0)]
-    context = command.make_context("command", rest)
+    level = logging.getLogger().level
+    try:
+        context = command.make_context("command", rest)
+    finally:
+        logging.getLogger().setLevel(level)  # `-v` takes effect where it is read
     return dict(context.params)
