@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 import msgspec
 from msgspec import json
 
+from kframework.errors import shown
+
 if TYPE_CHECKING:
     from kframework.state.pods import PendingPod
 
@@ -138,7 +140,7 @@ class Source(Mapping[str, V]):
                 with suppress(msgspec.MsgspecError, TypeError):
                     self.converted({key: json.decode(json.encode(value))})
                     continue
-                raise ValueError(f"{key!r} has the value {value!r}: {_without_place(error)}") from error
+                raise ValueError(f"{key!r} has the value {shown(value)}: {_without_place(error)}") from error
             raise ValueError(str(error)) from error
 
     def converted(self, values: Mapping[str, object]) -> dict[str, V]:
