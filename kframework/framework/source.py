@@ -165,6 +165,11 @@ class Source(Mapping[str, V]):
         self.error = error
         self.failures += 1
 
+    @property
+    def state(self) -> tuple[int, int, bool]:
+        """What changes whenever it does."""
+        return self.updates, self.failures, self.fresh
+
     def expire(self) -> None:
         """Let it be stale."""
         self._stale = True
