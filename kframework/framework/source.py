@@ -134,7 +134,7 @@ class Source(Mapping[str, V]):
         if other := [key for key in values if not isinstance(key, str)]:
             raise ValueError(f"the key {other[0]!r} is no string")
         try:
-            return self.converted(json.decode(json.encode(values)))
+            return self.converted(json.decode(json.encode(dict(values))))
         except (msgspec.MsgspecError, TypeError) as error:
             for key, value in values.items():
                 with suppress(msgspec.MsgspecError, TypeError):
