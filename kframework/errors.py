@@ -8,6 +8,7 @@ command line maps its class to an exit code in one place.
 from __future__ import annotations
 
 import difflib
+from asyncio import CancelledError
 from bdb import BdbQuit
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,28 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     folded = {candidate.lower(): candidate for candidate in reversed(names)}
     close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
     return folded[close[0]] if close else None
+
+
+#: What a hook that awaits nothing may raise. A CancelledError is then the plugin's own: `result()` of a future that was
+#: cancelled raises it, and passed on it would end the scheduler without a word.
+FAULTS: tuple[type[BaseException], ...] = (Exception, CancelledError)
+
+
+def in_words(error: BaseException) -> str:
+    """Return the class and the text of an exception, which is anybody's: one whose `__str__` fails has no text."""
+    try:
+        text = str(error)
+    except Exception as fault:
+        text = f"its __str__ raises {type(fault).__name__}"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def shown(value: object) -> str:
+    """Return the `repr` of a value, which is anybody's; of one whose `__repr__` fails the class alone."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
 
 
 @contextmanager

@@ -14,8 +14,10 @@ from kframework.errors import (
     PluginError,
     StaleNodeError,
     StatementError,
+    in_words,
     nearest,
     quitting,
+    shown,
 )
 
 
@@ -66,6 +68,29 @@ def test_the_nearest_name_is_found(name: str, known: list[str], found: str | Non
 )
 def test_a_fault_is_one_line(fault: KFrameworkError, line: str) -> None:
     assert str(fault) == line
+
+
+class Broken(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ValueError("odd"), "ValueError: odd"),
+        (ValueError(), "ValueError"),
+        (Broken(), "Broken: its __str__ raises RuntimeError"),
+    ],
+)
+def test_every_exception_can_be_put_into_words(error: Exception, words: str) -> None:
+    assert in_words(error) == words
+
+
+def test_every_value_can_be_shown() -> None:
+    assert (shown("odd"), shown(Broken())) == ("'odd'", "<Broken>")
 
 
 def test_what_went_wrong_is_data_too() -> None:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.core.cycle.current_attempt import CURRENT
+from kframework.errors import in_words
 from kframework.verbosity import verbosity_of
 
 #: Where a record says which coroutine of a plugin is at fault; no field of its line, whose text says it too.
@@ -33,8 +34,8 @@ def plain_text(record: logging.LogRecord) -> str:
     """Return message and fields, and what was raised if the message does not say it."""
     text = record.getMessage()
     error = _raised(record)
-    if error is not None and str(error) not in text:
-        text += f": {type(error).__name__}: {error}"
+    if error is not None and in_words(error).partition(": ")[2] not in text:
+        text += f": {in_words(error)}"
     return " ".join([text, *_pairs(_fields(record))])
 
 
@@ -80,7 +81,7 @@ def _in_attempt(fields: dict[str, object]) -> dict[str, object]:
 
 def _error(record: logging.LogRecord) -> dict[str, object]:
     error = _raised(record)
-    return {"err": f"{type(error).__name__}: {error}"} if error is not None else {}
+    return {"err": in_words(error)} if error is not None else {}
 
 
 def _raised(record: logging.LogRecord) -> BaseException | None:

@@ -33,8 +33,10 @@ class Sources:
         if source is None:
             return None
         if isinstance(message, SourceFailed):
+            was_said, told = source.error, not source.fresh and source.settings.when_stale != "ignore"
             source.fail(message.error)
-            return None
+            # Pods are rejected in words that say what is wrong.
+            return SourceTurn(source) if told and source.error != was_said else None
         was_fresh = source.fresh
         change = source.update(message.at, source.converted(message.values), message.gone)
         if not was_fresh:
@@ -45,7 +47,7 @@ class Sources:
         """Hold what others of the same keys hold, and yield those that held something else."""
         for source in self:
             other = others._by_key.get(source.key)
-            if other is not None and (other.updates, other.fresh) != (source.updates, source.fresh):
+            if other is not None and other.state != source.state:
                 source.take_over(other)
                 yield SourceTurn(source)
 

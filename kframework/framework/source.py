@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 import msgspec
 from msgspec import json
 
+from kframework.errors import shown
+
 if TYPE_CHECKING:
     from kframework.state.pods import PendingPod
 
@@ -132,13 +134,13 @@ class Source(Mapping[str, V]):
         if other := [key for key in values if not isinstance(key, str)]:
             raise ValueError(f"the key {other[0]!r} is no string")
         try:
-            return self.converted(json.decode(json.encode(values)))
+            return self.converted(json.decode(json.encode(dict(values))))
         except (msgspec.MsgspecError, TypeError) as error:
             for key, value in values.items():
                 with suppress(msgspec.MsgspecError, TypeError):
                     self.converted({key: json.decode(json.encode(value))})
                     continue
-                raise ValueError(f"{key!r} has the value {value!r}: {_without_place(error)}") from error
+                raise ValueError(f"{key!r} has the value {shown(value)}: {_without_place(error)}") from error
             raise ValueError(str(error)) from error
 
     def converted(self, values: Mapping[str, object]) -> dict[str, V]:
@@ -162,6 +164,11 @@ class Source(Mapping[str, V]):
         """Take in that it could not be heard."""
         self.error = error
         self.failures += 1
+
+    @property
+    def state(self) -> tuple[int, int, bool]:
+        """What changes whenever it does."""
+        return self.updates, self.failures, self.fresh
 
     def expire(self) -> None:
         """Let it be stale."""

@@ -23,6 +23,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import Hook, Step
 from kframework.core.runtime.timing import Around, PhaseTimer, PluginTiming
+from kframework.errors import FAULTS, shown
 from kframework.framework.status import Code, Status
 from kframework.scheduler.timeouts import contained, said, within
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
@@ -146,7 +147,7 @@ class BindingCycle:
         try:
             with self._around("pre_bind_pre_flight"):
                 answer = step.call(reservation.state, reservation.pod, reservation.node_name)
-        except Exception as error:
+        except FAULTS as error:
             return self.profile.faulty(step.name, "pre_bind_pre_flight", error)
         match answer:
             case None | Status(code=Code.SUCCESS):
@@ -156,7 +157,7 @@ class BindingCycle:
             case Status(code=Code.ERROR):
                 text = f'running PreBindPreFlight "{step.name}": {answer.message}'
             case _:
-                returned = answer.code.title if isinstance(answer, Status) else repr(answer)
+                returned = answer.code.title if isinstance(answer, Status) else shown(answer)
                 text = (
                     f'PreBindPreFlight {step.name} returned "{returned}", which is unsupported. '
                     "It is supposed to return Success, Skip, or Error status"
@@ -257,7 +258,7 @@ class BindingCycle:
 
     async def _answer(self, step: Step, hook: str, title: str) -> Status | None:
         try:
-            answer = await self._called(step, hook)
+            answer = await contained(self._called(step, hook))
         except Exception as error:
             return self.profile.faulty(step.name, hook, said(error))
         if hook == "bind" and isinstance(answer, Status) and answer.code == Code.SKIP:
@@ -272,7 +273,7 @@ class BindingCycle:
             if not inspect.isawaitable(answer):
                 return answer
             if hook in step.plugin.keeps_time:
-                work = contained(cast("Awaitable[object]", answer))
+                work = cast("Awaitable[object]", answer)
             else:
                 work = within(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
             # After answers from outside, plugins go on in the order of the attempts.
@@ -282,7 +283,7 @@ class BindingCycle:
         for step in self.profile.post_bind:
             began, status = perf_counter_ns(), None
             try:
-                await self._called(step, "post_bind")
+                await contained(self._called(step, "post_bind"))
             except Exception as error:
                 status = self.profile.faulty(step.name, "post_bind", said(error))
             self._note("post_bind", step, began, status)

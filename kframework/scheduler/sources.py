@@ -9,17 +9,22 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+import types
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import suppress
 from random import Random
-from typing import cast
+from typing import TypeVar, cast
 
 import anyio
 from anyio.abc import TaskGroup
 
 from kframework.clock import Clock, Seeds, in_turn
+from kframework.errors import in_words
 from kframework.framework.source import Source, SourceChange
-from kframework.scheduler.timeouts import HookTimeout, contained, within
+from kframework.scheduler.timeouts import GRACE, HookTimeout, contained, renew, within
 from kframework.state.inbox import Message, SourceChanged, SourceFailed
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -72,19 +77,23 @@ class SourceFeed:
 
     async def fetch(self) -> None:
         """Poll once, or follow a generator to its end; what goes wrong is told, not raised."""
-        source = self.source
         try:
-            answer = source.fetch()
-            if isinstance(answer, AsyncIterator):
-                await self._follow(answer)
-            elif not inspect.isawaitable(answer):
-                raise TypeError(f"fetch must be `async def`; it answered a {type(answer).__name__}")
-            else:
-                own = source.settings.timeout
-                timeout, limit = (own, "its timeout") if own else (self._timeout, "hookTimeouts.source")
-                self._tell(cast("_Values", await in_turn(self._number, within(timeout, answer, limit))))
+            await contained(self._fetch())
         except Exception as error:
             self._fail(error)
+
+    async def _fetch(self) -> None:
+        own, answer = self.source.settings.timeout, self.source.fetch()
+        if isinstance(answer, AsyncIterator):
+            try:
+                await within(own, self._follow(answer), "its timeout")
+            finally:
+                await _close(answer)
+        elif not inspect.isawaitable(answer):
+            raise TypeError(f"fetch must be `async def`; it answered a {type(answer).__name__}")
+        else:
+            timeout, limit = (own, "its timeout") if own else (self._timeout, "hookTimeouts.source")
+            self._tell(cast("_Values", await in_turn(self._number, within(timeout, answer, limit))))
 
     def pause(self) -> float:
         """Return how long to wait before the next try, in seconds."""
@@ -94,29 +103,27 @@ class SourceFeed:
         return min(settings.retry * 2.0 ** min(self._failures - 1, 30), max(settings.every, settings.retry))
 
     async def _follow(self, stream: AsyncIterator[_Values]) -> None:
+        """Tell what a stream yields until its end; in one task, as what it has opened may want to be closed there."""
         try:
             while True:
-                async with asyncio.timeout(self.source.settings.timeout):
-                    values = await in_turn(self._number, contained(anext(stream)))
+                values = await in_turn(self._number, _reached(anext(stream)))
+                renew()
                 self._tell(values)
                 self.tried.set()
                 await asyncio.sleep(_PAUSE)
         except StopAsyncIteration:
             return
-        finally:
-            if isinstance(stream, AsyncGenerator):
-                await stream.aclose()
 
     def _tell(self, values: _Values) -> None:
         """Tell what has changed since the last time, be it nothing: the source has been heard."""
         if isinstance(values, SourceChange):
-            new, gone = values.values, tuple(key for key in values.gone if key in self._told)
+            new, gone = values.values, tuple(dict.fromkeys(key for key in values.gone if key in self._told))
         elif isinstance(values, Mapping):
             new, gone = values, tuple(key for key in self._told if key not in values)
         else:
             raise TypeError(f"told a {type(values).__name__}, which is no mapping")
         changed = {key: value for key, value in self.source.checked(new).items() if self._differs(key, value)}
-        if len(self._told) + len(changed) > LARGEST:
+        if len(self._told.keys() | changed.keys()) - len(gone) > LARGEST:
             raise ValueError(f"has more than {LARGEST} values")
         self._told.update(changed)
         for key in gone:
@@ -130,7 +137,7 @@ class SourceFeed:
         return key not in self._told or self._told[key] != value
 
     def _fail(self, error: Exception) -> None:
-        text = _words(error)
+        text = str(error) if isinstance(error, HookTimeout) else in_words(error)
         if not self._failures or text != self._error:
             _log.warning("source %s failed: %s", self._name, text, exc_info=error)
         self._failures, self._error = self._failures + 1, text
@@ -144,12 +151,31 @@ class SourceFeed:
         return f"<SourceFeed of {self.source!r}>"
 
 
-def _words(error: Exception) -> str:
-    if isinstance(error, HookTimeout):
-        return str(error)
-    if isinstance(error, TimeoutError) and not str(error):
-        return "it was silent for too long"
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+@types.coroutine
+def _reached(step: Awaitable[T]) -> Generator[object, None, T]:
+    """Await a step of an async generator so that closing this closes the generator, which it does from Python 3.13 on.
+
+    One that swallows its cancellation would stay behind for ever, and asyncio complain without a name.
+    """
+    inside = step.__await__()
+    try:
+        awaited = next(inside)
+        while True:
+            try:
+                yield awaited
+            except BaseException as error:
+                awaited = inside.throw(error)
+            else:
+                awaited = next(inside)
+    except StopIteration as end:
+        return cast("T", end.value)
+
+
+async def _close(stream: AsyncIterator[_Values]) -> None:
+    """Let a stream that is followed no longer clean up; whatever comes of that, it is over."""
+    if isinstance(stream, AsyncGenerator):
+        with anyio.CancelScope(shield=True), suppress(Exception):
+            await within(GRACE, stream.aclose(), "")
 
 
 class SourceFeeds:

@@ -48,15 +48,17 @@ async def within(seconds: float | None, work: Awaitable[T], option: str) -> T:
     It is cancelled then, and what it still answers nobody hears. If whoever waits is cancelled, so is it, and has the
     last word.
     """
-    limit = _Limit()
+    loop = asyncio.get_running_loop()
+    limit = _Limit(loop.time())
     token = _LIMIT.set(limit)
     task = asyncio.ensure_future(work)
     _LIMIT.reset(token)
     task.add_done_callback(_unheard)
     try:
-        await asyncio.wait((task,), timeout=seconds)
+        while not task.done() and (seconds is None or limit.since + seconds > loop.time()):
+            await asyncio.wait((task,), timeout=None if seconds is None else limit.since + seconds - loop.time())
         if limit.uncut and not task.done():
-            limit.over = asyncio.get_running_loop().create_future()
+            limit.over = loop.create_future()
             await asyncio.wait((task, limit.over), return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
         await _end(task)
@@ -82,10 +84,19 @@ def uncut() -> Iterator[None]:
             limit.over.set_result(None)
 
 
-class _Limit:
-    """The limit on one piece of work: how many sections of it must not be cut now, and who waits for their end."""
+def renew() -> None:
+    """Let the time limit count from now on; CancelledError where it has run out, though the work swallowed that."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+    _LIMIT.get().since = asyncio.get_running_loop().time()
 
-    def __init__(self) -> None:
+
+class _Limit:
+    """The limit on one piece of work: since when, how many sections must not be cut, and who waits for their end."""
+
+    def __init__(self, since: float = 0.0) -> None:
+        self.since = since
         self.uncut = 0
         self.over: asyncio.Future[None] | None = None
 

@@ -73,6 +73,7 @@ def test_a_record_is_one_line_whatever_is_in_it(write: Callable[[logging.LogReco
 def test_plain_text_says_what_was_raised_once() -> None:
     assert plain_text(record("it failed", error=ValueError("odd"))) == "it failed: ValueError: odd"
     assert plain_text(record("it is odd", error=ValueError("odd"))) == "it is odd"
+    assert plain_text(record("it failed", error=ValueError())) == "it failed"
     assert plain_text(record("it failed", pod="a/b")) == 'it failed pod="a/b"'
 
 

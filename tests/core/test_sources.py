@@ -15,7 +15,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.framework.source import WhenStale
 from kframework.observe.recording.writer import StandingClock
 from kframework.state.cluster import ClusterState
-from kframework.state.inbox import Changed, SourceChanged, Synced
+from kframework.state.inbox import Changed, SourceChanged, SourceFailed, Synced
 from kframework.testing import Result, Scenario, create, make_node, make_pod
 from kframework.testing.alone import profiles_of
 from tests.support.outside import busy_plugin
@@ -65,11 +65,15 @@ def test_it_wakes_nobody_else() -> None:
     assert attempts(world.run(until=60)) == [(0.0, "PodAdd")]
 
 
-def test_backoff_is_respected() -> None:
+def engine_of(plugin: type[Plugin], **sources: dict[str, float]) -> PodEngine:
+    """Make an engine at a moment that does not pass."""
     clock = StandingClock(SystemClock())
     clock.stop(1000.0)
-    profiles = functools.partial(profiles_of, busy_plugin(), {}, sources={"load": {"a": 0.9}})
-    engine = PodEngine(ClusterState(), clock, NullEffects(), profiles)
+    return PodEngine(ClusterState(), clock, NullEffects(), functools.partial(profiles_of, plugin, {}, sources=sources))
+
+
+def test_backoff_is_respected() -> None:
+    engine = engine_of(busy_plugin(), load={"a": 0.9})
     for message in (Changed(make_node("a")), Changed(make_pod("web")), Synced()):
         engine.offer(message)
     assert engine.step()
@@ -208,6 +212,36 @@ def test_a_failure_stands_in_the_message_once_the_data_are_stale() -> None:
     load = world.source("Load", "load", {"a": 0.9})
     world.at(5, load.fail("no route")).at(70, create(make_pod("late")))
     assert f"{STALE}: ConnectionError: no route" in world.run(until=100).message_of("late")
+
+
+@pytest.mark.parametrize("reads", ["node", "pods", None])
+def test_the_message_names_the_last_failure(reads: Any) -> None:
+    """Nothing but what went wrong differs between the attempts, and what a plugin that reads says is remembered."""
+    world = scenario(busy_plugin(reads))
+    load = world.source("Load", "load")
+    world.at(3, load.fail("no route")).at(30, create(make_pod("late")))
+    world.at(40, load.fail("no such host")).at(80, create(make_pod("last")))
+    result = world.run(until=100)
+    absent = "source 'load' of Load has told nothing yet: ConnectionError: "
+    assert f"{absent}no route." in result.message_of("late")
+    assert f"{absent}no such host." in result.message_of("last")
+
+
+def test_a_failure_wakes_nobody() -> None:
+    world = scenario(busy_plugin())
+    load = world.source("Load", "load")
+    assert attempts(world.at(3, load.fail("no route")).at(40, load.fail("no such host")).run(until=100)) == [
+        (3.0, "PodAdd")
+    ]
+
+
+def test_who_follows_another_engine_knows_the_last_failure() -> None:
+    followed, follower = engine_of(busy_plugin()), engine_of(busy_plugin())
+    for error in ("no route", "no such host"):
+        followed.offer(SourceFailed("default-scheduler/Load/load", error))
+        followed.catch_up()
+        assert [turn.source.error for turn in follower.sources.follow(followed.sources)] == [error]
+    assert not [*follower.sources.follow(followed.sources)]
 
 
 def test_a_plugin_that_says_skip_to_a_pod_does_not_lack_its_data() -> None:

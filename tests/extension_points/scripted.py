@@ -64,7 +64,7 @@ def _hook(entry: str, signature: inspect.Signature, answer: object, journal: lis
     def hook(self: Plugin, *args: object) -> object:
         if journal is not None:
             journal.append(entry)
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer(*args) if callable(answer) else answer
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import ChainMap
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -63,9 +66,13 @@ def test_two_sources_are_two_whatever_they_hold() -> None:
         (Quota, {"a": Quota(2.0, "me")}, {"a": Quota(2.0, "me")}),
         (Quota, {"a": {"cpu": 2}}, {"a": Quota(2.0)}),
         (tuple[str, ...], {"a": ["x", "y"]}, {"a": ("x", "y")}),
+        (float, MappingProxyType({"a": 1.0}), {"a": 1.0}),
+        (float, ChainMap({"a": 1.0}, {"b": 2.0}), {"a": 1.0, "b": 2.0}),
     ],
 )
-def test_values_are_taken_in_as_they_are_declared(kind: type[Any], told: dict[str, Any], held: dict[str, Any]) -> None:
+def test_values_are_taken_in_as_they_are_declared(
+    kind: type[Any], told: Mapping[str, Any], held: dict[str, Any]
+) -> None:
     assert source(kind).checked(told) == held
 
 

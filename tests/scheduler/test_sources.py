@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -16,6 +17,7 @@ from kframework.clock import VIRTUAL_EPOCH, LoopClock, Seeds, run_virtual
 from kframework.framework.source import SourceSettings
 from kframework.scheduler import sources
 from kframework.scheduler.sources import SourceFeed, SourceFeeds
+from kframework.scheduler.timeouts import GRACE
 from kframework.state.inbox import Message, SourceChanged, SourceFailed
 
 KEY = "default-scheduler/Load/load"
@@ -122,6 +124,34 @@ def test_too_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told == [changed(0, {"a": 1.0, "b": 1.0}), failed(10, "ValueError: has more than 2 values")]
 
 
+def test_as_many_values_as_may_be_may_all_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "LARGEST", 2)
+    told = heard(polled({"a": 1.0, "b": 1.0}, {"a": 2.0, "b": 2.0}, {"c": 1.0, "d": 1.0}), 21)
+    assert told == [
+        changed(0, {"a": 1.0, "b": 1.0}),
+        changed(10, {"a": 2.0, "b": 2.0}),
+        changed(20, {"c": 1.0, "d": 1.0}, ("a", "b")),
+    ]
+
+
+def test_a_fetch_that_does_not_get_as_far_as_to_be_awaited_is_a_failure() -> None:
+    """`result()` of a future that was cancelled raises CancelledError; nobody has cancelled the feed."""
+
+    def fetch() -> Awaitable[Mapping[str, float]]:
+        raise asyncio.CancelledError
+
+    told = heard(fetch, 2)
+    assert told == [failed(at, "RuntimeError: what it awaited was cancelled") for at in (0, 1)]
+
+
+def test_what_cannot_be_put_into_words_is_a_failure() -> None:
+    class Unspeakable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    assert heard(polled(Unspeakable()), 0.5) == [failed(0, "Unspeakable: its __str__ raises RuntimeError")]
+
+
 def test_a_new_failure_is_logged_with_the_plugin_and_so_is_the_end_of_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     heard(polled(ConnectionError("no route"), ConnectionError("no route"), {}), 10)
@@ -169,8 +199,75 @@ def test_the_silence_of_a_generator_may_have_an_end() -> None:
             closed.append(True)
 
     told = heard(fetch, 8, timeout=5.0)
-    assert told == [changed(0, {}), failed(5.05, "it was silent for too long"), changed(6.05, {})]
+    assert told == [changed(0, {}), failed(5.0, "timed out after 5 s (its timeout)"), changed(6.0, {})]
     assert closed == [True, True]
+
+
+def test_what_a_generator_says_twice_to_be_gone_is_gone() -> None:
+    async def fetch() -> AsyncIterator[Mapping[str, float] | SourceChange[float]]:
+        yield {"a": 1.0}
+        yield SourceChange({"b": 1.0}, ("a", "a"))
+        await asyncio.Event().wait()
+
+    assert heard(fetch, 5) == [changed(0, {"a": 1.0}), changed(0.05, {"b": 1.0}, ("a",))]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_generator_that_swallows_its_cancellation_is_begun_again(answers: bool) -> None:
+    """It is not waited for, what it still answers nobody hears, and nothing of it is left."""
+    begun = []
+
+    async def fetch() -> AsyncIterator[Mapping[str, float]]:
+        begun.append(asyncio.get_running_loop().time())
+        yield {"a": 1.0}
+        while len(begun) == 1:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            if answers:
+                yield {"late": 1.0}
+        yield {"a": 2.0}
+
+    late = 0.0 if answers else GRACE
+    assert heard(fetch, 7.5, timeout=5.0) == [
+        changed(0, {"a": 1.0}),
+        failed(5 + late, "timed out after 5 s (its timeout)"),
+        changed(6 + late, {}),
+        changed(6.05 + late, {"a": 2.0}),
+    ]
+
+
+def test_a_generator_that_does_not_clean_up_is_not_waited_for() -> None:
+    async def fetch() -> AsyncIterator[Any]:
+        try:
+            yield "nonsense"
+        finally:
+            await asyncio.sleep(60)
+
+    told = heard(fetch, 3.5)
+    assert told == [failed(at + GRACE, "TypeError: told a str, which is no mapping") for at in (0, 2)]
+
+
+def test_a_generator_cleans_up_in_the_task_that_it_runs_in() -> None:
+    """Or what it has opened could not be closed, as anyio's scopes cannot."""
+    ended = []
+
+    async def fetch() -> AsyncIterator[Mapping[str, float]]:
+        with anyio.CancelScope():
+            yield {"a": 1.0}
+            await asyncio.sleep(1)
+            yield {"a": 2.0}
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(asyncio.get_running_loop().time())
+
+    told = heard(fetch, 8, timeout=5.0)
+    assert told[:3] == [
+        changed(0, {"a": 1.0}),
+        changed(1.05, {"a": 2.0}),
+        failed(6.05, "timed out after 5 s (its timeout)"),
+    ]
+    assert ended[0] == 6.05
 
 
 def test_a_generator_that_never_rests_does_not_flood_the_inbox() -> None:

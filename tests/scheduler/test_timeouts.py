@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from kframework.clock import run_virtual
-from kframework.scheduler.timeouts import GRACE, HookTimeout, said, uncut, within
+from kframework.scheduler.timeouts import GRACE, HookTimeout, renew, said, uncut, within
 
 
 def ends(work: Callable[[list[str]], Awaitable[object]], seconds: float = 10.0) -> tuple[object, float, list[str]]:
@@ -101,6 +101,33 @@ def test_what_must_be_certain_is_not_cut() -> None:
 
     assert ends(binds) == ("certain", 25.0, [])
     assert ends(dawdles) == (LATE, 25.0, [])
+
+
+def test_a_limit_may_count_from_a_later_moment() -> None:
+    async def works(journal: list[str]) -> str:
+        for _ in range(3):
+            await asyncio.sleep(8.0)
+            renew()
+        return "done"
+
+    async def stops(journal: list[str]) -> None:
+        await works(journal)
+        await asyncio.Event().wait()
+
+    assert ends(works) == ("done", 24.0, [])
+    assert ends(stops) == (LATE, 34.0, [])
+
+
+def test_a_limit_that_has_run_out_counts_no_more() -> None:
+    async def goes_on(journal: list[str]) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            journal.append("swallowed")
+        renew()
+        journal.append("goes on")
+
+    assert ends(goes_on) == (LATE, 10.0, ["swallowed"])
 
 
 @pytest.mark.parametrize(("work", "journal"), [(slow, ["cleaned up"]), (deaf, ["swallowed"])])

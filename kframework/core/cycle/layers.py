@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kframework.core.cycle.rejections import LOWER, PASS, UPPER, StatusTable, of_plugin, order_of
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
+from kframework.errors import FAULTS
 from kframework.framework.answers import MAX_SCORE, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Status
@@ -50,7 +51,7 @@ def ask_filter_rows(
         try:
             bits = as_column(step.ask_rows(state, pod, nodes, rows), len(rows))
             rejected = np.flatnonzero(bits)
-        except Exception as error:
+        except FAULTS as error:
             step.fault(step.name, "filter_nodes", error)
         else:
             if len(rejected):
@@ -75,7 +76,7 @@ def ask_score_rows(
     if len(rows) and step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
         try:
             raw = as_column(step.ask_rows(state, pod, nodes, rows), len(rows))
-        except Exception as error:
+        except FAULTS as error:
             step.fault(step.name, "score_nodes", error)
         else:
             if step.normalize is None:
@@ -88,7 +89,7 @@ def ask_score_rows(
     for row in rows.tolist():
         try:
             score = call(state, pod, by_row[row])
-        except Exception as error:
+        except FAULTS as error:
             faults[row], score = step.fault(step.name, "score", error), 0
         if type(score) is not int or not low <= score <= high:
             faults[row], score = step.bad(score), 0

@@ -179,12 +179,14 @@ def _lower(
     layers: LowerLayers,
 ) -> Layer | None:
     """Return the layer of those of the steps that read only the Node object; None if there are none."""
-    key = tuple(
-        value for plugin, value in zip(profile.placement, signature.values, strict=True) if plugin.reads == "node"
-    )
-    layer = layers.get(key)
     node_filters = tuple(step for step in filters if step.plugin.reads == "node")
     node_scores = tuple(step for step in scores if step.plugin.reads == "node")
+    values = (
+        value for plugin, value in zip(profile.placement, signature.values, strict=True) if plugin.reads == "node"
+    )
+    # Where other plugins reject the pod as a whole, some of these were not asked whether they have anything to say.
+    key = (*values, *node_filters, *node_scores)
+    layer = layers.get(key)
     if layer is None and (node_filters or node_scores):
         layer = layers[key] = Layer(nodes, nodes.node_log, node_filters, node_scores)
     return layer

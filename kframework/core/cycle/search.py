@@ -42,6 +42,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import FilterStep, PreFilterAnswer, PreFilterStep
 from kframework.core.runtime.timing import PhaseTimer
+from kframework.errors import FAULTS
 from kframework.framework.answers import Diagnosis, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Code, Status
@@ -299,7 +300,7 @@ class Search:
                 try:
                     answer = step.call(state, pod, node)
                     status = None if answer is None else step.checked(answer)
-                except Exception as error:
+                except FAULTS as error:
                     status = step.fault(step.name, "filter", error)
                 if status is not None:
                     rejections[place] = self.table.rejection(step.order, status)

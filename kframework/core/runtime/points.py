@@ -13,6 +13,7 @@ import msgspec
 
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, Hook, PreFilterAnswer, PreFilterStep, StatusStep, Step
+from kframework.errors import FAULTS, shown
 from kframework.framework.answers import ClearNomination, Diagnosis, Nominate, PluginResult, Preempt, Rows
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Code, Status, Wait
@@ -199,13 +200,13 @@ def ask_post_filter(
     """Ask one plugin for a way out; None means that it knows none."""
     try:
         answer = step.call(state, pod, diagnosis)
-    except Exception as error:
+    except FAULTS as error:
         return PostFilterAnswer(profile.faulty(step.name, "post_filter", error))
     if isinstance(answer, Preempt | Nominate | ClearNomination):
         return PostFilterAnswer(answer.status.with_plugin(step.name), answer)
     if answer is None or isinstance(answer, Status):
         return PostFilterAnswer((answer or Status(Code.UNSCHEDULABLE)).with_plugin(step.name))
-    problem = f"answered {answer!r}, which the contract does not know"
+    problem = f"answered {shown(answer)}, which the contract does not know"
     return PostFilterAnswer(profile.faulty(step.name, "post_filter", problem))
 
 
@@ -251,7 +252,7 @@ def run_unreserve(profile: Profile, state: CycleState, pod: PendingPod, node_nam
         for step in profile.unreserve:
             try:
                 step.call(state, pod, node_name)
-            except Exception as error:
+            except FAULTS as error:
                 profile.faulty(step.name, "unreserve", error)
 
     profile.wrapped("unreserve", undo, lambda status: None, state, pod, node_name)
@@ -272,7 +273,7 @@ def run_permit(profile: Profile, state: CycleState, pod: PendingPod, node_name: 
         for step in profile.permit:
             try:
                 answer = step.call(state, pod, node_name)
-            except Exception as error:
+            except FAULTS as error:
                 return PermitAnswer(profile.faulty(step.name, "permit", error))
             if isinstance(answer, Wait) and _is_number(answer.timeout):
                 waits.append((step.name, min(float(answer.timeout), MAX_PERMIT_WAIT)))

@@ -26,7 +26,7 @@ from kframework.core.runtime.steps import (
     pre_filter_step,
     status_step,
 )
-from kframework.errors import PluginError
+from kframework.errors import FAULTS, PluginError, in_words, shown
 from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin
@@ -141,7 +141,7 @@ class Profile:
             try:
                 value = signer(pod)
                 hash(value)
-            except Exception as error:
+            except FAULTS as error:
                 raise self.fault(plugin.name, "sign", error) from error
             values.append(value)
         key = tuple(values)
@@ -187,7 +187,7 @@ class Profile:
         """Return the PluginError for something a hook did wrong; to quit the debugger in it is no fault, and raised."""
         if isinstance(error, BdbQuit):
             raise error
-        text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        text = error if isinstance(error, str) else in_words(error)
         if isinstance(error, StateKeyError):
             text += self._writers(error.module, plugin, hook)
         return PluginError(text, plugin=plugin, hook=hook, distribution=self.distributions.get(plugin))
@@ -240,14 +240,14 @@ class Profile:
             next(wrapper)
         except StopIteration:
             raise self.fault(outer.name, point, "is a wrapper that does not yield") from None
-        except Exception as error:
+        except FAULTS as error:
             raise self.fault(outer.name, point, error) from error
         answer = self._inside(inner, point, run, args)
         try:
             wrapper.send(answer)
         except StopIteration as stop:
             return cast("R", stop.value)
-        except Exception as error:
+        except FAULTS as error:
             raise self.fault(outer.name, point, error) from error
         raise self.fault(outer.name, point, "is a wrapper that yields more than once")
 
@@ -272,10 +272,10 @@ class Profile:
             return DEFAULT_EVENTS
         try:
             events = tuple(cast("Sequence[ClusterEvent]", register()))
-        except Exception as error:
+        except FAULTS as error:
             raise self.fault(plugin.name, "events_to_register", error) from error
         if not all(isinstance(event, ClusterEvent) for event in events):
-            raise self.fault(plugin.name, "events_to_register", f"must list ClusterEvents, not {events!r}")
+            raise self.fault(plugin.name, "events_to_register", f"must list ClusterEvents, not {shown(events)}")
         node = [event.action for event in events if event.resource == EventResource.NODE]
         if any(a & ActionType.ADD for a in node) and not any(a & ActionType.UPDATE_NODE_TAINT for a in node):
             # A taint change can make any node newly usable, whatever the plugin itself looks at (kube-scheduler 1.36).

@@ -22,7 +22,7 @@ from kframework.core.runtime.notices import notices
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.registry import Registry
-from kframework.errors import ConfigError, PluginError
+from kframework.errors import FAULTS, ConfigError, PluginError, in_words, shown
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin
@@ -64,12 +64,12 @@ class Profiles(Mapping[str, Profile]):
         try:
             key: Any = self._first.queue_sort(queued)
             lt(key, key)  # TypeError for None, and for all else that has no order
-        except Exception as error:
+        except FAULTS as error:
             self.unsortable(error)
             return (1, queued.timestamp)
         return (0, key)
 
-    def unsortable(self, error: Exception) -> None:
+    def unsortable(self, error: BaseException) -> None:
         """Report that `queue_sort` failed, or answered keys that do not compare with each other."""
         self._first.faulty(self._first.points["queue_sort"][0], "queue_sort", error)
 
@@ -130,11 +130,11 @@ class Profiles(Mapping[str, Profile]):
 def _says_queue(profile: Profile, plugin: str, hint: Hint, event: Occurrence, pod: PendingPod) -> bool:
     try:
         answer = hint(pod, event.old, event.new)
-    except Exception as error:
+    except FAULTS as error:
         profile.faulty(plugin, "queueing hint", error)
         return True
     if not isinstance(answer, QueueingHint):
-        profile.faulty(plugin, "queueing hint", f"answered {answer!r}, which is no QueueingHint")
+        profile.faulty(plugin, "queueing hint", f"answered {shown(answer)}, which is no QueueingHint")
         return True
     return answer is QueueingHint.QUEUE
 
@@ -209,8 +209,8 @@ def _instance(profile: ProfileConfiguration, name: str, registry: Registry, hand
     args = typed_args(profile, name, plugin.Args)
     try:
         return plugin(args, handle)
-    except Exception as error:
-        reason = f"cannot be made: {type(error).__name__}: {error}"
+    except FAULTS as error:
+        reason = f"cannot be made: {in_words(error)}"
         raise PluginError(reason, plugin=name, distribution=registry.distribution(name)) from error
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar, cast
 import msgspec
 
 from kframework.core.runtime.hooks import check_class
-from kframework.errors import PluginError, nearest
+from kframework.errors import PluginError, in_words, nearest
 from kframework.framework.plugin import Plugin, PluginArgs
 
 #: The entry-point group in which distributions offer plugins.
@@ -88,7 +88,7 @@ class Offers(Generic[N]):
         try:
             loaded = offer.load()
         except Exception as error:
-            reason = f"cannot be imported: {type(error).__name__}: {error}"
+            reason = f"cannot be imported: {in_words(error)}"
             raise PluginError(reason, plugin=offer.name, distribution=offer.source) from error
         if complaint := self._complaint(offer, loaded):
             raise PluginError(complaint, plugin=offer.name, distribution=offer.source)

@@ -15,6 +15,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from kframework.core.runtime.hooks import hooks_of
+from kframework.errors import FAULTS, shown
 from kframework.framework.answers import MAX_SCORE, NodeNames, Rows, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin
@@ -71,7 +72,7 @@ class Hook:
         if answer is None:
             return None
         if not isinstance(answer, Status):
-            return self.fault(f"answered {answer!r}, which is no Status")
+            return self.fault(f"answered {shown(answer)}, which is no Status")
         if answer.code == _SUCCESS:
             return None
         if answer.code in allowed:
@@ -90,7 +91,7 @@ class Hook:
         def ask(*arguments: object) -> T | Status | None:
             try:
                 answer = call(*arguments)
-            except Exception as error:
+            except FAULTS as error:
                 return self.fault(error)
             return sound if answer is sound else None if answer is None else check(answer)
 
@@ -183,7 +184,7 @@ class FilterStep:
         def ask(state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
             try:
                 answer = call(state, pod, node)
-            except Exception as error:
+            except FAULTS as error:
                 return self.fault(self.name, "filter", error)
             return None if answer is None else self.checked(answer)
 
@@ -210,11 +211,11 @@ class FilterStep:
         """Put reason bits of the columnar form into words; what the plugin does wrong there is a fault."""
         try:
             status = self._explain(pod, bits)
-        except Exception as error:
+        except FAULTS as error:
             return self.fault(self.name, "filter_status", error)
         if isinstance(status, Status) and status.rejected:
             return status.with_plugin(self.name)
-        return self.fault(self.name, "filter_status", f"answered {status!r}, which is no rejection")
+        return self.fault(self.name, "filter_status", f"answered {shown(status)}, which is no rejection")
 
     def through(self, wrap: Through, hook: str) -> FilterStep:
         """Return the same step, called through something else."""
@@ -260,7 +261,7 @@ class ScoreStep:
         def ask(state: CycleState, pod: PendingPod, node: NodeInfo) -> int | Status:
             try:
                 score = call(state, pod, node)
-            except Exception as error:
+            except FAULTS as error:
                 return self.fault(self.name, "score", error)
             return score if type(score) is int and lowest <= score <= highest else self.bad(score)
 
@@ -274,7 +275,7 @@ class ScoreStep:
     def bad(self, score: object) -> Status:
         """Return the error of a score that is no integer or out of range, the latter in kube-scheduler's words."""
         if type(score) is not int:
-            return self.fault(self.name, "score", f"answered {score!r}, which is no integer")
+            return self.fault(self.name, "score", f"answered {shown(score)}, which is no integer")
         wrong = f"returns an invalid score {score}, it should in the range of [0, 100] after normalizing"
         text = f'applying score defaultWeights on Score plugins: plugin "{self.name}" {wrong}'
         return Status(Code.ERROR, (text,), self.name)
@@ -286,7 +287,7 @@ class ScoreStep:
             answer = self.normalize(state, pod, raw)
             scores = answer if type(answer) is int else as_column(answer, len(raw))
             low, high = (scores, scores) if isinstance(scores, int) else (int(scores.min()), int(scores.max()))
-        except Exception as error:
+        except FAULTS as error:
             return self.fault(self.name, "normalize_score", error)
         return scores if low >= 0 and high <= MAX_SCORE else self.bad(low if low < 0 else high)
 

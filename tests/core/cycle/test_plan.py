@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import asdict
 
-from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
+from kframework import (
+    CycleState,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    Rows,
+    Skip,
+    Status,
+    hookimpl,
+    unresolvable,
+    unschedulable,
+)
+from kframework.core.cycle.outcome import FitError, ScheduleResult
 from kframework.core.cycle.plan import Plan
 from kframework.core.runtime.timing import PluginTimer
 from kframework.testing import make_node, make_pod
@@ -61,6 +74,56 @@ def test_a_plan_that_remembers_nothing_asks_all() -> None:
     assert names(bare, "fresh_columnar") == names(bare, "filters") == ["Signed", "Fresh"]
     assert names(bare, "fresh_scores") == ["Signed", "Fresh"]
     assert plan.unremembered is bare, "made once"
+
+
+class First(Plugin):
+    """Rejects some pods before others are asked anything, for what they ask of no node."""
+
+    name = "First"
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> str:
+        return pod.labels["app"]
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+        return unresolvable("no") if pod.labels["app"] == "shut" else None
+
+
+class Silent(Plugin):
+    """Has nothing to say, and so stores nothing that it could say it by."""
+
+    name = "Silent"
+    reads = "node"
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> str:
+        return ""
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+        return Skip
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        raise AssertionError
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
+        return Skip
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("order", [("shut", "open"), ("open", "shut")])
+def test_what_a_rejected_pod_left_unasked_is_not_shared_with_others(order: tuple[str, str]) -> None:
+    """What reads the Node alone is remembered for both, but in one of them it was not asked whether to skip it."""
+    searching = Searching(profile_of(First, Silent), map(make_node, "ab"))
+    outcomes = {app: searching.run(make_pod(app, labels={"app": app})) for app in order}
+    assert isinstance(outcomes["shut"], FitError)
+    assert isinstance(outcomes["open"], ScheduleResult), outcomes["open"]
 
 
 @pytest.mark.parametrize("skipped", [{"Fresh"}, {"Signed"}, set[str]()])

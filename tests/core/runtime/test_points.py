@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -84,6 +85,33 @@ def test_an_exception_becomes_an_error_that_names_the_culprit(hook: str, caplog:
     assert record.exc_info is not None, "the traceback goes to the log"
 
 
+@pytest.mark.parametrize("hook", ASKED)
+def test_a_word_to_cancel_is_the_plugins_own(hook: str) -> None:
+    """`result()` of a future that was cancelled raises it: nobody has cancelled the hook, which awaits nothing."""
+    status = asked(hook, asyncio.CancelledError())
+    assert status == Status(Code.ERROR, (f"plugin 'A' (from acme 1.0), hook {hook}: CancelledError",), "A")
+
+
+@pytest.mark.parametrize("hook", ASKED)
+def test_what_cannot_be_put_into_words_is_blamed_all_the_same(hook: str) -> None:
+    named = f"plugin 'A' (from acme 1.0), hook {hook}: "
+    raised = Status(Code.ERROR, (f"{named}Unspeakable: its __str__ raises RuntimeError",), "A")
+    assert asked(hook, Unspeakable()) == raised
+    answered = asked(hook, Silent())
+    assert isinstance(answered, Status)
+    assert answered.message.startswith(f"{named}answered <Silent>, which ")
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Silent:
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
 @pytest.mark.parametrize("hook", [hook for hook in ASKED if hook != "score"])
 @pytest.mark.parametrize("answer", [0, "no", True])
 def test_an_answer_of_a_wrong_type_becomes_an_error_too(hook: str, answer: object) -> None:
@@ -105,12 +133,13 @@ def test_a_rejection_gets_its_plugins_name(hook: str, answer: Status) -> None:
     assert asked(hook, answer) == Status(answer.code, answer.reasons, "A")
 
 
-def test_an_unreserve_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("raised", [ValueError(), asyncio.CancelledError()])
+def test_an_unreserve_that_fails_is_logged(raised: BaseException, caplog: pytest.LogCaptureFixture) -> None:
     stage = Stage()
     with caplog.at_level(logging.ERROR):
-        run_unreserve(profile(plugin("A", unreserve=ValueError("broken"))), stage.state, stage.pod, "a")
+        run_unreserve(profile(plugin("A", unreserve=raised)), stage.state, stage.pod, "a")
     assert [record.getMessage() for record in caplog.records] == [
-        "plugin 'A' (from acme 1.0), hook unreserve: ValueError: broken"
+        f"plugin 'A' (from acme 1.0), hook unreserve: {type(raised).__name__}"
     ]
 
 

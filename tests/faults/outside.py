@@ -1,0 +1,371 @@
+"""Plugins that depend on what is outside: on sources of every kind, and on services that their hooks call."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import ChainMap, OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Hashable, Mapping, Sequence
+from random import Random
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from kframework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    EventResource,
+    Handle,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    PluginArgs,
+    Rows,
+    Scores,
+    Source,
+    SourceChange,
+    Status,
+    hookimpl,
+    unschedulable,
+)
+from kframework.clock import VIRTUAL_EPOCH
+from kframework.framework.plugin import Reads
+from kframework.framework.source import By, WhenStale
+from kframework.scheduler.timeouts import GRACE
+from tests.faults.weather import Fares, Ledger, Weather
+
+#: What is closed to pods; all else is open.
+CLOSED = 0
+
+APPS = ("web", "db", "batch")
+NODES = ("node-0", "node-1", "node-2", "node-3", "node-4")
+
+#: The limits of the configuration on what services and polls may take, in seconds.
+LIMITS = {"start": 3.0, "pre_bind": 5.0, "post_bind": 4.0, "source": 6.0}
+
+#: How long a pod waits on Permit at most, in seconds.
+PATIENCE = 6.0
+
+
+class Unspeakable(Exception):
+    """Raised as an error, and answered, though it cannot even be put into words."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+def raised(random: Random) -> BaseException:
+    """Make what a dead service raises."""
+    return random.choice(
+        [
+            ConnectionError("no route to host"),
+            TimeoutError(),
+            RuntimeError(f"request {random.randint(1, 9)} refused"),
+            asyncio.CancelledError(),
+            ExceptionGroup("several", [KeyError("a"), OSError(5)]),
+            StopAsyncIteration(),
+            Unspeakable(),
+        ]
+    )
+
+
+class Truth:
+    """What a source would say at each moment, were it well: what changes changes until the cure."""
+
+    def __init__(self, random: Random, keys: Sequence[str], cured: float) -> None:
+        self._said: list[tuple[float, dict[str, int]]] = []
+        at = 0.0
+        values = {key: random.choice([CLOSED, 1, 1]) for key in keys if random.random() < 0.8}
+        while at < cured:
+            self._said.append((at, dict(values)))
+            for key in random.sample(keys, k=min(len(keys), random.randint(1, 3))):
+                values.pop(key, None)
+                if random.random() < 0.8:
+                    values[key] = random.choice([CLOSED, 1, 1, 2])
+            at += random.expovariate(1 / 12)
+
+    def at(self, now: float) -> dict[str, int]:
+        """Return what it says at this moment, in seconds since 1970."""
+        return dict([said for at, said in self._said if at <= now - VIRTUAL_EPOCH][-1])
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plugin with a source declares, and which of its hooks reads the source."""
+
+    name: str
+    by: By
+    hook: str
+    reads: Reads
+    signs: bool
+    stream: bool
+    hints: bool
+    when_stale: WhenStale
+    every: float
+    jitter: float
+    timeout: float | None
+    retry: float
+    stale_after: float
+
+    @property
+    def heard_within(self) -> float:
+        """How long after the cure it is heard at the latest, in seconds: what goes on may run out, then it is retried.
+
+        Nobody limits the silence of a generator that has no timeout; in this world it ends with the cure.
+        """
+        limit = self.timeout or (0.0 if self.stream else LIMITS["source"])
+        return limit + 2 * GRACE + max(self.every, self.retry) * (1 + self.jitter) + 1.0
+
+
+def declared(name: str, random: Random) -> Declared:
+    """Draw what a plugin declares."""
+    by: By = random.choice(("node", "pod", "key"))
+    hook = random.choice(
+        {
+            "node": ["filter", "filter", "filter_nodes", "score"],
+            "pod": ["pre_enqueue", "pre_filter", "filter", "permit"],
+            "key": ["pre_enqueue", "pre_filter", "filter", "filter_nodes", "score", "reserve", "permit"],
+        }[by]
+    )
+    stream, every = random.random() < 0.5, random.uniform(1.0, 8.0)
+    reads: Reads = random.choice(["node", "pods", None])
+    return Declared(
+        name=name,
+        by=by,
+        hook=hook,
+        reads=reads,
+        # By the whole pod, without its name, is signed who reads; that is too little for what is known by pod.
+        signs=(by == "pod" and reads is not None) or random.random() < 0.4,
+        stream=stream,
+        hints=random.random() < 0.5,
+        when_stale=random.choice(["reject", "ignore", "hold"]),
+        every=every,
+        jitter=random.choice([0.0, 0.1, 0.5]),
+        timeout=random.choice([None, random.uniform(1.0, 5.0)]),
+        retry=random.uniform(0.2, 3.0),
+        stale_after=random.choice([every * 2, 20.0, math.inf]),
+    )
+
+
+class WithSource(Plugin):
+    """A plugin that goes by a source; what it declares stands in the class."""
+
+    declared: ClassVar[Declared]
+    weather: ClassVar[Weather]
+    truth: ClassVar[Truth]
+    ledger: ClassVar[Ledger]
+    seed: ClassVar[str]
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        mine, self._random = self.declared, Random(f"{self.seed}/{self.name}")
+        self.data: Source[int] = handle.source(
+            "data",
+            int,
+            self.stream if mine.stream else self.poll,
+            by=mine.by,
+            every=mine.every,
+            jitter=mine.jitter,
+            timeout=mine.timeout,
+            retry=mine.retry,
+            stale_after=mine.stale_after,
+            when_stale=mine.when_stale,
+            wakes=self.helps if mine.hints else None,
+        )
+
+    # -- the source ------------------------------------------------------------------------------------------------
+
+    def poll(self) -> Awaitable[Mapping[str, int]]:
+        self.ledger.fetches += 1
+        if self.weather.at(self.handle.clock) is Fares.DEAD and self._random.random() < 0.3:
+            self.ledger.strike(self.name, "data", Fares.DEAD)
+            raise raised(self._random)
+        return self._poll()
+
+    async def _poll(self) -> Mapping[str, int]:
+        fares = self.weather.at(self.handle.clock)
+        if fares is Fares.WELL:
+            await asyncio.sleep(self._random.choice([0.0, 0.3]))
+            return self._dressed(self._says())
+        self.ledger.strike(self.name, "data", fares)
+        limit = self.declared.timeout or LIMITS["source"]
+        return await misbehave(fares, limit, self._random, self._nonsense())  # type: ignore[no-any-return]
+
+    async def stream(self) -> AsyncIterator[Mapping[str, int] | SourceChange[int]]:
+        self.ledger.fetches += 1
+        told: dict[str, int] | None = None
+        while True:
+            fares, limit = self.weather.at(self.handle.clock), self.declared.timeout
+            if fares is Fares.WELL:
+                values = self._says()
+                yield self._dressed(values) if told is None or self._random.random() < 0.5 else _change(told, values)
+                told = values
+                await asyncio.sleep(self._random.uniform(0.2, 0.8) * min(self.declared.every, limit or math.inf))
+            elif fares in (Fares.DEAD, Fares.WRONG) or limit is not None:
+                self.ledger.strike(self.name, "data", fares)
+                nonsense = await misbehave(fares, limit or 0.0, self._random, self._nonsense())
+                try:
+                    yield nonsense
+                finally:
+                    # Not everybody cleans up in time.
+                    await asyncio.sleep(self._random.choice([0.0, 0.5, 60.0]))
+            else:
+                await asyncio.sleep(self.weather.until(self.handle.clock))
+
+    def _says(self) -> dict[str, int]:
+        return self.truth.at(self.handle.clock.now())
+
+    def _dressed(self, values: dict[str, int]) -> Mapping[str, int]:
+        return self._random.choice([values, MappingProxyType(values), OrderedDict(values), ChainMap(values)])
+
+    def _nonsense(self) -> Any:
+        keys = sorted(self._says()) or ["node-0"]
+        nonsense: list[Any] = [
+            None,
+            "nonsense",
+            [("a", 1)],
+            {"node-0": "much"},
+            {"web": math.nan},
+            {1: 1},
+            dict.fromkeys(keys, 1.5),
+            {"web": 1, "db": Unspeakable()},
+            dict.fromkeys(map(str, range(100)), 1),
+        ]
+        if self.declared.stream:
+            nonsense += [
+                SourceChange(values=None),  # type: ignore[arg-type]  # nonsense
+                SourceChange({"web": 1, "node-0": 1}, (keys[0], [])),  # type: ignore[arg-type]  # nonsense
+                SourceChange({"web": 1, "node-0": 1}, None),  # type: ignore[arg-type]  # nonsense
+                SourceChange({"web": 1, "node-0": "full"}),
+            ]
+        return self._random.choice(nonsense)
+
+    # -- what is made of it ----------------------------------------------------------------------------------------
+
+    def open(self, key: str) -> bool:
+        """Return whether this is open to pods."""
+        return self.data.get(key, 1) != CLOSED
+
+    def key(self, pod: PendingPod, node_name: str = "") -> str:
+        """Return what the pod's fate stands under."""
+        return {"node": node_name, "pod": pod.key, "key": pod.labels["app"]}[self.declared.by]
+
+    def verdict(self, pod: PendingPod, node_name: str = "") -> Status | None:
+        """Reject a pod to which what it asks for is closed."""
+        return None if self.open(self.key(pod, node_name)) else unschedulable(f"closed by {self.name}")
+
+    def helps(self, pod: PendingPod, change: SourceChange[int]) -> bool:
+        """Return whether something has opened that concerns the pod."""
+        if self.weather.striking(self.handle.clock, pod.uid):
+            self.ledger.strike(self.name, "queueing hint", Fares.DEAD)
+            raise raised(Random(pod.uid))
+        by = self.declared.by
+        keys = [*change.values, *change.gone] if by == "node" else [self.key(pod)]
+        opened = (key for key in keys if change.values.get(key, CLOSED) or key in change.gone)
+        return any(change.old.get(key, 1) == CLOSED for key in opened)
+
+    @hookimpl
+    def events_to_register(self) -> Sequence[ClusterEvent]:
+        by_node = self.declared.by == "node"
+        return [ClusterEvent(EventResource.NODE, ActionType.ADD)] if by_node else []
+
+
+def _change(told: dict[str, int], values: dict[str, int]) -> SourceChange[int]:
+    return SourceChange(
+        {key: value for key, value in values.items() if told.get(key) != value},
+        tuple(key for key in told if key not in values) * 2,
+    )
+
+
+async def misbehave(fares: Fares, limit: float, random: Random, nonsense: object) -> Any:
+    """Do what somebody does who does not fare well."""
+    if fares is Fares.DEAD:
+        await asyncio.sleep(random.choice([0.0, 0.2]))
+        raise raised(random)
+    if fares is Fares.WRONG:
+        return nonsense
+    if fares is Fares.SLOW:
+        await asyncio.sleep(limit * random.uniform(1.2, 3.0))
+        return {}
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if fares is Fares.HANGING:
+                raise
+            if random.random() < 0.2:
+                return {}
+
+
+# -- the hooks that read a source, one in each plugin ------------------------------------------------------------------
+
+
+def _pre_enqueue(self: WithSource, pod: PendingPod) -> Status | None:
+    return self.verdict(pod)
+
+
+def _pre_filter(self: WithSource, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+    return self.verdict(pod)
+
+
+def _filter(self: WithSource, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+    return self.verdict(pod, node.name)
+
+
+def _filter_nodes(self: WithSource, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+    names = (nodes[row].name for row in np.arange(nodes.capacity)[rows].tolist())
+    return np.array([not self.open(self.key(pod, name)) for name in names], dtype=np.int64)
+
+
+def _filter_status(self: WithSource, pod: PendingPod, bits: int) -> Status:
+    return unschedulable(f"closed by {self.name}")
+
+
+def _score(self: WithSource, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+    return 10 * self.data.get(self.key(pod, node.name), 1)
+
+
+def _reserve(self: WithSource, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+    return self.verdict(pod, node_name)
+
+
+def _sign(self: WithSource, pod: PendingPod) -> Hashable:
+    return self.key(pod)
+
+
+HOOKS: dict[str, dict[str, Any]] = {
+    "pre_enqueue": {"pre_enqueue": _pre_enqueue},
+    "pre_filter": {"pre_filter": _pre_filter},
+    "filter": {"filter": _filter},
+    "filter_nodes": {"filter_nodes": _filter_nodes, "filter_status": _filter_status},
+    "score": {"score": _score},
+    "reserve": {"reserve": _reserve},
+    "permit": {"permit": _reserve},
+}
+
+
+def with_source(name: str, seed: str, pods: Sequence[str], cured: float, ledger: Ledger) -> type[WithSource]:
+    """Make a plugin with a source."""
+    random = Random(f"{seed}/{name}")
+    mine = declared(name, random)
+    hooks = HOOKS[mine.hook] | ({"sign": _sign} if mine.signs else {})
+    keys = {"node": NODES, "pod": pods, "key": APPS}[mine.by]
+    return type(
+        name,
+        (WithSource,),
+        {
+            "name": name,
+            "reads": mine.reads,
+            "declared": mine,
+            "weather": Weather(random, cured),
+            "truth": Truth(random, keys, cured),
+            "ledger": ledger,
+            "seed": seed,
+            **{hook: hookimpl(call) for hook, call in hooks.items()},
+        },
+    )

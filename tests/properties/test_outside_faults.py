@@ -1,0 +1,118 @@
+"""Random worlds whose sources and services fail in every way: no pod is lost, none waits longer than it must, no fault
+goes without blame; and the run replays without asking anybody."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kframework.core.pod_engine import PodEngine
+from kframework.core.sources import Sources, SourceTurn
+from kframework.observe.recording import file as recording_file
+from kframework.observe.recording.file import RecordingFile
+from kframework.observe.recording.reconsider import reconsider
+from kframework.observe.recording.replay import replay
+from kframework.scheduler import binding, sources
+from kframework.scheduler.sources import SourceFeed
+from kframework.scheduler.timeouts import within
+from tests.faults.outside_run import Report, made, run
+
+WORLDS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25"))
+
+
+@pytest.fixture(autouse=True)
+def _few_values_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a nonsensical answer be one that has too many values, without the time that it would take to make them."""
+    monkeypatch.setattr(sources, "LARGEST", 50)
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_what_holds_however_what_is_outside_fares(seed: int, tmp_path: Path) -> None:
+    report = run(seed, tmp_path)
+    assert not report.complaints, str(report)
+    assert report.struck and report.bound + report.waiting
+    world = made(seed)
+    for recording in report.recordings:
+        replayed = replay(recording, world.registry)
+        assert replayed.difference is None, str(replayed.difference)
+        assert not reconsider(recording, registry=world.registry).disagreements
+    assert not world.ledger.fetches, "a replay asks no source"
+
+
+@pytest.mark.parametrize("seed", range(0, WORLDS, 5))
+def test_the_same_seed_gives_the_same_run(seed: int, tmp_path: Path) -> None:
+    assert run(seed, tmp_path).story == run(seed, tmp_path).story
+
+
+@pytest.mark.parametrize("seed", range(2, WORLDS, 10))
+def test_a_part_of_a_recording_knows_what_had_been_heard(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = count()
+    monkeypatch.setattr(RecordingFile, "full", property(lambda self: next(steps) % 50 == 49))
+    monkeypatch.setattr(recording_file, "PARTS", 1000)
+    run(seed, tmp_path)
+    parts = sorted(tmp_path.iterdir())
+    assert len(parts) > 2
+    for part in parts:
+        assert not reconsider(part, registry=made(seed).registry).disagreements, part
+
+
+# -- planted faults are found ------------------------------------------------------------------------------------------
+
+
+def deaf(self: Sources, message: Any) -> SourceTurn | None:
+    apply(self, message)
+    return None
+
+
+def never_woken(self: PodEngine, turn: SourceTurn) -> None:
+    self._layers[turn.source.profile].clear()
+
+
+def silent(self: SourceFeed, error: Exception) -> None:
+    self._failures += 1
+
+
+async def never_over(seconds: float, work: Awaitable[Any], option: str) -> Any:
+    return await within(None, work, option)
+
+
+def never_undone(*arguments: object) -> None:
+    return None
+
+
+apply = Sources.apply
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "planted", "complaint"),
+    [
+        (Sources, "apply", deaf, "waits, but"),
+        (PodEngine, "turned", never_woken, "waits, but"),
+        (SourceFeed, "_fail", silent, "was told 0 times"),
+        (sources, "within", never_over, "waits, but"),
+        (binding, "within", never_over, "is assumed and neither confirmed nor forgotten"),
+        ("kframework.core.pod_engine", "run_unreserve", never_undone, "holds what it has reserved"),
+    ],
+)
+def test_a_planted_fault_is_found(
+    owner: Any,
+    name: str,
+    planted: Callable[..., object],
+    complaint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(*(f"{owner}.{name}", planted) if isinstance(owner, str) else (owner, name, planted))
+    reports: list[Report] = []
+    for seed in range(12):
+        reports.append(run(seed, tmp_path))
+        if complaint in str(reports[-1]):
+            return
+    raise AssertionError(f"nobody noticed: {[*map(str, reports)]}")
