@@ -12,7 +12,10 @@ import httpx
 from pydantic import Field, PositiveFloat
 
 from kframework import (
+    ActionType,
+    ClusterEvent,
     CycleState,
+    EventResource,
     Handle,
     NodeInfo,
     PendingPod,
@@ -84,6 +87,11 @@ class MeasuredLoad(Plugin[MeasuredLoadArgs]):
 
     def helps(self, pod: PendingPod, change: SourceChange[float]) -> bool:
         return bool(change.gone) or any(share <= self.args.most for share in change.values.values())
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        # Beside what is measured only a new node helps: nothing is known of it yet.
+        return [ClusterEvent(EventResource.NODE, ActionType.ADD)]
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
