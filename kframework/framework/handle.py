@@ -258,8 +258,8 @@ class Handle(Protocol):
         `kind` is the type of its values: plain data, a struct or a dataclass. `fetch` is a coroutine function that
         returns all values and is asked again `every` so many seconds, give or take the part `jitter` of that; or an
         async generator that yields them (all, or a SourceChange) when it likes. `timeout` is how long one fetch, or the
-        silence of a generator, may last: 10 s for the former, for ever for the latter. After a failure it is tried
-        again after `retry` seconds, twice as long each time up to `every`. Times are seconds.
+        silence of a generator, may last: `hookTimeouts.source` (30 s) for the former, for ever for the latter. After a
+        failure it is tried again after `retry` seconds, twice as long each time up to `every`. Times are seconds.
 
         `stale_after` and `when_stale` say when its data is too old (math.inf: never), and what then becomes of pods.
 

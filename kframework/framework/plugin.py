@@ -154,7 +154,7 @@ class Plugin(Generic[A], Hooks):
         """Begin work that needs I/O, before the first pod is scheduled."""
 
     async def close(self) -> None:
-        """Release what `start` took, at shutdown."""
+        """Release what `start` took, at shutdown; not called where that has not come to its end."""
 
     def __repr__(self) -> str:
         return f"<{self.name or type(self).__name__}>"

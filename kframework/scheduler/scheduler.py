@@ -187,6 +187,7 @@ class Scheduler(EngineHost, Generic[E]):
         self._start_scope: anyio.CancelScope | None = None
         #: The plugin that is being started, and since when in seconds since 1970; None before and after.
         self.starting: tuple[str, float] | None = None
+        self._started: list[tuple[Profile, Plugin]] = []
 
     @property
     def settled(self) -> bool:
@@ -252,10 +253,11 @@ class Scheduler(EngineHost, Generic[E]):
                 await within(seconds, plugin.start(), "hookTimeouts.start")
             except Exception as error:
                 raise profile.fault(plugin.name, "start", said(error)) from error
+            self._started.append((profile, plugin))
         self.starting = None
 
     async def _close(self) -> None:
-        """Close the plugins side by side, each within its time, then the extenders; all of them, even if one raises."""
+        """Close started plugins side by side, each within its time, then the extenders; all, even if one raises."""
         seconds, faults = self.configuration.options.hook_timeouts.close, list[PluginError]()
 
         async def close(profile: Profile, plugin: Plugin) -> None:
@@ -267,7 +269,7 @@ class Scheduler(EngineHost, Generic[E]):
                 faults.append(profile.fault(plugin.name, "close", error))
 
         async with anyio.create_task_group() as closing:
-            for profile, plugin in self.profiles.plugins():
+            for profile, plugin in self._started:
                 closing.start_soon(close, profile, plugin)
         with anyio.move_on_after(seconds):
             await self.extenders.close()

@@ -310,6 +310,30 @@ def test_extenders_are_started_before_and_closed_after() -> None:
     assert line.open == 0
 
 
+def test_of_plugins_that_were_not_started_none_is_closed() -> None:
+    log: list[str] = []
+
+    def starting(name: str, error: Exception | None) -> type[Plugin]:
+        async def start(self: Plugin) -> None:
+            if error is not None:
+                raise error
+
+        async def close(self: Plugin) -> None:
+            log.append(name)
+
+        made = plugin(name, filter=None)
+        made.start, made.close = start, close  # type: ignore[method-assign]  # made here
+        return made
+
+    async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
+        raise AssertionError("it has not begun")
+
+    with pytest.raises(ExceptionGroup) as raised:
+        running(work, starting("A", None), starting("B", ValueError("no data")), starting("C", None))
+    assert raised.group_contains(PluginError, match="plugin 'B', hook start: ValueError: no data")
+    assert log == ["A"]
+
+
 def test_all_are_closed_even_if_one_cannot_be() -> None:
     closed: list[str] = []
 

@@ -31,9 +31,10 @@ def test_a_node_takes_as_many_as_the_policy_allows() -> None:
     assert "1 node(s) have all 2 pods that policy licensed allows" in result.message_of(f"solvers/{waits}")
 
 
-def test_the_status_says_how_many_there_are() -> None:
+def test_the_status_says_how_many_there_are_and_wakes_nobody() -> None:
     result = scenario().run()
     assert result.cluster.read(NodePolicy, "licensed").status.pods == 2
+    assert len(result.decisions) == 3
 
 
 def test_a_change_of_the_policy_or_its_end_wakes_those_who_wait() -> None:

@@ -71,7 +71,9 @@ function fact([name, ...values]) {
 }
 
 function waker({ plugin, events }) {
-  const said = Object.entries(events).map(([resource, actions]) => `${resource} ${actions.map((action) => ACTIONS[action] ?? action).join(", ")}`);
+  const resources = {};
+  for (const [resource, actions] of Object.entries(events)) (resources[actions.map((action) => ACTIONS[action] ?? action).join(", ")] ??= []).push(resource);
+  const said = Object.entries(resources).map(([actions, names]) => `${names.join(", ")} ${actions}`);
   return fact([`${plugin} is woken by`, said.length ? said.join(" · ") : "nothing"]);
 }
 

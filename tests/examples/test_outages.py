@@ -1,0 +1,58 @@
+"""What a user reads when the service behind an example is away: who failed and why, a line each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kframework.cli import main
+from tests.examples.clean_environment import ROOT
+
+#: Nobody listens there.
+NOWHERE = "http://127.0.0.1:1"
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - plugins: {{multiPoint: {{enabled: [{{name: {plugin}}}]}}}}
+    pluginConfig: [{{name: {plugin}, args: {{url: "{url}"}}}}]
+"""
+
+WHY = "ConnectError: All connection attempts failed"
+FAULT = f"plugin 'Quota' (from kframework-quota 0.1.0), hook pre_bind: {WHY}"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "lines"),
+    [
+        (
+            "Quota",
+            [
+                f"warning: source 'free' of plugin Quota (profile default-scheduler) failed: {WHY}",
+                f"error: {FAULT}",
+                f"error: plugin 'Quota': its coroutine Quota.give_back failed: {WHY}",
+                f"warning: gave up on default/small, default/medium: {FAULT}",
+                "0 of 3 pods bound, 3 pending; 1321 scheduling cycles in 1h0m0s of virtual time",
+                "error: plugin 'Quota', hook pre_bind: failed 659 more times (-v 4 shows each)",
+                "error: plugin 'Quota', coroutine Quota.give_back: failed 659 more times (-v 4 shows each)",
+            ],
+        ),
+        (
+            "MeasuredLoad",
+            [
+                f"warning: source 'load' of plugin MeasuredLoad (profile default-scheduler) failed: {WHY}",
+                "2 of 3 pods bound, 1 pending; 3 scheduling cycles in 0s of virtual time",
+            ],
+        ),
+    ],
+)
+def test_each_failure_has_one_line(
+    plugin: str, lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG.format(plugin=plugin, url=NOWHERE))
+    with pytest.raises(SystemExit):
+        main(["simulate", "-f", str(ROOT / "examples/clusters/tiny.yaml"), "--config", str(config)])
+    assert capsys.readouterr().err.splitlines() == lines
