@@ -82,9 +82,8 @@ class NodePolicies(Plugin[PluginArgs]):
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         return [
-            ClusterEvent(
-                "nodepolicies.v1.policy.example.com", ActionType.UPDATE | ActionType.DELETE, self.after_policy_change
-            ),
+            ClusterEvent("nodepolicies.v1.policy.example.com", ActionType.DELETE),
+            ClusterEvent("nodepolicies.v1.policy.example.com", ActionType.UPDATE, self.after_policy_change),
             ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
             ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE),
         ]
