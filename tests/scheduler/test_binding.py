@@ -173,6 +173,17 @@ def test_a_failure_is_reported_with_how_far_it_came(failing: type[Plugin], start
     assert cycle.binding.message == message
 
 
+@pytest.mark.parametrize("hook", ["pre_bind_pre_flight", "pre_bind", "bind", "post_bind"])
+def test_a_word_to_cancel_is_the_plugins_own_where_it_awaits_nothing(
+    hook: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`result()` of a future that was cancelled raises it."""
+    hooks: dict[str, Any] = {"pre_bind": None, hook: asyncio.CancelledError()}
+    cycle = Cycle(plugin("A", **hooks))
+    assert cycle.binding.code == (Code.SUCCESS if hook == "post_bind" else Code.ERROR)
+    assert f"plugin 'A' (from acme 1.0), hook {hook}: " in caplog.text
+
+
 def preempted(seconds: float, *plugins: type[Plugin]) -> Cycle:
     """Let a preemptor come so many seconds after the binding cycle began."""
     return Cycle(*plugins, verdict=lambda r: asyncio.get_running_loop().call_later(seconds, r.preempt, "Default"))
