@@ -20,7 +20,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     """What is mixed into random clusters, and how the plugin is configured there.
 
     The nodes, pods and objects are those that it is about and that no random ones are like. Other plugins stand
-    `beside` it where wake-ups are checked.
+    `beside` it where wake-ups are checked. Its `sources` hold these values.
     """
 
     args: Mapping[str, Any] = msgspec.field(default_factory=dict)
@@ -28,6 +28,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[Pod] = ()
     objects: Sequence[ApiObject] = ()
     beside: Sequence[str] = ()
+    sources: Mapping[str, Mapping[str, object]] = msgspec.field(default_factory=dict)
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):

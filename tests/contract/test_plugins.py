@@ -37,6 +37,7 @@ def check(name: str, world: World, examples: int, seed: int = 0) -> Reached:
         nodes=world.nodes,
         pods=world.pods,
         objects=world.objects,
+        sources=world.sources,
         examples=CASES[name].times * examples,
         seed=seed,
     )

@@ -41,6 +41,11 @@ UNNEEDED = {
         for action in (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
     },
     ("NodeVolumeLimits", "storage.k8s.io/CSINode", ActionType.ADD): "a node without one has no limits",
+    (
+        "Quota",
+        "Pod",
+        ActionType.DELETE,
+    ): "what was reserved comes free when a binding fails, which none does here",
 }
 #: Hints that skip what does not happen: gates of a pod on a node, the deletion of one that holds nothing, and the like.
 UNSKIPPING = {
@@ -64,6 +69,7 @@ def check(plugin: type[Plugin], world: World, examples: int, *, beside: Sequence
         nodes=world.nodes,
         pods=world.pods,
         objects=world.objects,
+        sources=world.sources,
         examples=examples,
         seed=seed,
     )

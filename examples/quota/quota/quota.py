@@ -14,21 +14,21 @@ import httpx
 from pydantic import PositiveFloat
 
 from kframework import (
+    ActionType,
+    ClusterEvent,
     CycleState,
+    EventResource,
     Handle,
     NodeTable,
     PendingPod,
     Plugin,
     PluginArgs,
-    SourceChange,
     Status,
     error,
     hookimpl,
     unresolvable,
     unschedulable,
 )
-
-__all__ = ["Quota", "QuotaArgs"]
 
 
 class QuotaArgs(PluginArgs):
@@ -47,9 +47,8 @@ class Quota(Plugin[QuotaArgs]):
     def __init__(self, args: QuotaArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         stale = 4 * args.every_seconds
-        # If the service is away nothing is known in advance, and `pre_bind` asks in any case.
         self.free = handle.source(
-            "free", int, self.fetch, every=args.every_seconds, stale_after=stale, when_stale="ignore", wakes=self.helps
+            "free", int, self.fetch, every=args.every_seconds, stale_after=stale, when_stale="ignore"
         )
         # Pods with a place, and how often the service had been heard when each was last seen without a node.
         self._reserved: dict[str, tuple[PendingPod, int]] = {}
@@ -65,12 +64,13 @@ class Quota(Plugin[QuotaArgs]):
     async def fetch(self) -> dict[str, int]:
         return dict((await self._service.get("/free")).raise_for_status().json())
 
-    def helps(self, pod: PendingPod, change: SourceChange[int]) -> bool:
-        return change.values.get(pod.namespace, 0) > change.old.get(pod.namespace, 0)
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        # Beside its source: a pod that gives its place back, and one that asks for less.
+        return [ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)]
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
-        # Two pods in a row must not go for the same last core.
         free = self.free.get(pod.namespace, 0) - self._untold(pod.namespace)
         too_little = pod.namespace in self.free and _cpu(pod) > free
         return unresolvable(f"quota of {pod.namespace}: {free}m of cpu are free") if too_little else None
@@ -108,7 +108,7 @@ class Quota(Plugin[QuotaArgs]):
 
     def _untold(self, namespace: str) -> int:
         """Return the milli-CPU of pods with a place that the service may not have counted when it was last heard."""
-        # Nothing that `pre_bind` or `post_bind` notes has a say here: a replay does not call them.
+        # What `pre_bind` and `post_bind` note has no say here: a replay does not call them.
         pending, heard = self.handle.pending, self.free.updates
         seen = {uid: (pod, heard if uid in pending else last) for uid, (pod, last) in self._reserved.items()}
         self._reserved = {uid: (pod, last) for uid, (pod, last) in seen.items() if last == heard}

@@ -62,8 +62,9 @@ def test_the_service_has_the_last_word(service: QuotaService) -> None:
     world = scenario(service.url)
     world.source("Quota", "free", {"default": 9000})
     result = world.run(until=30)
-    assert bound(result) == ["web-0", "web-1"]
-    assert "quota of default: 1000m of cpu are asked for, 0m of 2000m are free" in result.message_of("web-2")
+    assert len(bound(result)) == 2  # whichever claims came first
+    (waits,) = {pod.metadata.name for pod in PODS} - {*bound(result)}
+    assert "quota of default: 1000m of cpu are asked for, 0m of 2000m are free" in result.message_of(waits)
 
 
 def test_what_is_not_bound_after_all_is_given_back(service: QuotaService) -> None:
