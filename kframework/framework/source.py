@@ -98,15 +98,19 @@ class Source(Mapping[str, V]):
         settings: SourceSettings,
         wakes: Wakes[V] | None = None,
     ) -> None:
+        profile, plugin, name = key.rsplit("/", 2)
         #: `profile/plugin/name`.
-        self.key = key
-        self.profile, self.plugin, self.name = key.rsplit("/", 2)
-        self.kind = kind
+        self.key: str = key
+        self.profile: str = profile
+        self.plugin: str = plugin
+        self.name: str = name
+        self.kind: type[V] = kind
         self.fetch: Fetch[V] = fetch
-        self.settings = settings
+        self.settings: SourceSettings = settings
         self.updated_at: float | None = None
         self.error: str = ""
-        self.updates = self.failures = 0
+        self.updates: int = 0
+        self.failures: int = 0
         self._wakes = wakes
         self._stale = False
         self._values: dict[str, V] = {}

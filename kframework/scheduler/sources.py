@@ -66,7 +66,7 @@ class SourceFeed:
         self._failures = 0
         self._error = ""
         #: Set when it has been tried once, with or without success.
-        self.tried = asyncio.Event()
+        self.tried: asyncio.Event = asyncio.Event()
 
     async def run(self) -> None:
         """Fetch for ever."""

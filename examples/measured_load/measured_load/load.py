@@ -90,7 +90,7 @@ class MeasuredLoad(Plugin[MeasuredLoadArgs]):
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
-        # Beside what is measured only a new node helps: nothing is known of it yet.
+        # Its source wakes the pods that it rejected; beside it only a node that was not there can help.
         return [ClusterEvent(EventResource.NODE, ActionType.ADD)]
 
     @hookimpl

@@ -82,16 +82,15 @@ class NodePolicies(Plugin[PluginArgs]):
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         return [
+            ClusterEvent("nodepolicies.v1.policy.example.com", ActionType.UPDATE, self.after_update),
             ClusterEvent("nodepolicies.v1.policy.example.com", ActionType.DELETE),
-            ClusterEvent("nodepolicies.v1.policy.example.com", ActionType.UPDATE, self.after_policy_change),
             ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
             ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE),
         ]
 
-    def after_policy_change(self, pod: PendingPod, old: NodePolicy | None, new: NodePolicy | None) -> QueueingHint:
+    def after_update(self, pod: PendingPod, old: NodePolicy, new: NodePolicy) -> QueueingHint:
         # The status, which this plugin writes itself, helps nobody.
-        same = old is not None and new is not None and old.spec == new.spec
-        return QueueingHint.SKIP if same else QueueingHint.QUEUE
+        return QueueingHint.SKIP if new.spec == old.spec else QueueingHint.QUEUE
 
     @hookimpl
     async def post_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
