@@ -274,8 +274,9 @@ class PodEngine:
 
     def _tick(self) -> None:
         now = self.clock.now()
-        for turn in self.sources.expired(now):
-            self.turned(turn)
+        if self.sources:
+            for turn in self.sources.expired(now):
+                self.turned(turn)
         deadline = self.cluster.waiting.deadline
         if deadline is not None and deadline <= now:
             for reserved in self.cluster.waiting.undecided():

@@ -56,6 +56,9 @@ class Sources:
         """When the next source will be stale, in seconds since 1970."""
         return min((at for source in self if (at := source.stale_at) is not None), default=None)
 
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
+
     def expired(self, now: float) -> Iterator[SourceTurn]:
         """Let those be stale that have not been heard for too long, and yield them."""
         for source in self:
