@@ -161,7 +161,10 @@ class OutsideWork:
         """Note who awaits a thread of anyio's, which tells nobody but its limiter."""
         import anyio.to_thread
 
-        borrowers = anyio.to_thread.current_default_thread_limiter().statistics().borrowers
+        limiter = anyio.to_thread.current_default_thread_limiter()
+        if not (limiter.borrowed_tokens or self._in_threads):
+            return  # beside a thread of somebody else's, a recording's for instance, every jump comes by here
+        borrowers = limiter.statistics().borrowers
         in_threads = frozenset(task for task in borrowers if isinstance(task, asyncio.Task))
         for task in self._in_threads - in_threads:
             self.end(task)
