@@ -20,7 +20,7 @@ from kframework.cli.commands import OpenGroup
 from kframework.cli.go_flags import GoFlagsCommand
 from kframework.cli.logs import logging_to_stderr, say
 from kframework.cli.options import HELP_OPTIONS, help_alone
-from kframework.errors import KFrameworkError
+from kframework.errors import KFrameworkError, in_words
 
 __all__ = ["main"]
 
@@ -111,4 +111,4 @@ def _lines(error: BaseException) -> Iterator[str]:
     elif isinstance(error, OSError) and error.errno in _FULL:
         yield f"the output could not be written: {error.strerror}; make room"
     else:
-        yield f"unexpected {type(error).__name__}: {error} (-v 4 shows where it comes from)"
+        yield f"unexpected {in_words(error)} (-v 4 shows where it comes from)"

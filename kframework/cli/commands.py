@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from kframework.cli.logs import say
-from kframework.errors import KFrameworkError
+from kframework.errors import KFrameworkError, in_words
 
 #: The entry-point group in which distributions offer commands.
 GROUP = "kframework.commands"
@@ -79,7 +79,7 @@ def _load(offers: Sequence[EntryPoint]) -> TyperCommand | TyperGroup:
     try:
         loaded = offer.load()
     except Exception as error:
-        raise KFrameworkError(f"{where}: cannot be loaded: {type(error).__name__}: {error}") from error
+        raise KFrameworkError(f"{where}: cannot be loaded: {in_words(error)}") from error
     holder = typer.Typer(rich_markup_mode=None)
     holder.callback()(lambda: None)  # a group, whose command keeps its name
     if isinstance(loaded, typer.Typer):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.errors import PluginError, nearest
+from kframework.errors import PluginError, in_words, nearest
 
 if TYPE_CHECKING:
     from kframework.framework.plugin import Plugin
@@ -64,7 +64,7 @@ def _imported(where: str, written: str) -> ModuleType:
     try:
         return _of_file(Path(where).resolve()) if where.endswith(".py") else _of_module(where)
     except Exception as error:
-        raise PluginError(f"cannot be imported: {type(error).__name__}: {error}", plugin=written) from error
+        raise PluginError(f"cannot be imported: {in_words(error)}", plugin=written) from error
 
 
 def _of_module(name: str) -> ModuleType:

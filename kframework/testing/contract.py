@@ -27,6 +27,7 @@ from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.search import Search
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep, method_of
+from kframework.errors import in_words
 from kframework.framework.answers import MAX_SCORE, NodeNames, Rows
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin
@@ -314,7 +315,7 @@ class _Check:
         try:
             return call(*arguments)
         except Exception as error:
-            self._violation(hook, pod, f"raises {type(error).__name__}: {error}", error)
+            self._violation(hook, pod, f"raises {in_words(error)}", error)
 
     # -- rows ------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 
-from kframework.errors import ConfigError
+from kframework.errors import ConfigError, in_words
 
 #: The entry-point group in which distributions name modules that declare kinds when they are imported.
 GROUP = "kframework.kinds"
@@ -28,5 +28,5 @@ def declare_installed_kinds() -> list[ConfigError]:
 def _problem(entry_point: EntryPoint, error: Exception) -> ConfigError:
     distribution = entry_point.dist
     source = f" (from {distribution.name} {distribution.version})" if distribution is not None else ""
-    why = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
+    why = str(error) if isinstance(error, ConfigError) else in_words(error)
     return ConfigError(f"the kinds of {entry_point.value!r}{source} are not all known: {why}")
