@@ -202,6 +202,7 @@ class Connection(Transport):
 
     def _read_ready(self) -> None:
         self._outside.answer(self)
+        # Known to typeshed neither as private nor at all: selector_events calls it when there is something to read.
         super()._read_ready()  # type: ignore[misc]
 
     def _ask(self) -> None:

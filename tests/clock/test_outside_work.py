@@ -155,6 +155,7 @@ def test_a_timeout_holds_for_the_tasks_that_its_setter_awaits(patience: Any) -> 
 
         async def never(get: Get) -> None:
             async with asyncio.TaskGroup() as tasks:
+                # Get is an Awaitable to its callers; here it is a coroutine function.
                 tasks.create_task(get("/never"))  # type: ignore[arg-type]
 
         async def main() -> None:

@@ -216,6 +216,7 @@ def test_a_failed_binding_frees_nothing_if_the_pod_was_bound_all_the_same(
     """The answer to a binding may be lost: the pod stays where it is, and nobody need hear of an end."""
     woken_by = [ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)]
     sleepy = plugin("S", filter=lambda state, pod, node: unschedulable("no") if pod.name == "sleeper" else None)
+    # By setattr, since to mypy the hook is a method of the class.
     setattr(sleepy, "events_to_register", hookimpl(lambda self: woken_by))  # noqa: B010
     stage = bound_stage(sleepy)
     stage.engine.offer(meanwhile)

@@ -54,6 +54,7 @@ def plugin(
     Scripted.reads = reads
     Scripted.parallel_pre_bind = parallel
     if events is not None:
+        # By setattr, since to mypy the hook is a method of the class.
         setattr(Scripted, "events_to_register", hookimpl(lambda self: tuple(events)))  # noqa: B010
     for hook, answer in answers.items():
         setattr(Scripted, hook, _hook(f"{name}.{hook}", _SIGNATURES[hook], answer, journal))

@@ -194,6 +194,7 @@ class WithSource(Plugin):
             return self._dressed(self._says())
         self.ledger.strike(self.name, "data", fares)
         limit = self.declared.timeout or LIMITS["source"]
+        # What it answers may be nonsense of any type: that is the fault.
         return await misbehave(fares, limit, self._random, self._nonsense())  # type: ignore[no-any-return]
 
     async def stream(self) -> AsyncIterator[Mapping[str, int] | SourceChange[int]]:

@@ -117,6 +117,7 @@ class Approval(WithService):
 
 def random_nonsense(random: Random) -> object:
     """Make what no Permit plugin may answer."""
+    # A Wait of the wrong type is part of the nonsense.
     return random.choice(["yes", 7, True, Unspeakable(), Wait("long"), Wait(float("nan")), Wait(None)])  # type: ignore[arg-type]
 
 
@@ -125,6 +126,7 @@ class Preparation(WithService):
 
     @hookimpl
     async def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+        # What it answers may be of the wrong type: that is the fault.
         return await self.in_time("pre_bind", pod, self.random(pod).choice(["done", 7, Unspeakable()]))  # type: ignore[no-any-return]
 
 

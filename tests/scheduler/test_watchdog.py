@@ -171,6 +171,7 @@ def test_what_the_whole_process_stood_still_is_no_hooks_fault(bench: Bench, work
 
     plugin = bench.plugin("Hooked")
     plugin.work = work
+    # The node is not looked at.
     bench.turn(lambda: plugin.filter(CycleState(), PendingPod(make_pod(), Interned()), None))  # type: ignore[arg-type]
     assert len(bench.lines) == lines
 
@@ -185,6 +186,7 @@ def test_nor_is_the_collection_of_garbage(bench: Bench) -> None:
 
     plugin = bench.plugin("Hooked")
     plugin.work = work
+    # The node is not looked at.
     bench.turn(lambda: plugin.filter(CycleState(), PendingPod(make_pod(), Interned()), None))  # type: ignore[arg-type]
     assert bench.lines == []
 

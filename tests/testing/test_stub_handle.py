@@ -130,6 +130,7 @@ def test_an_api_is_there_if_it_is_given() -> None:
     api = cast("Api", object())
     assert stub_handle(api=api).api is api
     with pytest.raises(RuntimeError, match="there is no API"):
+        # To look at the attribute is what raises.
         stub_handle().api  # noqa: B018
 
 

@@ -16,7 +16,7 @@ from kframework_batch.session import Session
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_queue, make_task
 
 from kframework.framework.status import Status, unschedulable
-from kframework.objects import ObjectMeta, PriorityClass
+from kframework.objects import Node, ObjectMeta, PriorityClass
 
 CONFIGURATION = """
 actions: "enqueue, allocate"
@@ -263,12 +263,12 @@ def test_a_gang_that_lost_members_keeps_the_room_that_it_finds_for_some_of_them(
         pytest.param(make_node("n2", unschedulable=True), "n2", "n1", id="it does not let the task in"),
     ],
 )
-def test_the_nominated_node_is_tried_first(node: object, nominated: str, expected: str) -> None:
+def test_the_nominated_node_is_tried_first(node: Node, nominated: str, expected: str) -> None:
     # n1 is empty and therefore the better one, for whoever compares.
     group = make_group("a")
     there = make_gang("b", 1, on=["n2"])
     pods = [make_task("a-0", "a", nominated_node_name=nominated)]
-    stage = Stage(CONFIGURATION, nodes=[make_node("n1"), node], gangs=[there, (group, pods)]).session()  # type: ignore[list-item]
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1"), node], gangs=[there, (group, pods)]).session()
     assert stage.bound == {"a-0": expected}
 
 

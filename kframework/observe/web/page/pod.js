@@ -139,6 +139,7 @@ function best({ top, margin, ties, decided_by, feasible }, own) {
   const most = Math.max(1, ...top.map(({ total }) => total));
   const plugins = top[0].scores.map(({ plugin }) => plugin);
   const said = ties > 1 ? `${number(ties)} are equally good.` : margin ? `The best is ahead by ${number(margin)}` + (decided_by ? `, most of it by ${decided_by}.` : ".") : "";
+  if (!plugins.length && !said) return null; // nobody scored: there is nothing to compare
   return part(
     feasible > top.length ? `The best ${top.length} of ${plural(feasible, "feasible node")}` : "The feasible nodes, best first",
     said ? h("p", {}, said) : null,
