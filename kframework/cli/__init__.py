@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from kframework.cli import config, conformance, explain, fake_api, plugins, rbac, replay, run, simulate
+from kframework.cli import bench, config, conformance, explain, fake_api, plugins, rbac, replay, run, simulate
 from kframework.cli.commands import OpenGroup
 from kframework.cli.go_flags import GoFlagsCommand
 from kframework.cli.logs import logging_to_stderr, say
@@ -48,6 +48,7 @@ app.command("explain")(explain.command)
 app.command("replay")(replay.command)
 app.command("rbac")(rbac.command)
 app.command("conformance")(conformance.command)
+app.command("bench")(bench.command)
 app.add_typer(plugins.app, name="plugins")
 app.add_typer(config.app, name="config")
 

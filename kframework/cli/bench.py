@@ -1,0 +1,130 @@
+"""`kframework bench`: run the workloads of Kubernetes' scheduler_perf, and say how fast they went."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kframework.cli.logs import say
+from kframework.cli.options import Config, Verbosity
+from kframework.cli.printing import NONE, print_json, print_table, print_yaml
+
+if TYPE_CHECKING:
+    from kframework.testing.scheduler_perf.benchmark import Result
+    from kframework.testing.scheduler_perf.measurement import Measurement
+
+_HEADERS = ("WORKLOAD", "PODS", "PODS/S", "AVERAGE", "CYCLE P50", "P99", "CPU/POD", "PEAK", "FLOOR")
+
+
+class Form(StrEnum):
+    """The forms of the result, beside the plain one."""
+
+    JSON = "json"
+    YAML = "yaml"
+
+
+def command(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="scheduler_perf's performance-config.yaml, or folders with such files."),
+    ],
+    workload: Annotated[
+        list[str],
+        typer.Option(
+            metavar="GLOB",
+            default_factory=list,
+            show_default=False,
+            help="Run only workloads of this name, such as 'SchedulingBasic/5000Nodes*', or test case; repeatable.",
+        ),
+    ],
+    label: Annotated[
+        list[str],
+        typer.Option(
+            metavar="LABELS",
+            default_factory=list,
+            show_default=False,
+            help="Run only workloads with these labels, such as performance or integration-test,-short; repeatable.",
+        ),
+    ],
+    config: Config = None,
+    output: Annotated[
+        Form | None, typer.Option("-o", "--output", help="Print JSON or YAML, with everything measured, not a table.")
+    ] = None,
+    verbosity: Verbosity = 0,
+) -> None:
+    """Run scheduler_perf's workloads in memory, and measure.
+
+    Each runs in a process of its own, on real time, on a cluster in memory without kubelets. Exits 1 if one fails or
+    stays below the throughput that its file asks for.
+    """
+    from kframework.errors import InputError
+    from kframework.testing.scheduler_perf.benchmark import benchmark
+    from kframework.testing.scheduler_perf.definitions import chosen, read
+
+    definitions = chosen(read(files), workload, label)
+    if not definitions:
+        raise InputError("no workload has such a name and labels", file=", ".join(files))
+    results = []
+    for definition in definitions:
+        with _bar(definition.name) as tell:
+            results.append(benchmark(definition, config, tell))
+    _print(results, output)
+    raise typer.Exit(1 if any(result.failed or result.below for result in results) else 0)
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how many pods of a workload are scheduled, if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done, of: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=console.is_dumb_terminal) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+def _print(results: Iterable[Result], output: Form | None) -> None:
+    if output is not None:
+        import msgspec
+
+        (print_json if output is Form.JSON else print_yaml)(msgspec.to_builtins([*results]))
+        return
+    print_table(_HEADERS, [row for result in results for row in _rows(result)])
+    sys.stdout.flush()
+    for result in results:
+        if result.failed:
+            say("error", result.failed)
+        elif result.below:
+            say("error", f"{result.name} is below its floor of {result.floor:g} pods/s")
+        elif result.skipped:
+            say("notice", f"{result.name} was not run: {result.skipped}")
+
+
+def _rows(result: Result) -> Iterator[tuple[str, ...]]:
+    for measured in result.measurements:
+        name = f"{result.name}/{measured.name}" if measured.name else result.name
+        yield (name, *_figures(measured), f"{result.floor:g}" if result.floor else NONE)
+
+
+def _figures(measured: Measurement) -> tuple[str, ...]:
+    average = f"{measured.throughput.average:,.0f}" if measured.throughput is not None else NONE
+    cycle = measured.cycle_us
+    return (
+        f"{measured.pods:,}",
+        f"{measured.pods_per_second:,.0f}",
+        average,
+        f"{cycle.perc50:,.0f} us" if cycle is not None else NONE,
+        f"{cycle.perc99:,.0f} us" if cycle is not None else NONE,
+        f"{measured.cpu_us_per_pod:,.0f} us",
+        f"{measured.peak_mib:,.0f} MiB",
+    )

@@ -1,0 +1,110 @@
+"""Workloads run one after the other, each in a process of its own, and what came of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+
+import msgspec
+
+from kframework.config.configuration import Configuration
+from kframework.config.load import default_configuration, load
+from kframework.errors import KFrameworkError
+from kframework.testing.scheduler_perf.definitions import Definition
+from kframework.testing.scheduler_perf.measurement import Measurement
+from kframework.testing.scheduler_perf.stage import Stage, Told
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a workload.
+
+    `floor` is the least throughput that is asked of it, in pods a second, 0 for none. `skipped` says why it was not
+    run, `failed` why it did not come to its end.
+    """
+
+    name: str
+    measurements: tuple[Measurement, ...] = ()
+    floor: float = 0.0
+    skipped: str = ""
+    failed: str = ""
+
+    @property
+    def below(self) -> bool:
+        """Whether its throughput stayed below the floor."""
+        return any(_rate(each) < self.floor for each in self.measurements)
+
+
+def _rate(measurement: Measurement) -> float:
+    """Return what a floor is compared with: the average throughput, or all pods in all the time if it was short."""
+    return measurement.throughput.average if measurement.throughput is not None else measurement.pods_per_second
+
+
+def benchmark(definition: Definition, config: str | None, tell: Told) -> Result:
+    """Run a workload in a fresh process, so that it finds nothing that another left; tell how far it is.
+
+    `config` is the file of a KubeSchedulerConfiguration that takes the place of the workload's own.
+    """
+    if beyond := definition.beyond():
+        return Result(name=definition.name, skipped=beyond)
+    context = get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_in_a_process, args=(definition, config, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        for said in _received(ours):
+            if isinstance(said, Result):
+                return said
+            tell(*said)
+        process.join()
+        return Result(name=definition.name, failed=f"its process ended with code {process.exitcode}")
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _received(connection: Connection) -> Iterator[Result | tuple[int, int]]:
+    while True:
+        try:
+            yield connection.recv()
+        except EOFError:
+            return
+
+
+def _in_a_process(definition: Definition, config: str | None, connection: Connection) -> None:
+    connection.send(run(definition, config, lambda done, of: connection.send((done, of))))
+
+
+def run(definition: Definition, config: str | None, tell: Told) -> Result:
+    """Run a workload in this process."""
+    stage = None
+    try:
+        stage = Stage(definition, _configuration(definition, config), tell)
+        asyncio.run(stage.run())
+        failed = ""
+    except* KFrameworkError as group:
+        failed = "; ".join(_words(group))
+    measured = tuple(stage.measurements) if stage is not None else ()
+    return Result(name=definition.name, measurements=measured, floor=_floor(definition), failed=failed)
+
+
+def _words(error: BaseException) -> Iterator[str]:
+    if isinstance(error, BaseExceptionGroup):
+        for member in error.exceptions:
+            yield from _words(member)
+    else:
+        yield str(error)
+
+
+def _configuration(definition: Definition, config: str | None) -> Configuration:
+    path = config or definition.case.scheduler_config_path
+    return load(definition.file.parent / path if config is None else config) if path else default_configuration()
+
+
+def _floor(definition: Definition) -> float:
+    """Return the threshold, if it is one of the throughput, as all are that scheduler_perf has."""
+    selector = definition.workload.threshold_metric_selector or definition.case.default_threshold_metric_selector
+    of_throughput = selector is None or (selector.name, selector.data_bucket) == ("SchedulingThroughput", "Average")
+    return definition.workload.floor(definition.topic) if of_throughput else 0.0

@@ -1,0 +1,430 @@
+"""What scheduler_perf's files say: test cases, the operations they consist of, and workloads that give the numbers.
+
+Fields, defaults and what is refused are those of `test/integration/scheduler_perf` in Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+import yaml
+from msgspec.structs import fields, replace
+
+from kframework.config.duration import Duration
+from kframework.errors import InputError
+from kframework.objects.codec import spelled, undecodable
+from kframework.objects.yaml_lines import line_of
+from kframework.testing.scheduler_perf.templates import text_of
+
+O = TypeVar("O", bound="Operation")  # noqa: E741 -- an operation, next to the T and S of others
+
+#: The value of a parameter.
+Value = int | float | str | bool
+
+#: The name of the file in each of scheduler_perf's folders.
+FILE_NAME = "performance-config.yaml"
+
+#: Where the kinds of devices are.
+_DEVICES = "apiVersion: resource.k8s.io/"
+
+#: The parameters that no operation asks for, but tests in Go.
+_OF_GO = frozenset({"numNodeDeclaredFeatures"})
+
+_SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A mapping with these fields and no others."""
+
+
+# -- operations --------------------------------------------------------------------------------------------------------
+
+
+class Operation(_Strict, frozen=True, kw_only=True, tag_field="opcode"):
+    """A step of a workload.
+
+    A field `xParam` names the parameter that gives the value of `x`, as `$name`.
+    """
+
+    def problem(self) -> str | None:
+        """Say what makes no sense, once the parameters are in place."""
+        return None
+
+
+class NodeAllocatable(_Strict, frozen=True, kw_only=True):
+    """What each node can give: resources, and volumes per CSI driver."""
+
+    node_allocatable: dict[str, str] = {}
+    csi_node_allocatable: dict[str, dict[str, int]] = {}
+    migrated_plugins: tuple[str, ...] = ()
+
+
+class LabelNodes(_Strict, frozen=True, kw_only=True):
+    """A label of the nodes, its values in turn."""
+
+    label_key: str
+    label_values: tuple[str, ...]
+
+
+class UniqueNodeLabel(_Strict, frozen=True, kw_only=True):
+    """A label with a value of its own for each node."""
+
+    label_key: str
+
+
+class CreateNodes(Operation, frozen=True, kw_only=True, tag="createNodes"):
+    """Create nodes, of a template or the default one."""
+
+    count: int = 0
+    count_param: str = ""
+    node_template_path: str = ""
+    node_allocatable_strategy: NodeAllocatable | None = None
+    label_node_prepare_strategy: LabelNodes | None = None
+    unique_node_label_strategy: UniqueNodeLabel | None = None
+
+    def problem(self) -> str | None:
+        return _no_count(self.count)
+
+
+class CreateNamespaces(Operation, frozen=True, kw_only=True, tag="createNamespaces"):
+    """Create namespaces `prefix-0`, `prefix-1`, ..."""
+
+    prefix: str
+    count: int = 0
+    count_param: str = ""
+    namespace_template_path: str = ""
+
+    def problem(self) -> str | None:
+        return _no_count(self.count)
+
+
+class CreatePods(Operation, frozen=True, kw_only=True, tag="createPods"):
+    """Create pods at once, and wait until they are scheduled; or keep so many coming for `duration`."""
+
+    count: int = 0
+    count_param: str = ""
+    steady_state: bool = False
+    steady_state_param: str = ""
+    duration: str = "0s"
+    duration_param: str = ""
+    collect_metrics: bool = False
+    namespace: str = ""
+    pod_template_path: str = ""
+    skip_wait_to_completion: bool = False
+    persistent_volume_template_path: str = ""
+    persistent_volume_claim_template_path: str = ""
+
+    def problem(self) -> str | None:
+        if self.skip_wait_to_completion and (self.collect_metrics or self.steady_state):
+            other = "collectMetrics" if self.collect_metrics else "steadyState"
+            return f"{other} and skipWaitToCompletion cannot be true at the same time"
+        if self.steady_state and Duration.parse(self.duration) <= 0:
+            return "a steady state needs a duration above zero"
+        return _no_count(self.count)
+
+
+class CreatePodSets(Operation, frozen=True, kw_only=True, tag="createPodSets"):
+    """Create pods in each of the namespaces `prefix-0`, `prefix-1`, ..."""
+
+    count: int = 0
+    count_param: str = ""
+    namespace_prefix: str
+    create_pods_op: CreatePods
+
+    def problem(self) -> str | None:
+        return _no_count(self.count)
+
+
+class DeletePods(Operation, frozen=True, kw_only=True, tag="deletePods"):
+    """Delete the pods of a namespace, at once or so many a second."""
+
+    namespace: str
+    label_selector: dict[str, str] = {}
+    skip_wait_to_completion: bool = False
+    delete_pods_per_second: int = 0
+
+
+class Churn(Operation, frozen=True, kw_only=True, tag="churn"):
+    """Create objects for as long as the workload runs; `recreate` deletes them again in turn."""
+
+    mode: Literal["create", "recreate"]
+    number: int = 0
+    interval_milliseconds: int = 500
+    namespace: str = ""
+    template_paths: tuple[str, ...]
+
+    def problem(self) -> str | None:
+        if not self.template_paths:
+            return "at least one template is needed"
+        return "number cannot be 0 when mode is recreate" if self.mode == "recreate" and not self.number else None
+
+
+class Barrier(Operation, frozen=True, kw_only=True, tag="barrier"):
+    """Wait until pods that were not waited for are scheduled, or have been tried."""
+
+    namespaces: tuple[str, ...] = ()
+    label_selector: dict[str, str] = {}
+    stage_requirement: Literal["", "Scheduled", "Attempted"] = "Scheduled"
+
+
+class Sleep(Operation, frozen=True, kw_only=True, tag="sleep"):
+    """Wait so long."""
+
+    duration: str = "0s"
+    duration_param: str = ""
+
+
+class CreateAny(Operation, frozen=True, kw_only=True, tag="createAny"):
+    """Create objects of any kind."""
+
+    namespace: str = ""
+    template_path: str
+    count: int = 1
+    count_param: str = ""
+
+
+class UpdateAny(Operation, frozen=True, kw_only=True, tag="updateAny"):
+    """Replace objects of any kind, at once or so many a second, and their status if the template has one."""
+
+    namespace: str = ""
+    template_path: str
+    count: int = 1
+    count_param: str = ""
+    update_per_second: int = 0
+    subresources: tuple[str, ...] = ()
+
+
+class StartCollectingMetrics(Operation, frozen=True, kw_only=True, tag="startCollectingMetrics"):
+    """Measure from now on, and count the scheduled pods of these namespaces."""
+
+    name: str = ""
+    namespaces: tuple[str, ...]
+    label_selector: dict[str, str] = {}
+
+
+class StopCollectingMetrics(Operation, frozen=True, kw_only=True, tag="stopCollectingMetrics"):
+    """Measure no longer."""
+
+
+class _ForDevices(msgspec.Struct, frozen=True, tag_field="opcode"):
+    """What is about devices, and not read any further."""
+
+
+class CreateResourceClaims(_ForDevices, frozen=True, tag="createResourceClaims"):
+    """Create resource claims."""
+
+
+class CreateResourceDriver(_ForDevices, frozen=True, tag="createResourceDriver"):
+    """Create the devices of a driver."""
+
+
+class AllocResourceClaims(_ForDevices, frozen=True, tag="allocResourceClaims"):
+    """Allocate devices to resource claims."""
+
+
+Known = (
+    CreateNodes
+    | CreateNamespaces
+    | CreatePods
+    | CreatePodSets
+    | DeletePods
+    | Churn
+    | Barrier
+    | Sleep
+    | CreateAny
+    | UpdateAny
+    | StartCollectingMetrics
+    | StopCollectingMetrics
+)
+ForDevices = CreateResourceClaims | CreateResourceDriver | AllocResourceClaims
+
+
+def _no_count(count: int) -> str | None:
+    return f"invalid count {count}" if count < 0 else None
+
+
+# -- test cases and workloads ------------------------------------------------------------------------------------------
+
+
+class MetricSelector(_Strict, frozen=True, kw_only=True):
+    """What a threshold is compared with."""
+
+    name: str
+    labels: dict[str, str] = {}
+    data_bucket: str
+    expect_lower: bool = False
+
+
+class Workload(_Strict, frozen=True, kw_only=True):
+    """The numbers of a test case; `threshold` is in pods a second, one for all topics or one for each."""
+
+    name: str
+    params: dict[str, Value] = {}
+    labels: tuple[str, ...] = ()
+    threshold: float | dict[str, float] = 0.0
+    threshold_metric_selector: MetricSelector | None = None
+    feature_gates: dict[str, bool] = {}
+
+    def floor(self, topic: str) -> float:
+        """Return the threshold under a topic; 0 if there is none."""
+        return self.threshold.get(topic, 0.0) if isinstance(self.threshold, Mapping) else self.threshold
+
+
+class TestCase(_Strict, frozen=True, kw_only=True):
+    """Steps, and the workloads that give them their numbers."""
+
+    __test__ = False  # pytest takes what is called so for tests
+
+    name: str
+    feature_gates: dict[str, bool] = {}
+    metrics_collector_config: dict[str, object] = {}
+    workload_template: tuple[Known | ForDevices, ...]
+    workloads: tuple[Workload, ...]
+    scheduler_config_path: str = ""
+    default_pod_template_path: str = ""
+    labels: tuple[str, ...] = ()
+    default_threshold_metric_selector: MetricSelector | None = None
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """A workload, its test case, and the file from whose folder on all paths count."""
+
+    file: Path
+    case: TestCase
+    workload: Workload
+
+    @property
+    def name(self) -> str:
+        """Name it as scheduler_perf does: `SchedulingBasic/5000Nodes`."""
+        return f"{self.case.name}/{self.workload.name}"
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels of the case and of the workload."""
+        return frozenset((*self.case.labels, *self.workload.labels))
+
+    @property
+    def topic(self) -> str:
+        """The name under which a threshold may stand: that of the folder."""
+        return self.file.parent.name
+
+    def beyond(self) -> str:
+        """Say what it needs that there is not here, devices or the Go code beside its file; "" if nothing."""
+        steps = self.case.workload_template
+        codes = dict.fromkeys(str(each.__struct_config__.tag) for each in steps if isinstance(each, _ForDevices))
+        codes |= dict.fromkeys(
+            "createAny" for each in steps if isinstance(each, CreateAny) and self._is_of_devices(each)
+        )
+        if codes:
+            return f"there are no devices for {', '.join(codes)}"
+        of_go = sorted(_OF_GO & self.workload.params.keys())
+        return f"{', '.join(of_go)} is for Go code that goes with its file" if of_go else ""
+
+    def _is_of_devices(self, operation: CreateAny) -> bool:
+        return _DEVICES in text_of(self.file.parent / operation.template_path)
+
+    def operations(self) -> list[Known]:
+        """Return the steps with their parameters in place; raises InputError for one that is not given, or not used."""
+        values = _Values(self)
+        known = [values.resolved(each) for each in self.case.workload_template if isinstance(each, Operation)]
+        if unused := self.workload.params.keys() - values.used:
+            raise self.error(f"nothing asks for the parameters {', '.join(sorted(unused))}")
+        return known
+
+    def error(self, message: str) -> InputError:
+        """Return the error that says what is wrong with this workload."""
+        return InputError(message, file=str(self.file), subject=self.name)
+
+
+class _Values:
+    """Puts the parameters of a workload in place, and notes which were asked for."""
+
+    def __init__(self, definition: Definition) -> None:
+        self._definition = definition
+        self.used: set[str] = set()
+
+    def resolved(self, operation: O) -> O:
+        """Return an operation as it is to be run."""
+        given: dict[str, object] = {}
+        for field in fields(operation):
+            value = getattr(operation, field.name)
+            if isinstance(value, Operation):
+                given[field.name] = self.resolved(value)
+            elif field.name.endswith("_param") and value:
+                target = field.name.removesuffix("_param")
+                given[target] = self._value(value.removeprefix("$"), type(getattr(operation, target)))
+        operation = replace(operation, **given)
+        try:
+            problem = operation.problem()
+        except ValueError as error:  # of a duration
+            problem = str(error)
+        if problem is not None:
+            raise self._definition.error(f"{operation.__struct_config__.tag}: {problem}")
+        return operation
+
+    def _value(self, name: str, wanted: type) -> Value:
+        self.used.add(name)
+        value = self._definition.workload.params.get(name)
+        if value is None:
+            raise self._definition.error(f"the parameter {name} is not given")
+        if not isinstance(value, wanted):
+            raise self._definition.error(f"the parameter {name} is {value!r}, and no {wanted.__name__}")
+        return value
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def read(paths: Iterable[str]) -> Iterator[Definition]:
+    """Read the workloads of files, and of all files called performance-config.yaml below folders; InputError."""
+    for path in map(Path, paths):
+        files = sorted(path.rglob(FILE_NAME)) if path.is_dir() else [path]
+        if not files:
+            raise InputError(f"no {FILE_NAME} in this folder", file=str(path))
+        for file in files:
+            yield from _definitions(file)
+
+
+def chosen(definitions: Iterable[Definition], globs: Sequence[str], labels: Sequence[str]) -> list[Definition]:
+    """Pick those whose name, or test case, fits one of the globs if there are any, and that have the labels.
+
+    A label `-x` must not be there. As scheduler_perf's label filter has it; an empty list of each takes all.
+    """
+    wanted = [label for each in labels for label in each.split(",") if label]
+    return [
+        each
+        for each in definitions
+        if all(_has(each.labels, label) for label in wanted)
+        and (not globs or any(fnmatchcase(name, glob) for glob in globs for name in (each.name, each.case.name)))
+    ]
+
+
+def _has(labels: Collection[str], wanted: str) -> bool:
+    return (wanted.lstrip("+-") in labels) != wanted.startswith("-")
+
+
+def _definitions(file: Path) -> Iterator[Definition]:
+    text = text_of(file)
+    try:
+        data = yaml.load(text, _SafeLoader)
+        cases = msgspec.convert(data, list[TestCase])
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        raise InputError(error.problem or "broken YAML", file=str(file), line=line) from error
+    except msgspec.ValidationError as error:
+        path, message = undecodable(error, data)
+        raise InputError(message, file=str(file), line=line_of(text, 0, path), path=spelled(path)) from error
+    for case in cases:
+        _refuse_twice(case, file)
+        for workload in case.workloads:
+            yield Definition(file, case, workload)
+
+
+def _refuse_twice(case: TestCase, file: Path) -> None:
+    names = [workload.name for workload in case.workloads]
+    for name in {name for name in names if names.count(name) > 1}:
+        raise InputError("this name is given twice", file=str(file), subject=f"{case.name}/{name}")

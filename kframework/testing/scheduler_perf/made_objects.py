@@ -1,0 +1,148 @@
+"""The nodes, namespaces, pods and volumes that operations ask for, numbered and labelled as scheduler_perf does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from kframework.cluster.admission import generated_name
+from kframework.errors import InputError
+from kframework.objects import (
+    ApiObject,
+    Container,
+    CSINode,
+    CSINodeDriver,
+    CSINodeSpec,
+    Namespace,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSource,
+    PersistentVolumeClaimStatus,
+    PersistentVolumeStatus,
+    Pod,
+    PodSpec,
+    Resources,
+    Volume,
+    VolumeNodeResources,
+)
+from kframework.objects.kinds import T
+from kframework.testing.scheduler_perf.definitions import CreateNamespaces, CreateNodes, CreatePods, NodeAllocatable
+from kframework.testing.scheduler_perf.templates import template
+
+_HOSTNAME = "kubernetes.io/hostname"
+_MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+
+_CAPACITY: dict[str, str | int | float] = {"pods": "110", "cpu": "4", "memory": "32Gi"}
+_REQUESTS: dict[str, str | int | float] = {"cpu": "100m", "memory": "500Mi"}
+
+#: What nodes and pods are without a template.
+_NODE = Node(metadata=ObjectMeta(generate_name="node-"), status=NodeStatus(capacity=_CAPACITY, allocatable=_CAPACITY))
+_POD = Pod(
+    metadata=ObjectMeta(generate_name="pod-"),
+    spec=PodSpec(containers=(Container(name="pause", resources=Resources(limits=_REQUESTS, requests=_REQUESTS)),)),
+)
+
+
+def nodes(operation: CreateNodes, folder: Path, first: int) -> Iterator[ApiObject]:
+    """Make nodes, and what goes with them; `first` numbers them among all nodes of the workload."""
+    for index in range(operation.count):
+        node = _node(operation, folder, index)
+        name = node.metadata.name or generated_name(node.metadata.generate_name, first + index + 1)
+        labels = {**node.metadata.labels, _HOSTNAME: name, **_prepared(operation, index, name)}
+        node = replace(node, metadata=replace(node.metadata, name=name, labels=labels))
+        strategy = operation.node_allocatable_strategy
+        if strategy is not None:
+            allocatable = {**(node.status.allocatable or node.status.capacity), **strategy.node_allocatable}
+            yield _csi_node(name, strategy)
+            node = replace(node, status=replace(node.status, allocatable=allocatable))
+        yield node
+
+
+def _node(operation: CreateNodes, folder: Path, index: int) -> Node:
+    if not operation.node_template_path:
+        return _NODE
+    return _of(Node, folder / operation.node_template_path, index, operation.count)
+
+
+def _prepared(operation: CreateNodes, index: int, name: str) -> dict[str, str]:
+    """Return the labels that a node gets by the strategy of its operation."""
+    if operation.label_node_prepare_strategy is not None:
+        values = operation.label_node_prepare_strategy.label_values
+        return {operation.label_node_prepare_strategy.label_key: values[index % len(values)]}
+    if operation.unique_node_label_strategy is not None:
+        return {operation.unique_node_label_strategy.label_key: name}
+    return {}
+
+
+def _csi_node(name: str, strategy: NodeAllocatable) -> CSINode:
+    drivers = tuple(
+        CSINodeDriver(name=driver, node_id=name, allocatable=VolumeNodeResources(count=limits.get("count")))
+        for driver, limits in strategy.csi_node_allocatable.items()
+    )
+    annotations = {_MIGRATED_PLUGINS: ",".join(strategy.migrated_plugins)}
+    return CSINode(metadata=ObjectMeta(name=name, annotations=annotations), spec=CSINodeSpec(drivers=drivers))
+
+
+def namespaces(operation: CreateNamespaces, folder: Path) -> Iterator[Namespace]:
+    """Make namespaces."""
+    path = operation.namespace_template_path
+    for index in range(operation.count):
+        made = _of(Namespace, folder / path, index, operation.count) if path else Namespace(metadata=ObjectMeta())
+        yield replace(made, metadata=replace(made.metadata, name=f"{operation.prefix}-{index}"))
+
+
+def pods(operation: CreatePods, folder: Path, namespace: str, default_template: str) -> Iterator[ApiObject]:
+    """Make pods in a namespace, each after its own claim and volume if they are to have such."""
+    path = operation.pod_template_path or default_template
+    for index in range(operation.count):
+        pod = _of(Pod, folder / path, index, operation.count) if path else _POD
+        if operation.persistent_volume_claim_template_path:
+            claim, volume = _claimed(operation, folder, namespace, index)
+            yield from (claim, volume)
+            source = PersistentVolumeClaimSource(claim_name=claim.metadata.name)
+            mounted = (Volume(name="vol", persistent_volume_claim=source),)
+            pod = replace(pod, spec=replace(pod.spec, volumes=mounted))
+        yield replace(pod, metadata=replace(pod.metadata, namespace=namespace))
+
+
+def _claimed(
+    operation: CreatePods, folder: Path, namespace: str, index: int
+) -> tuple[PersistentVolumeClaim, PersistentVolume]:
+    """Make a claim and a volume that are bound to each other."""
+    claim = _of(PersistentVolumeClaim, folder / operation.persistent_volume_claim_template_path, index, operation.count)
+    volume = _of(PersistentVolume, folder / operation.persistent_volume_template_path, index, operation.count)
+    claim_name, volume_name, source = f"pvc-{index}", f"{namespace}-vol-{index}", volume.spec
+    if source.csi is not None:
+        source = replace(source, csi=replace(source.csi, volume_handle=volume_name))
+    elif source.aws_elastic_block_store is not None:
+        disk = replace(source.aws_elastic_block_store, volume_id=f"vol-{index}")
+        source = replace(source, aws_elastic_block_store=disk)
+    bound_to = ObjectReference(kind="PersistentVolumeClaim", namespace=namespace, name=claim_name, api_version="v1")
+    return (
+        replace(
+            claim,
+            metadata=replace(claim.metadata, name=claim_name, namespace=namespace),
+            spec=replace(claim.spec, volume_name=volume_name),
+            status=PersistentVolumeClaimStatus(phase="Bound"),
+        ),
+        replace(
+            volume,
+            metadata=replace(volume.metadata, name=volume_name),
+            spec=replace(source, claim_ref=bound_to),
+            status=PersistentVolumeStatus(phase="Bound"),
+        ),
+    )
+
+
+def _of(kind: type[T], file: Path, index: int, count: int) -> T:
+    """Make an object of a template that must be of this kind."""
+    made = template(file).make(index, count)
+    if not isinstance(made, kind):
+        raise InputError(f"expected a {kind.__name__}, got a {type(made).__name__}", file=str(file))
+    return made

@@ -1,0 +1,163 @@
+"""What is measured of a workload: scheduler_perf's throughput and durations, and what a pod and a cycle cost.
+
+All durations are of this machine's clocks: a benchmark runs on real time.
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+from collections.abc import Iterable, Mapping, Sequence
+from time import perf_counter, process_time
+
+import msgspec
+
+from kframework.cluster.kind_store import Change
+from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.framework.status import Code
+from kframework.objects import Pod
+from kframework.observe.metrics.attempts import EXTENSION_POINTS
+
+#: How often the throughput is sampled, in seconds; as in scheduler_perf.
+SAMPLE = 1.0
+
+_KIB_IN_MIB = 1024
+
+
+class Percentiles(msgspec.Struct, frozen=True):
+    """The average of some figures, and so many of a hundred of them that are no larger."""
+
+    average: float
+    perc50: float
+    perc90: float
+    perc95: float
+    perc99: float
+
+    @classmethod
+    def of(cls, figures: Sequence[float]) -> Percentiles | None:
+        """Sum some figures up; None of none."""
+        if not figures:
+            return None
+        ordered, count = sorted(figures), len(figures)
+        ranks = (ordered[math.ceil(count * share / 100) - 1] for share in (50, 90, 95, 99))
+        return cls(sum(ordered) / count, *ranks)
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured between two points of a workload.
+
+    `pods_per_second` counts from the first pop of a pod to the last binding, `throughput` is over samples of a second
+    and None if it took no two of them. `cycle_us` is a scheduling cycle in microseconds, `attempt_ms` an attempt from
+    its pop to its end by result, `extension_points_ms` the time of each. `cpu_us_per_pod` is what the process used per
+    scheduled pod, `peak_mib` the most memory that it has had.
+    """
+
+    name: str
+    pods: int
+    pods_per_second: float
+    throughput: Percentiles | None
+    cycle_us: Percentiles | None
+    attempts: Mapping[str, int]
+    attempt_ms: Mapping[str, Percentiles]
+    extension_points_ms: Mapping[str, Percentiles]
+    cpu_us_per_pod: float
+    peak_mib: float
+
+
+class Collector(Observer):
+    """Takes notice of what goes on, and of the pods of some namespaces that are scheduled meanwhile."""
+
+    def __init__(self, name: str, namespaces: Iterable[str], labels: Mapping[str, str]) -> None:
+        self.name = name
+        self.scheduled = 0
+        self._namespaces = frozenset(namespaces)
+        self._labels = labels.items()
+        self._first: tuple[float, float] | None = None
+        self._last = (0.0, 0.0)
+        self._cycles: list[float] = []
+        self._ends: dict[str, list[float]] = {}
+        self._points: dict[str, list[float]] = {}
+        self._begun: dict[int, Decision] = {}
+        self._rates: list[float] = []
+        #: When the throughput was last sampled, and how many pods had been scheduled then; None before the first one.
+        self._sampled: tuple[float, int] | None = None
+        self._skipped = 0
+
+    # -- the observer ----------------------------------------------------------------------------------------------
+
+    def decided(self, decision: Decision) -> None:
+        """Take notice of an attempt, which ends here unless its pod is to be bound."""
+        spent = sum(nanoseconds for _, nanoseconds, _ in decision.timings)
+        if self._first is None:
+            self._first = (perf_counter() - spent / 1e9, process_time() - spent / 1e9)
+        self._cycles.append(spent / 1e3)
+        self._note(decision.timings)
+        if decision.node:
+            self._begun[decision.attempt] = decision
+        else:
+            self._ends.setdefault(decision.result.value, []).append(spent / 1e6)
+
+    def bound(self, binding: Binding) -> None:
+        """Take notice of the end of a binding cycle."""
+        decision = self._begun.pop(binding.attempt, None)
+        if decision is None:  # it began before this collector did
+            return
+        self._note(binding.steps)
+        ended = binding.started + sum(nanoseconds for _, nanoseconds, _ in binding.steps)
+        result = "scheduled" if binding.code == Code.SUCCESS else "error"
+        self._ends.setdefault(result, []).append((ended - decision.started) / 1e6)
+
+    def _note(self, timings: Iterable[tuple[str, int, Code]]) -> None:
+        for point, nanoseconds, _ in timings:
+            if point in EXTENSION_POINTS:
+                self._points.setdefault(EXTENSION_POINTS[point], []).append(nanoseconds / 1e6)
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
+    def changed(self, change: Change) -> None:
+        """Count a pod that has been scheduled."""
+        old, new = change.old, change.new
+        if not isinstance(new, Pod) or not new.spec.node_name or (isinstance(old, Pod) and old.spec.node_name):
+            return
+        if new.metadata.namespace in self._namespaces and self._labels <= new.metadata.labels.items():
+            self.scheduled += 1
+            self._last = (perf_counter(), process_time())
+
+    def sample(self) -> None:
+        """Sample the throughput; the first one that sees a pod is but the base of the next, as in scheduler_perf.
+
+        A sample without a further pod is skipped; the next one counts as often as there were such, and itself.
+        """
+        now = perf_counter()
+        if not self.scheduled:
+            return
+        if self._sampled is None:
+            self._sampled = now, self.scheduled
+            return
+        since, before = self._sampled
+        if self.scheduled == before:
+            self._skipped += 1
+            return
+        self._rates += [(self.scheduled - before) / (now - since)] * (self._skipped + 1)
+        self._sampled, self._skipped = (now, self.scheduled), 0
+
+    def measurement(self) -> Measurement:
+        """Sum it up."""
+        began, used = self._first or self._last
+        took = self._last[0] - began
+        return Measurement(
+            name=self.name,
+            pods=self.scheduled,
+            pods_per_second=self.scheduled / took if took > 0 else 0.0,
+            throughput=Percentiles.of(self._rates),
+            cycle_us=Percentiles.of(self._cycles),
+            attempts={result: len(figures) for result, figures in sorted(self._ends.items())},
+            attempt_ms=_summed(self._ends),
+            extension_points_ms=_summed(self._points),
+            cpu_us_per_pod=(self._last[1] - used) / self.scheduled * 1e6 if self.scheduled else 0.0,
+            peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_IN_MIB,
+        )
+
+
+def _summed(figures: Mapping[str, Sequence[float]]) -> dict[str, Percentiles]:
+    return {name: each for name in sorted(figures) if (each := Percentiles.of(figures[name])) is not None}

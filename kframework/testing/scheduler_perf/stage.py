@@ -1,0 +1,354 @@
+"""A cluster in memory with a scheduler, on real time, on which the steps of a workload are run one after the other.
+
+There are no kubelets, as in scheduler_perf. What its clients create takes none of the time that is measured: objects
+come at once, and the scheduler hears of them afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial, singledispatchmethod
+
+import anyio
+from msgspec.structs import replace
+
+from kframework.clock import SystemClock
+from kframework.cluster import admission
+from kframework.cluster.kind_store import Change
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.volume_controller import VolumeController
+from kframework.config.configuration import Configuration
+from kframework.config.duration import Duration
+from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.runtime.registry import Registry
+from kframework.objects import ApiObject, Pod, PriorityClass, kind_of
+from kframework.scheduler.scheduler import Scheduler
+from kframework.testing.scheduler_perf import made_objects
+from kframework.testing.scheduler_perf.definitions import (
+    Barrier,
+    Churn,
+    CreateAny,
+    CreateNamespaces,
+    CreateNodes,
+    CreatePods,
+    CreatePodSets,
+    Definition,
+    DeletePods,
+    Known,
+    Sleep,
+    StartCollectingMetrics,
+    StopCollectingMetrics,
+    UpdateAny,
+)
+from kframework.testing.scheduler_perf.measurement import SAMPLE, Collector, Measurement
+from kframework.testing.scheduler_perf.templates import template
+
+#: So long pods are waited for, in seconds; as in scheduler_perf.
+PATIENCE = 600.0
+
+#: After so many pods it is told how many there are.
+_TELL = 50
+
+#: How often pods that cannot be counted as they come are looked at, in seconds.
+_LOOK = 0.1
+
+#: Told how many pods have been scheduled, of how many.
+Told = Callable[[int, int], None]
+
+
+class Stage(Observer):
+    """Runs the steps of one workload; `measurements` is what they measured."""
+
+    def __init__(self, definition: Definition, configuration: Configuration, tell: Told) -> None:
+        self.measurements: list[Measurement] = []
+        self._definition = definition
+        self._folder = definition.file.parent
+        self._tell = tell
+        clock = SystemClock()
+        self._cluster = MemoryCluster(clock)
+        self._volumes = VolumeController(self._cluster)
+        self._scheduler = Scheduler(
+            configuration, self._cluster, clock, registry=Registry.installed(), observers=[self]
+        )
+        self._collector: Collector | None = None
+        self._pods = 0
+        #: How many pods of each namespace are on nodes.
+        self._scheduled: Counter[str] = Counter()
+        #: How many pods a barrier has to wait for, by namespace.
+        self._expected: Counter[str] = Counter()
+        #: How many pods of a namespace are waited for right now, and whether they are there.
+        self._awaited: dict[str, int] = {}
+        self._arrived = asyncio.Event()
+        self._nodes = self._on_nodes = 0
+
+    async def run(self) -> None:
+        """Run the steps; KFrameworkError for one that cannot be done, or pods that are not scheduled."""
+        operations = self._definition.operations()
+        stop = self._cluster.subscribe([Pod], self._changed)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._volumes.run)
+                tasks.start_soon(self._scheduler.run)
+                async with anyio.create_task_group() as self._beside:
+                    for index, operation in enumerate(operations):
+                        await self._run(operation, index)
+                    self._beside.cancel_scope.cancel()
+                self._scheduler.stop()
+                tasks.cancel_scope.cancel()
+        finally:
+            stop()
+            gc.unfreeze()
+
+    # -- what is seen ----------------------------------------------------------------------------------------------
+
+    def decided(self, decision: Decision) -> None:
+        """Take notice of an attempt."""
+        if self._collector is not None:
+            self._collector.decided(decision)
+
+    def bound(self, binding: Binding) -> None:
+        """Take notice of the end of a binding cycle."""
+        if self._collector is not None:
+            self._collector.bound(binding)
+
+    def _changed(self, change: Change) -> None:
+        old, new = change.old, change.new
+        self._pods += (old is None) - (new is None)
+        was, now = (isinstance(each, Pod) and bool(each.spec.node_name) for each in (old, new))
+        if was != now:
+            namespace = change.subject.metadata.namespace
+            self._scheduled[namespace] += now - was
+            self._on_nodes += now - was
+            if self._on_nodes % _TELL == 0:
+                self._tell(self._on_nodes, self._pods)
+            if self._scheduled[namespace] >= self._awaited.get(namespace, math.inf):
+                self._arrived.set()
+        if self._collector is not None:
+            self._collector.changed(change)
+
+    # -- operations ------------------------------------------------------------------------------------------------
+
+    @singledispatchmethod
+    async def _run(self, operation: Known, index: int) -> None:
+        raise NotImplementedError(type(operation).__name__)
+
+    @_run.register
+    async def _(self, operation: CreateNodes, index: int) -> None:
+        self._cluster.load(made_objects.nodes(operation, self._folder, self._nodes))
+        self._nodes += operation.count
+
+    @_run.register
+    async def _(self, operation: CreateNamespaces, index: int) -> None:
+        for namespace in made_objects.namespaces(operation, self._folder):
+            self._cluster.put(namespace)
+
+    @_run.register
+    async def _(self, operation: CreatePods, index: int) -> None:
+        namespace = operation.namespace or f"namespace-{index}"
+        if operation.collect_metrics:
+            self._collect("", [namespace], {})
+        self._create(operation, namespace)
+        if operation.skip_wait_to_completion:
+            self._expected[namespace] += operation.count
+        elif operation.steady_state:
+            with anyio.move_on_after(Duration.parse(operation.duration)):
+                await self._keep_coming(operation, namespace)
+        else:
+            await self._until_scheduled(namespace, operation.count, {})
+        if operation.collect_metrics:
+            self._sum_up()
+
+    @_run.register
+    async def _(self, operation: CreatePodSets, index: int) -> None:
+        for number in range(operation.count):
+            inner = replace(operation.create_pods_op, namespace=f"{operation.namespace_prefix}-{number}")
+            await self._run(inner, index)
+
+    @_run.register
+    async def _(self, operation: DeletePods, index: int) -> None:
+        pods = self._labelled(operation.namespace, operation.label_selector)
+        deletions = [partial(self._delete, pod) for pod in pods]
+        if operation.skip_wait_to_completion:
+            self._beside.start_soon(_at_a_rate, operation.delete_pods_per_second, deletions)
+        else:
+            await _at_a_rate(operation.delete_pods_per_second, deletions)
+
+    @_run.register
+    async def _(self, operation: Churn, index: int) -> None:
+        churning = self._keep_creating if operation.mode == "create" else self._recreate
+        self._beside.start_soon(churning, operation, operation.namespace or f"namespace-{index}")
+
+    @_run.register
+    async def _(self, operation: Barrier, index: int) -> None:
+        for namespace in operation.namespaces or sorted(self._expected):
+            if operation.stage_requirement == "Attempted":
+                await self._until_attempted(namespace, self._expected[namespace], operation.label_selector)
+            else:
+                await self._until_scheduled(namespace, self._expected.pop(namespace, 0), operation.label_selector)
+
+    @_run.register
+    async def _(self, operation: Sleep, index: int) -> None:
+        await asyncio.sleep(Duration.parse(operation.duration))
+
+    @_run.register
+    async def _(self, operation: CreateAny, index: int) -> None:
+        file = self._folder / operation.template_path
+        for number in range(operation.count):
+            self._cluster.add(_placed(template(file).make(number, operation.count), operation.namespace))
+
+    @_run.register
+    async def _(self, operation: UpdateAny, index: int) -> None:
+        updates = [partial(self._update, operation, number) for number in range(operation.count)]
+        await _at_a_rate(operation.update_per_second, updates)
+
+    @_run.register
+    async def _(self, operation: StartCollectingMetrics, index: int) -> None:
+        self._collect(operation.name, operation.namespaces, operation.label_selector)
+
+    @_run.register
+    async def _(self, operation: StopCollectingMetrics, index: int) -> None:
+        self._sum_up()
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
+    def _create(self, operation: CreatePods, namespace: str) -> None:
+        default = self._definition.case.default_pod_template_path
+        for made in made_objects.pods(operation, self._folder, namespace, default):
+            self._cluster.add(made)
+
+    async def _keep_coming(self, operation: CreatePods, namespace: str) -> None:
+        """Delete the pods whenever all are scheduled, and create them anew."""
+        while True:
+            await self._until_scheduled(namespace, operation.count, {})
+            for pod in self._cluster.objects(Pod, namespace):
+                self._cluster.remove(Pod, pod.metadata.name, namespace, grace=0)
+            self._create(operation, namespace)
+
+    async def _until_scheduled(self, namespace: str, count: int, labels: Mapping[str, str]) -> None:
+        """Wait until so many pods of a namespace are on nodes."""
+        with self._patience(namespace, "scheduled"):
+            if not labels:
+                self._awaited[namespace] = count
+                while self._scheduled[namespace] < count:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+                del self._awaited[namespace]
+            else:
+                await self._until(_is_scheduled, namespace, count, labels)
+
+    async def _until_attempted(self, namespace: str, count: int, labels: Mapping[str, str]) -> None:
+        """Wait until so many pods of a namespace were tried."""
+        with self._patience(namespace, "attempted"):
+            await self._until(_is_attempted, namespace, count, labels)
+
+    async def _until(
+        self, reached: Callable[[Pod], bool], namespace: str, count: int, labels: Mapping[str, str]
+    ) -> None:
+        """Look again and again until so many pods of a namespace have got there."""
+        while sum(map(reached, self._labelled(namespace, labels))) < count:  # noqa: ASYNC110 -- too many events
+            await asyncio.sleep(_LOOK)
+
+    @contextmanager
+    def _patience(self, namespace: str, what: str) -> Iterator[None]:
+        """Wait no longer than scheduler_perf does, and name a pod that was waited for in vain."""
+        with anyio.move_on_after(PATIENCE) as scope:
+            yield
+        if scope.cancelled_caught:
+            pending = [pod for pod in self._cluster.objects(Pod, namespace) if not pod.spec.node_name]
+            which = f"at least pod {namespace}/{pending[0].metadata.name}" if pending else f"a pod of {namespace}"
+            why = "".join(f": {said.message}" for pod in pending[:1] for said in pod.status.conditions)
+            raise self._definition.error(f"{which} is not {what} after {PATIENCE:.0f} s{why}")
+
+    def _labelled(self, namespace: str, labels: Mapping[str, str]) -> list[Pod]:
+        pods = self._cluster.objects(Pod, namespace)
+        return [pod for pod in pods if labels.items() <= pod.metadata.labels.items()]
+
+    def _delete(self, pod: Pod) -> None:
+        metadata = pod.metadata
+        if self._cluster.find(Pod, metadata.name, metadata.namespace) is not None:
+            self._cluster.remove(Pod, metadata.name, metadata.namespace)
+
+    # -- any objects -----------------------------------------------------------------------------------------------
+
+    async def _keep_creating(self, operation: Churn, namespace: str) -> None:
+        """Create an object of each template in every interval."""
+        for _ in range(operation.number) if operation.number else itertools.count():
+            await asyncio.sleep(operation.interval_milliseconds / 1000)
+            self._add_one_each(operation, namespace)
+
+    async def _recreate(self, operation: Churn, namespace: str) -> None:
+        """Create objects of each template in so many intervals, delete them in the next ones, and so on."""
+        there: list[list[ApiObject]] = [[] for _ in range(operation.number)]
+        for turn in itertools.cycle(range(operation.number)):
+            await asyncio.sleep(operation.interval_milliseconds / 1000)
+            for each in there[turn]:
+                self._cluster.remove(type(each), each.metadata.name, each.metadata.namespace)
+            there[turn] = [] if there[turn] else self._add_one_each(operation, namespace)
+
+    def _add_one_each(self, operation: Churn, namespace: str) -> list[ApiObject]:
+        templates = (template(self._folder / path) for path in operation.template_paths)
+        return [self._cluster.add(_placed(each.make(0, 1), namespace)) for each in templates]
+
+    def _update(self, operation: UpdateAny, number: int) -> None:
+        """Put an object in place of the one of its name, with the status of that one unless it has one of its own."""
+        described = template(self._folder / operation.template_path)
+        made = _placed(described.make(number, operation.count), operation.namespace)
+        cluster, metadata = self._cluster, made.metadata
+        old = cluster.read(type(made), metadata.name, metadata.namespace)
+        made = admission.admitted(made, cluster.version + 1, cluster.timestamp(), cluster.objects(PriorityClass))
+        if not described.says("status"):
+            made = admission.of_main(old, made)
+        cluster.replace(replace(made, metadata=replace(made.metadata, uid="", resource_version="")))
+
+    # -- measuring -------------------------------------------------------------------------------------------------
+
+    def _collect(self, name: str, namespaces: Iterable[str], labels: Mapping[str, str]) -> None:
+        if self._collector is not None:
+            raise self._definition.error("metrics are collected already: stop that first")
+        # What is there by now is not to be walked again and again: the process around a scheduler does the same.
+        gc.collect()
+        gc.freeze()
+        self._collector = Collector(name, namespaces, labels)
+        self._beside.start_soon(self._sample, self._collector)
+
+    async def _sample(self, collector: Collector) -> None:
+        while collector is self._collector:
+            await asyncio.sleep(SAMPLE)
+            collector.sample()
+
+    def _sum_up(self) -> None:
+        if self._collector is None:
+            raise self._definition.error("no metrics are collected: startCollectingMetrics comes first")
+        self.measurements.append(self._collector.measurement())
+        self._collector = None
+
+
+def _is_scheduled(pod: Pod) -> bool:
+    return bool(pod.spec.node_name)
+
+
+def _is_attempted(pod: Pod) -> bool:
+    return _is_scheduled(pod) or any(each.type == "PodScheduled" for each in pod.status.conditions)
+
+
+def _placed(subject: ApiObject, namespace: str) -> ApiObject:
+    """Put an object into a namespace, if its kind has any."""
+    if not kind_of(subject).namespaced:
+        return subject
+    return replace(subject, metadata=replace(subject.metadata, namespace=namespace))
+
+
+async def _at_a_rate(per_second: int, calls: Sequence[Callable[[], None]]) -> None:
+    """Make these calls, so many a second; 0 is all at once."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    for number, call in enumerate(calls, 1):
+        if per_second:
+            await asyncio.sleep(max(0.0, began + number / per_second - loop.time()))
+        call()

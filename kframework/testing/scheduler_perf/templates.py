@@ -1,0 +1,157 @@
+"""The objects of scheduler_perf's templates: YAML, with the few actions of Go's text/template that its files use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from pathlib import Path
+
+import yaml
+
+from kframework.cluster.field_names import UnknownField, unknown_fields
+from kframework.errors import InputError
+from kframework.objects import ApiObject, kind_named
+from kframework.objects.codec import convert
+
+#: What is said of the object that is being made: its number, from 0, and how many there are.
+Facts = Mapping[str, int]
+
+_ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
+_WORD = re.compile(r"[()]|[^\s()]+")
+
+_SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _product(*numbers: float) -> float:
+    product = 1.0
+    for number in numbers:
+        product *= number
+    return product
+
+
+def _whole(function: Callable[..., float], *numbers: float) -> int:
+    """Cut the result off towards zero, as Go does."""
+    return int(function(*numbers))
+
+
+def _difference(one: float, other: float) -> float:
+    return one - other
+
+
+def _quotient(one: float, other: float) -> float:
+    return one / other
+
+
+def _sum(*numbers: float) -> float:
+    return sum(numbers)
+
+
+def _remainder(one: float, other: float) -> int:
+    """Return what is left of a division, with the sign of the dividend as in Go."""
+    left, right = int(one), int(other)
+    return left - right * int(left / right)
+
+
+_FUNCTIONS: dict[str, Callable[..., float]] = {
+    "AddFloat": _sum,
+    "AddInt": partial(_whole, _sum),
+    "DivideFloat": _quotient,
+    "DivideInt": partial(_whole, _quotient),
+    "Mod": _remainder,
+    "MultiplyFloat": _product,
+    "MultiplyInt": partial(_whole, _product),
+    "SubtractFloat": _difference,
+    "SubtractInt": partial(_whole, _difference),
+}
+
+
+class Template:
+    """A file that describes an object; raises InputError for what it cannot mean."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._text = text_of(file)
+        #: What it makes when nothing in it depends on the number.
+        self._always = None if _ACTION.search(self._text) else self._made(self._text)
+
+    def make(self, index: int, count: int) -> ApiObject:
+        """Make one of so many objects."""
+        if self._always is not None:
+            return self._always
+        return self._made(_ACTION.sub(partial(self._said, {"Index": index, "Count": count}), self._text))
+
+    def says(self, field: str) -> bool:
+        """Return whether the template has this field at the top."""
+        return re.search(rf"^{field}:", self._text, re.MULTILINE) is not None
+
+    def _made(self, text: str) -> ApiObject:
+        data = yaml.load(text, _SafeLoader)
+        api_version, name = (str(data.get(field, "")) for field in ("apiVersion", "kind"))
+        kind = kind_named(api_version, name)
+        if kind is None:
+            raise InputError(f"kind {name} of {api_version} is none that a scheduler here reads", file=str(self.file))
+        for unknown in unknown_fields(data, api_version, name):
+            self._respell(data, unknown)
+        try:
+            return convert(data, kind)
+        except InputError as error:
+            raise InputError(error.message, file=str(self.file), subject=error.subject, path=error.path) from error
+
+    def _respell(self, data: object, unknown: UnknownField) -> None:
+        """Take a field whose letters are of the wrong case for the one that is meant, as Go's JSON does."""
+        *parents, name = unknown.path
+        if unknown.nearest is None or unknown.nearest.lower() != str(name).lower():
+            raise InputError(str(unknown), file=str(self.file))
+        for step in parents:
+            data = data[step]  # type: ignore[index]  # it was found on this way
+        data[unknown.nearest] = data.pop(name)  # type: ignore[index,attr-defined]
+
+    # -- actions ---------------------------------------------------------------------------------------------------
+
+    def _said(self, facts: Facts, action: re.Match[str]) -> str:
+        words = _WORD.findall(action[1])
+        value = self._value(words, facts) if words else None
+        if words or value is None:
+            raise self._unread(action[0])
+        return str(value)
+
+    def _value(self, words: list[str], facts: Facts) -> float | str:
+        """Take a function with its arguments, or a single value, off the words."""
+        if words[0] in _FUNCTIONS:
+            function = _FUNCTIONS[words.pop(0)]
+            arguments = []
+            while words and words[0] != ")":
+                arguments.append(self._argument(words, facts))
+            return function(*arguments)
+        return self._argument(words, facts)
+
+    def _argument(self, words: list[str], facts: Facts) -> float:
+        word = words.pop(0)
+        if word == "(":
+            value = self._value(words, facts)
+            if words and words.pop(0) == ")":
+                return float(value)
+        elif word.removeprefix(".") in facts:
+            return facts[word.removeprefix(".")]
+        elif word.lstrip("-").isdecimal():
+            return int(word)
+        raise self._unread(word)
+
+    def _unread(self, text: str) -> InputError:
+        message = f"{text}: of a template's actions only .Index, .Count, numbers and functions of them are read"
+        return InputError(message, file=str(self.file))
+
+
+def text_of(file: Path) -> str:
+    """Read a file; raises InputError."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(error.strerror or str(error), file=str(file)) from error
+
+
+@cache
+def template(file: Path) -> Template:
+    """Read a template once."""
+    return Template(file)

@@ -1,0 +1,102 @@
+"""Workloads run in processes of their own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kframework.testing.scheduler_perf import benchmark as benchmark_module
+from kframework.testing.scheduler_perf.benchmark import Result, benchmark, run
+from kframework.testing.scheduler_perf.definitions import Definition
+from tests.testing.scheduler_perf.written import NODE, POD, definition
+
+STEPS = """\
+- {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
+- {opcode: createPods, count: 3, collectMetrics: true}
+"""
+
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: %s}]
+"""
+
+
+THROUGHPUT = "{name: SchedulingThroughput, dataBucket: Average}"
+
+
+def told(done: int, of: int) -> None:
+    """Take no notice."""
+
+
+def test_a_workload(tmp_path: Path) -> None:
+    result = benchmark(definition(tmp_path, STEPS, "{name: one, threshold: 1}", node=NODE), None, told)
+    (measured,) = result.measurements
+    assert (result.name, result.floor, result.failed, measured.pods) == ("Case/one", 1.0, "", 3)
+    assert not result.below
+
+
+@pytest.mark.parametrize(
+    ("workload", "rest", "floor"),
+    [
+        ("{name: one, threshold: 1.0e+9}", "", 1e9),
+        ("{name: one, threshold: 1.0e+9, thresholdMetricSelector: {name: other, dataBucket: Perc99}}", "", 0.0),
+        ("{name: one, threshold: 1.0e+9}", "defaultThresholdMetricSelector: {name: other, dataBucket: Average}\n", 0.0),
+        (
+            "{name: one, threshold: 1.0e+9, thresholdMetricSelector: " + THROUGHPUT + "}",
+            "defaultThresholdMetricSelector: {name: other, dataBucket: Average}\n",
+            1e9,
+        ),
+    ],
+)
+def test_floors_are_those_of_the_throughput(tmp_path: Path, workload: str, rest: str, floor: float) -> None:
+    result = run(definition(tmp_path, STEPS, workload, rest, node=NODE), None, told)
+    assert result.floor == floor
+    assert result.below == bool(floor)
+
+
+def test_a_workload_that_cannot_be_run(tmp_path: Path) -> None:
+    result = run(definition(tmp_path, "- {opcode: createNodes, count: 1, nodeTemplatePath: none.yaml}"), None, told)
+    assert result.failed == f"{tmp_path}/none.yaml: No such file or directory"
+
+
+def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
+    result = run(definition(tmp_path, STEPS + "- {opcode: stopCollectingMetrics}", node=NODE), None, told)
+    assert "no metrics are collected" in result.failed
+    assert len(result.measurements) == 1
+
+
+def test_a_workload_for_devices_is_not_run(tmp_path: Path) -> None:
+    result = benchmark(definition(tmp_path, "- {opcode: createResourceDriver}"), None, told)
+    assert result == Result(name="Case/one", skipped="there are no devices for createResourceDriver")
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["its own", "given"])
+def test_the_configuration(tmp_path: Path, given: bool) -> None:
+    """Pods of another scheduler's name wait for ever, so these would if the configuration were another."""
+    (tmp_path / "config.yaml").write_text(CONFIG % ("other" if given else "mine"))
+    (tmp_path / "mine.yaml").write_text(CONFIG % "mine")
+    pod = POD.replace("spec:", "spec:\n  schedulerName: mine")
+    rest = "schedulerConfigPath: config.yaml\ndefaultPodTemplatePath: pod.yaml\n"
+    one = definition(tmp_path, STEPS, rest=rest, node=NODE, pod=pod)
+    result = run(one, str(tmp_path / "mine.yaml") if given else None, told)
+    assert result.failed == ""
+
+
+def _dies(definition: Definition, config: str | None, connection: object) -> None:
+    os._exit(7)
+
+
+def test_a_process_that_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark_module, "_in_a_process", _dies)
+    assert benchmark(definition(tmp_path, STEPS), None, told).failed == "its process ended with code 7"
+
+
+def test_it_is_told_how_far_a_workload_is(tmp_path: Path) -> None:
+    said: list[tuple[int, int]] = []
+    steps = STEPS.replace("count: 3", "count: 60").replace("node.yaml", "large.yaml")
+    one = definition(tmp_path, steps, large=NODE.replace('"10"', '"100"').replace('"4"', '"60"'))
+    benchmark(one, None, lambda done, of: said.append((done, of)))
+    assert said == [(50, 60)]

@@ -1,0 +1,189 @@
+"""scheduler_perf's files as they are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kframework.errors import InputError
+from kframework.testing.scheduler_perf.definitions import (
+    Barrier,
+    CreateNodes,
+    CreatePods,
+    CreatePodSets,
+    Sleep,
+    chosen,
+    read,
+)
+from tests.testing.scheduler_perf.written import NODE, case, definition, write
+
+NODES = "- {opcode: createNodes, countParam: $nodes}"
+
+TWO = """\
+- name: Small
+  labels: [all]
+  workloadTemplate:
+  - {opcode: barrier}
+  workloads:
+  - {name: 5Nodes, labels: [short]}
+  - {name: 500Nodes/1Init, labels: [performance]}
+- name: Large
+  workloadTemplate:
+  - {opcode: barrier}
+  workloads:
+  - {name: 5Nodes, labels: [performance, short]}
+"""
+
+
+def test_parameters_take_the_place_of_fields(tmp_path: Path) -> None:
+    steps = """\
+    - {opcode: createNodes, countParam: $nodes}
+    - opcode: createPodSets
+      countParam: $sets
+      namespacePrefix: ns
+      createPodsOp: {opcode: createPods, countParam: $pods}
+    - {opcode: createPods, count: 1, steadyStateParam: $steady, durationParam: $long}
+    - {opcode: sleep, durationParam: $long}
+    - {opcode: barrier}
+    """
+    workload = "{name: one, params: {nodes: 3, sets: 2, pods: 4, steady: true, long: 1m30s}}"
+    nodes, sets, pods, sleep, barrier = definition(tmp_path, steps, workload).operations()
+    assert isinstance(nodes, CreateNodes) and nodes.count == 3
+    assert isinstance(sets, CreatePodSets) and (sets.count, sets.create_pods_op.count) == (2, 4)
+    assert isinstance(pods, CreatePods) and (pods.count, pods.steady_state, pods.duration) == (1, True, "1m30s")
+    assert isinstance(sleep, Sleep) and sleep.duration == "1m30s"
+    assert isinstance(barrier, Barrier) and barrier.stage_requirement == "Scheduled"
+
+
+@pytest.mark.parametrize(
+    ("steps", "workload", "message"),
+    [
+        (NODES, "{name: one}", "Case/one: the parameter nodes is not given"),
+        (NODES, "{name: one, params: {nodes: many}}", "Case/one: the parameter nodes is 'many', and no int"),
+        (NODES, "{name: one, params: {nodes: -1}}", "Case/one: createNodes: invalid count -1"),
+        (
+            NODES,
+            "{name: one, params: {nodes: 1, pods: 2, more: 3}}",
+            "Case/one: nothing asks for the parameters more, pods",
+        ),
+        (
+            "- {opcode: createPods, count: 1, collectMetrics: true, skipWaitToCompletion: true}",
+            "{name: one}",
+            "Case/one: createPods: collectMetrics and skipWaitToCompletion cannot be true at the same time",
+        ),
+        (
+            "- {opcode: createPods, count: 1, steadyState: true, skipWaitToCompletion: true}",
+            "{name: one}",
+            "Case/one: createPods: steadyState and skipWaitToCompletion cannot be true at the same time",
+        ),
+        (
+            "- {opcode: createPods, count: 1, steadyState: true}",
+            "{name: one}",
+            "Case/one: createPods: a steady state needs a duration above zero",
+        ),
+        (
+            "- {opcode: createPods, count: 1, steadyState: true, duration: long}",
+            "{name: one}",
+            'Case/one: createPods: time: invalid duration "long"',
+        ),
+        (
+            "- {opcode: churn, mode: create, templatePaths: []}",
+            "{name: one}",
+            "Case/one: churn: at least one template is needed",
+        ),
+        (
+            "- {opcode: churn, mode: recreate, templatePaths: [pod.yaml]}",
+            "{name: one}",
+            "Case/one: churn: number cannot be 0 when mode is recreate",
+        ),
+    ],
+)
+def test_steps_that_make_no_sense(tmp_path: Path, steps: str, workload: str, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        definition(tmp_path, steps, workload).operations()
+    assert str(refused.value) == f"{tmp_path}/performance-config.yaml: {message}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            case("- {opcode: createNodes, number: 1}"),
+            ":3: [0].workloadTemplate[0]: Object contains unknown field `number`",
+        ),
+        (case("- {opcode: explode}"), ":3: [0].workloadTemplate[0].opcode: Invalid value 'explode'"),
+        (case("- {opcode: barrier}", "{name: one, threshold: fast}"), ":5: [0].workloads[0].threshold: "),
+        ("- name: [", ":2: did not find expected node content"),
+        (case("- {opcode: barrier}", "{name: one}\n  - {name: one}"), ": Case/one: this name is given twice"),
+    ],
+    ids=["field", "opcode", "threshold", "yaml", "twice"],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(InputError) as refused:
+        list(read([str(file)]))
+    assert str(refused.value).startswith(f"{file}{message}")
+
+
+def test_folders_are_searched(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, case("- {opcode: barrier}"))
+    assert [each.topic for each in read([str(tmp_path)])] == ["a", "b"]
+
+
+def test_a_folder_without_test_cases(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no performance-config\.yaml in this folder"):
+        list(read([str(tmp_path)]))
+
+
+@pytest.mark.parametrize(
+    ("globs", "labels", "names"),
+    [
+        ([], [], ["Small/5Nodes", "Small/500Nodes/1Init", "Large/5Nodes"]),
+        (["Small/5Nodes"], [], ["Small/5Nodes"]),
+        (["*/5Nodes"], [], ["Small/5Nodes", "Large/5Nodes"]),
+        (["Small"], [], ["Small/5Nodes", "Small/500Nodes/1Init"]),
+        (["Small", "Large"], ["short"], ["Small/5Nodes", "Large/5Nodes"]),
+        ([], ["performance,-short"], ["Small/500Nodes/1Init"]),
+        ([], ["performance", "+short"], ["Large/5Nodes"]),
+        ([], ["all"], ["Small/5Nodes", "Small/500Nodes/1Init"]),
+        ([], ["none"], []),
+    ],
+)
+def test_which_are_chosen(tmp_path: Path, globs: list[str], labels: list[str], names: list[str]) -> None:
+    found = read([str(write(tmp_path, TWO))])
+    assert [each.name for each in chosen(found, globs, labels)] == names
+
+
+@pytest.mark.parametrize(
+    ("threshold", "floor"), [("", 0.0), (", threshold: 270", 270.0), (", threshold: {perf: 90, other: 30}", 90.0)]
+)
+def test_thresholds_may_differ_by_topic(tmp_path: Path, threshold: str, floor: float) -> None:
+    folder = tmp_path / "perf"
+    folder.mkdir()
+    one = definition(folder, "- {opcode: barrier}", f"{{name: one{threshold}}}")
+    assert one.workload.floor(one.topic) == floor
+
+
+@pytest.mark.parametrize(
+    ("steps", "params", "why"),
+    [
+        ("- {opcode: barrier}", "{}", ""),
+        ("- {opcode: createAny, templatePath: node.yaml}", "{}", ""),
+        (
+            "- {opcode: createResourceDriver, nodes: $a}\n- {opcode: createAny, templatePath: claim.yaml}",
+            "{}",
+            "there are no devices for createResourceDriver, createAny",
+        ),
+        (
+            "- {opcode: barrier}",
+            "{numNodeDeclaredFeatures: 5}",
+            "numNodeDeclaredFeatures is for Go code that goes with its file",
+        ),
+    ],
+)
+def test_what_is_beyond_this_scheduler(tmp_path: Path, steps: str, params: str, why: str) -> None:
+    claim = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\n"
+    assert definition(tmp_path, steps, f"{{name: one, params: {params}}}", node=NODE, claim=claim).beyond() == why

@@ -1,0 +1,136 @@
+"""Nodes, namespaces, pods and volumes as operations ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kframework.errors import InputError
+from kframework.objects import ApiObject, CSINode, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from kframework.testing.scheduler_perf import made_objects
+from kframework.testing.scheduler_perf.definitions import CreateNamespaces, CreateNodes, CreatePods
+from tests.testing.scheduler_perf.written import NODE, POD, definition
+
+ZONE = "topology.kubernetes.io/zone"
+CLAIM = "apiVersion: v1\nkind: PersistentVolumeClaim\nspec: {accessModes: [ReadOnlyMany]}\n"
+VOLUME = "apiVersion: v1\nkind: PersistentVolume\nspec: {csi: {driver: d}}\n"
+DISK = "apiVersion: v1\nkind: PersistentVolume\nspec: {awsElasticBlockStore: {volumeID: x}}\n"
+
+
+def made_nodes(folder: Path, step: str, first: int = 0, **templates: str) -> list[ApiObject]:
+    """Make the nodes of one operation."""
+    (operation,) = definition(folder, f"- {{opcode: createNodes, {step}}}", **templates).operations()
+    assert isinstance(operation, CreateNodes)
+    return [*made_objects.nodes(operation, folder, first)]
+
+
+def made_pods(folder: Path, step: str, default: str = "", **templates: str) -> list[ApiObject]:
+    """Make the pods of one operation in the namespace `ns`."""
+    (operation,) = definition(folder, f"- {{opcode: createPods, {step}}}", **templates).operations()
+    assert isinstance(operation, CreatePods)
+    return [*made_objects.pods(operation, folder, "ns", default)]
+
+
+def test_nodes_without_a_template(tmp_path: Path) -> None:
+    made = made_nodes(tmp_path, "count: 2")
+    nodes = [each for each in made if isinstance(each, Node)]
+    assert len({node.metadata.name for node in nodes}) == 2
+    for node in nodes:
+        assert node.metadata.labels == {"kubernetes.io/hostname": node.metadata.name}
+        assert node.status.allocatable == {"pods": "110", "cpu": "4", "memory": "32Gi"}
+
+
+def test_nodes_of_two_operations_do_not_meet(tmp_path: Path) -> None:
+    names = [each.metadata.name for first in (0, 3) for each in made_nodes(tmp_path, "count: 3", first)]
+    assert len({*names}) == 6
+
+
+def test_nodes_with_a_name(tmp_path: Path) -> None:
+    named = NODE.replace("generateName: node-", "name: node-{{.Index}}\n  labels: {a: b}")
+    made = made_nodes(tmp_path, "count: 2, nodeTemplatePath: node.yaml", node=named)
+    assert [each.metadata.name for each in made] == ["node-0", "node-1"]
+    assert made[1].metadata.labels == {"a": "b", "kubernetes.io/hostname": "node-1"}
+
+
+def test_labels_in_turn(tmp_path: Path) -> None:
+    step = f"count: 5, labelNodePrepareStrategy: {{labelKey: {ZONE}, labelValues: [a, b]}}"
+    assert [each.metadata.labels[ZONE] for each in made_nodes(tmp_path, step)] == ["a", "b", "a", "b", "a"]
+
+
+def test_a_label_of_its_own_for_each(tmp_path: Path) -> None:
+    made = made_nodes(tmp_path, "count: 5, uniqueNodeLabelStrategy: {labelKey: rack}")
+    assert len({each.metadata.labels["rack"] for each in made}) == 5
+
+
+def test_what_a_node_can_give(tmp_path: Path) -> None:
+    step = """count: 1, nodeAllocatableStrategy: {nodeAllocatable: {example.com/gpu: "8"},
+      csiNodeAllocatable: {ebs.csi.aws.com: {count: 39}}, migratedPlugins: [kubernetes.io/aws-ebs]}"""
+    csi_node, node = made_nodes(tmp_path, step)
+    assert isinstance(node, Node)
+    assert node.status.allocatable == {"pods": "110", "cpu": "4", "memory": "32Gi", "example.com/gpu": "8"}
+    assert isinstance(csi_node, CSINode)
+    assert csi_node.metadata.name == node.metadata.name
+    assert csi_node.metadata.annotations == {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}
+    (driver,) = csi_node.spec.drivers
+    assert driver.allocatable is not None
+    assert (driver.name, driver.allocatable.count) == ("ebs.csi.aws.com", 39)
+
+
+@pytest.mark.parametrize(("template", "labels"), [("", {}), (", namespaceTemplatePath: namespace.yaml", {"team": "a"})])
+def test_namespaces(tmp_path: Path, template: str, labels: dict[str, str]) -> None:
+    step = f"- {{opcode: createNamespaces, prefix: ns, count: 2{template}}}"
+    text = "apiVersion: v1\nkind: Namespace\nmetadata: {labels: {team: a}}\n"
+    (operation,) = definition(tmp_path, step, namespace=text).operations()
+    assert isinstance(operation, CreateNamespaces)
+    made: Iterator[Namespace] = made_objects.namespaces(operation, tmp_path)
+    assert [(each.metadata.name, each.metadata.labels) for each in made] == [("ns-0", labels), ("ns-1", labels)]
+
+
+def test_pods_without_a_template(tmp_path: Path) -> None:
+    made = made_pods(tmp_path, "count: 2")
+    assert [each.metadata.namespace for each in made] == ["ns", "ns"]
+    (pod, _) = made
+    assert isinstance(pod, Pod)
+    assert pod.spec.containers[0].resources.requests == {"cpu": "100m", "memory": "500Mi"}
+
+
+@pytest.mark.parametrize(
+    ("step", "default", "label"),
+    [("", "usual.yaml", "usual"), (", podTemplatePath: own.yaml", "usual.yaml", "own")],
+)
+def test_which_template(tmp_path: Path, step: str, default: str, label: str) -> None:
+    texts = {name: POD.replace("generateName: pod-", f"name: {name}") for name in ("usual", "own")}
+    assert [each.metadata.name for each in made_pods(tmp_path, f"count: 1{step}", default, **texts)] == [label]
+
+
+def test_pods_with_volumes(tmp_path: Path) -> None:
+    step = "count: 2, persistentVolumeTemplatePath: pv.yaml, persistentVolumeClaimTemplatePath: pvc.yaml"
+    *_, claim, volume, pod = made_pods(tmp_path, step, pv=VOLUME, pvc=CLAIM)
+    assert isinstance(claim, PersistentVolumeClaim)
+    assert isinstance(volume, PersistentVolume)
+    assert isinstance(pod, Pod)
+    assert (claim.metadata.name, claim.metadata.namespace, claim.spec.volume_name) == ("pvc-1", "ns", "ns-vol-1")
+    assert volume.metadata.name == "ns-vol-1"
+    assert volume.spec.claim_ref is not None
+    assert (volume.spec.claim_ref.namespace, volume.spec.claim_ref.name) == ("ns", "pvc-1")
+    assert (claim.status.phase, volume.status.phase) == ("Bound", "Bound")
+    assert volume.spec.csi is not None
+    assert volume.spec.csi.volume_handle == "ns-vol-1"
+    (mounted,) = pod.spec.volumes
+    assert mounted.persistent_volume_claim is not None
+    assert mounted.persistent_volume_claim.claim_name == "pvc-1"
+
+
+def test_volumes_of_the_tree(tmp_path: Path) -> None:
+    step = "count: 1, persistentVolumeTemplatePath: pv.yaml, persistentVolumeClaimTemplatePath: pvc.yaml"
+    _, volume, _ = made_pods(tmp_path, step, pv=DISK, pvc=CLAIM)
+    assert isinstance(volume, PersistentVolume)
+    assert volume.spec.aws_elastic_block_store is not None
+    assert volume.spec.aws_elastic_block_store.volume_id == "vol-0"
+
+
+def test_a_template_of_another_kind(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"node\.yaml: expected a Pod, got a Node$"):
+        made_pods(tmp_path, "count: 1, podTemplatePath: node.yaml", node=NODE)

@@ -1,0 +1,234 @@
+"""The steps of workloads, run on a cluster in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kframework.clock import run_virtual
+from kframework.cluster.memory import MemoryCluster
+from kframework.config.load import default_configuration
+from kframework.errors import KFrameworkError
+from kframework.objects import ApiObject, Event, Namespace, Node, Pod, Service
+from kframework.testing.scheduler_perf import stage as stage_module
+from kframework.testing.scheduler_perf.stage import Stage
+from tests.testing.scheduler_perf.written import NODE, POD, definition
+
+NODES = "- {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}\n"
+GATED = POD.replace("spec:", "spec:\n  schedulingGates: [{name: wait}]")
+LARGE = POD.replace('"1"', '"9"')
+NUMBERED = POD.replace("generateName: pod-", "name: pod-{{.Index}}")
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {generateName: service-}\nspec: {selector: {a: b}}\n"
+
+
+class Ran:
+    """A stage whose steps were run, on virtual time."""
+
+    def __init__(self, folder: Path, steps: str, look: Callable[[Ran], None], templates: dict[str, str]) -> None:
+        self.told: list[tuple[int, int]] = []
+        self._look = look
+        self._definition = definition(folder, steps, node=NODE, pod=POD, large=LARGE, **templates)
+        self.seconds = run_virtual(self._run)
+
+    async def _run(self) -> float:
+        loop = asyncio.get_running_loop()
+        self.stage = Stage(self._definition, default_configuration(), lambda *said: self.told.append(said))
+        self.cluster: MemoryCluster = self.stage._cluster
+        loop.call_later(10.5, self._look, self)
+        began = loop.time()
+        await self.stage.run()
+        return loop.time() - began
+
+    def on_nodes(self, namespace: str = "") -> int:
+        """Count the pods that are on nodes."""
+        return sum(bool(pod.spec.node_name) for pod in self.cluster.objects(Pod, namespace))
+
+    def count(self, kind: type[ApiObject], namespace: str = "") -> int:
+        """Count the objects of a kind."""
+        return len(self.cluster.objects(kind, namespace))
+
+
+def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """List the exceptions of a group and of those in it."""
+    for member in group.exceptions:
+        if isinstance(member, BaseExceptionGroup):
+            yield from leaves(member)
+        else:
+            yield member
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., Ran]:
+    """Runs steps; `look` looks at them after ten and a half seconds."""
+
+    def running(steps: str, look: Callable[[Ran], None] = lambda ran: None, **templates: str) -> Ran:
+        return Ran(tmp_path, steps, look, templates)
+
+    return running
+
+
+Run = Callable[..., Ran]
+
+
+def test_pods_are_waited_for_and_measured(run: Run) -> None:
+    ran = run(NODES + "- {opcode: createPods, count: 3}\n- {opcode: createPods, count: 2, collectMetrics: true}")
+    assert ran.on_nodes("namespace-1") == 3
+    assert ran.on_nodes("namespace-2") == 2
+    (measured,) = ran.stage.measurements
+    assert (measured.name, measured.pods, measured.attempts) == ("", 2, {"scheduled": 2})
+    assert ran.count(Event) >= 3
+
+
+def test_what_is_not_waited_for_is_left_to_a_barrier(run: Run) -> None:
+    steps = """\
+    - {opcode: createPods, count: 3, namespace: a, skipWaitToCompletion: true}
+    - {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
+    - {opcode: barrier}
+    - {opcode: startCollectingMetrics, name: later, namespaces: [a, b]}
+    - {opcode: createPods, count: 2, namespace: b}
+    - {opcode: stopCollectingMetrics}
+    """
+    ran = run(steps)
+    assert ran.on_nodes("a") == 3
+    (measured,) = ran.stage.measurements
+    assert (measured.name, measured.pods) == ("later", 2)
+
+
+def test_a_barrier_for_some_of_the_pods(run: Run) -> None:
+    steps = """\
+    - {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
+    - {opcode: createPods, count: 3, namespace: a, skipWaitToCompletion: true, podTemplatePath: labelled.yaml}
+    - {opcode: barrier, namespaces: [a], labelSelector: {a: b}}
+    """
+    assert run(steps, labelled=POD.replace("generateName", "labels: {a: b}\n  generateName")).on_nodes("a") == 3
+
+
+def test_pods_that_fit_nowhere_are_tried(run: Run) -> None:
+    steps = """\
+    - {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
+    - {opcode: createPods, count: 3, namespace: a, skipWaitToCompletion: true, podTemplatePath: large.yaml}
+    - {opcode: barrier, stageRequirement: Attempted}
+    - {opcode: createNodes, count: 3, nodeTemplatePath: larger.yaml}
+    - {opcode: barrier}
+    """
+    assert run(steps, larger=NODE.replace('"4"', '"9"')).on_nodes("a") == 3
+
+
+def test_pods_that_are_never_scheduled_are_named(run: Run) -> None:
+    steps = NODES + "- {opcode: createPods, count: 1, podTemplatePath: large.yaml, namespace: a}"
+    with pytest.RaisesGroup(KFrameworkError, flatten_subgroups=True) as raised:
+        run(steps)
+    (error,) = leaves(raised.value)
+    assert "Case/one: at least pod a/pod-" in str(error)
+    assert "is not scheduled after 600 s: 0/2 nodes are available: 2 Insufficient cpu." in str(error)
+
+
+def test_a_steady_state(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Stage._create
+
+    def slowly(stage: Stage, *arguments: Any) -> None:
+        asyncio.get_running_loop().call_later(4.0, real, stage, *arguments)
+
+    monkeypatch.setattr(Stage, "_create", slowly)
+    ran = run(NODES + "- {opcode: createPods, count: 2, steadyState: true, duration: 30s, collectMetrics: true}")
+    (measured,) = ran.stage.measurements
+    assert measured.pods == 2 * (30 // 4)
+    assert ran.count(Pod) in (0, 2)
+    assert ran.seconds == pytest.approx(30.0, abs=0.1)
+
+
+def test_sets_of_pods(run: Run) -> None:
+    steps = """\
+    - {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
+    - {opcode: createNamespaces, prefix: ns, count: 2}
+    - {opcode: createPodSets, count: 2, namespacePrefix: ns, createPodsOp: {opcode: createPods, count: 3}}
+    """
+    ran = run(steps)
+    assert [ran.on_nodes(f"ns-{n}") for n in (0, 1)] == [3, 3]
+    assert ran.cluster.find(Namespace, "ns-1") is not None
+
+
+@pytest.mark.parametrize(
+    ("step", "left", "seconds"),
+    [
+        ("namespace: a", 0, 0.0),
+        ("namespace: a, deletePodsPerSecond: 2", 0, 1.5),
+        ("namespace: a, deletePodsPerSecond: 2, skipWaitToCompletion: true", 3, 0.0),
+        ("namespace: a, labelSelector: {a: b}", 3, 0.0),
+    ],
+)
+def test_pods_are_deleted(run: Run, step: str, left: int, seconds: float) -> None:
+    brief = POD.replace("spec:", "spec:\n  terminationGracePeriodSeconds: 0")
+    steps = NODES + "- {opcode: createPods, count: 3, namespace: a, podTemplatePath: brief.yaml}\n"
+    ran = run(f"{steps}- {{opcode: deletePods, {step}}}", brief=brief)
+    assert ran.count(Pod, "a") == left
+    assert ran.seconds == pytest.approx(seconds, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("step", "pods", "services"),
+    [("mode: create", 10, 10), ("mode: create, number: 3", 3, 3), ("mode: recreate, number: 4", 2, 2)],
+)
+def test_churn(run: Run, step: str, pods: int, services: int) -> None:
+    seen: list[int] = []
+
+    def look(ran: Ran) -> None:
+        seen.extend([ran.count(Pod, "namespace-0"), ran.count(Service, "namespace-0")])
+
+    churn = f"- {{opcode: churn, intervalMilliseconds: 1000, templatePaths: [large.yaml, service.yaml], {step}}}"
+    run(f"{churn}\n- {{opcode: sleep, duration: 20s}}", look, service=SERVICE)
+    assert seen == [pods, services]
+
+
+def test_any_object_is_created_and_updated(run: Run) -> None:
+    steps = """\
+    - {opcode: createAny, count: 2, templatePath: node.yaml}
+    - {opcode: createPods, count: 3, namespace: a, podTemplatePath: gated.yaml, skipWaitToCompletion: true}
+    - {opcode: updateAny, count: 3, namespace: a, templatePath: numbered.yaml, updatePerSecond: 2}
+    - {opcode: barrier}
+    """
+    gated = GATED.replace("generateName: pod-", "name: pod-{{.Index}}")
+    ran = run(steps, gated=gated, numbered=NUMBERED)
+    assert ran.on_nodes("a") == 3
+    assert ran.seconds == pytest.approx(1.5, abs=0.1)
+
+
+@pytest.mark.parametrize(("rest", "cpu"), [("", "4"), ("status: {capacity: {pods: '10', cpu: '8'}}", "8")])
+def test_an_update_without_a_status_leaves_it(run: Run, rest: str, cpu: str) -> None:
+    node = NODE.replace("generateName: node-", "name: node-{{.Index}}")
+    update = (
+        f"apiVersion: v1\nkind: Node\nmetadata: {{name: 'node-{{{{.Index}}}}'}}\nspec: {{unschedulable: true}}\n{rest}"
+    )
+    steps = """\
+    - {opcode: createNodes, count: 1, nodeTemplatePath: named.yaml}
+    - {opcode: updateAny, count: 1, templatePath: update.yaml}
+    """
+    (updated,) = run(steps, named=node, update=update).cluster.objects(Node)
+    assert updated.spec.unschedulable
+    assert updated.status.allocatable["cpu"] == cpu
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ("- {opcode: stopCollectingMetrics}", "no metrics are collected: startCollectingMetrics comes first"),
+        (
+            "- {opcode: startCollectingMetrics, namespaces: [a]}\n- {opcode: startCollectingMetrics, namespaces: [a]}",
+            "metrics are collected already: stop that first",
+        ),
+    ],
+)
+def test_metrics_are_started_and_stopped_in_turn(run: Run, steps: str, message: str) -> None:
+    with pytest.RaisesGroup(KFrameworkError, flatten_subgroups=True) as raised:
+        run(steps)
+    (error,) = leaves(raised.value)
+    assert message in str(error)
+
+
+def test_it_is_told_how_many_pods_are_scheduled(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_module, "_TELL", 2)
+    assert run(NODES + "- {opcode: createPods, count: 5}").told == [(2, 5), (4, 5)]

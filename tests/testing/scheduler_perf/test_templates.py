@@ -1,0 +1,109 @@
+"""Templates: the actions of Go's text/template that are read, and the objects that come of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kframework.errors import InputError
+from kframework.objects import Node, Pod
+from kframework.testing.scheduler_perf.templates import Template
+from tests.testing.scheduler_perf.written import NODE
+
+
+def made(tmp_path: Path, text: str, index: int = 0, count: int = 1) -> object:
+    """Make an object of a template."""
+    file = tmp_path / "template.yaml"
+    file.write_text(text)
+    return Template(file).make(index, count)
+
+
+@pytest.mark.parametrize(
+    ("action", "index", "said"),
+    [
+        ("{{.Index}}", 7, "7"),
+        ("{{ .Count }}", 7, "100"),
+        ("{{- .Index -}}", 7, "7"),
+        ("{{Mod .Index 5}}", 7, "2"),
+        ("{{ DivideInt 30000 .Count }}", 7, "300"),
+        ("{{ DivideInt .Index 2 }}", 7, "3"),
+        ("{{ DivideInt -7 2 }}", 0, "-3"),
+        ("{{ Mod -7 2 }}", 0, "-1"),
+        ("{{ AddInt 1 2 .Index }}", 7, "10"),
+        ("{{ SubtractInt 1 .Index }}", 7, "-6"),
+        ("{{ MultiplyInt 2 3 .Index }}", 7, "42"),
+        ("{{ DivideFloat .Index 2 }}", 7, "3.5"),
+        ("{{ AddInt (Mod .Index 5) 1 }}", 7, "3"),
+        ("{{ 8 }}", 0, "8"),
+    ],
+)
+def test_actions(tmp_path: Path, action: str, index: int, said: str) -> None:
+    text = NODE.replace("generateName: node-", f'name: node-{{{{.Index}}}}\n  annotations: {{said: "{action}"}}')
+    node = made(tmp_path, text, index, 100)
+    assert isinstance(node, Node)
+    assert node.metadata.annotations == {"said": said}
+    assert node.metadata.name == f"node-{index}"
+
+
+@pytest.mark.parametrize(
+    ("action", "culprit"),
+    [
+        ("{{ .Name }}", ".Name"),
+        ("{{ range .Items }}", "range"),
+        ("{{ if .Index }}", "if"),
+        ("{{ .Index | quote }}", "{{ .Index | quote }}"),
+        ("{{ (AddInt 1 2 }}", "("),
+        ("{{ }}", "{{ }}"),
+    ],
+)
+def test_other_actions_are_refused(tmp_path: Path, action: str, culprit: str) -> None:
+    with pytest.raises(InputError) as refused:
+        made(tmp_path, NODE.replace("node-", f"node-{action}"))
+    message = "of a template's actions only .Index, .Count, numbers and functions of them are read"
+    assert str(refused.value) == f"{tmp_path}/template.yaml: {culprit}: {message}"
+
+
+def test_a_template_without_actions_makes_one_object(tmp_path: Path) -> None:
+    file = tmp_path / "template.yaml"
+    file.write_text(NODE)
+    template = Template(file)
+    assert template.make(0, 2) is template.make(1, 2)
+
+
+def test_letters_of_the_wrong_case_are_read_as_gos_json_does(tmp_path: Path) -> None:
+    text = """\
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: a}
+    spec:
+      containers: [{name: a}]
+      topologySpreadConstraints:
+      - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, NodeTaintsPolicy: Honor}
+    """
+    pod = made(tmp_path, text)
+    assert isinstance(pod, Pod)
+    (constraint,) = pod.spec.topology_spread_constraints
+    assert constraint.node_taints_policy == "Honor"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("apiVersion: v1\nkind: Secret\nmetadata: {name: a}", "kind Secret of v1 is none that a scheduler here reads"),
+        (NODE + "spac: {}\n", 'unknown field "spac"'),
+        (NODE.replace('"10"', "[]"), "Node: status.capacity.pods: expected a quantity, got a list"),
+    ],
+    ids=["kind", "field", "type"],
+)
+def test_what_is_no_object(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        made(tmp_path, text)
+    assert str(refused.value) == f"{tmp_path}/template.yaml: {message}"
+
+
+def test_what_stands_at_the_top(tmp_path: Path) -> None:
+    (tmp_path / "template.yaml").write_text(NODE)
+    template = Template(tmp_path / "template.yaml")
+    assert template.says("status")
+    assert not template.says("spec")
