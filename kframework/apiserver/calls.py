@@ -19,6 +19,7 @@ from kframework.objects.codec import without_nulls
 
 S = TypeVar("S", bound=msgspec.Struct)
 
+
 class Call(NamedTuple):
     """A request about objects of a kind."""
 

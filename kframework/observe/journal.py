@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from time import perf_counter_ns
 
+from kframework.cluster.missing_rights import lacks_right
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.framework.status import Code
 from kframework.verbosity import NOTICE, V2
@@ -57,7 +58,7 @@ class Journal(Observer):
         if binding.code is _SUCCESS:
             if _log.isEnabledFor(V2):
                 _log.log(V2, "Successfully bound pod to node", extra=self._of(binding) | chosen_from)
-        elif binding.code.rejected:
+        elif binding.code.rejected or lacks_right(binding.message):  # a missing right was said where it was noted
             self._wait(binding)
         elif binding.code is not Code.SKIP:
             _log.error("Error scheduling pod; retrying", extra=self._of(binding) | {"err": binding.message})

@@ -49,7 +49,12 @@ NAMED = (("fieldSelector", "metadata.name=a"),)
         ("GET", "/api/v1/nodes", NAMED, Attributes("list", "", "nodes", "", "a")),
         ("GET", "/api/v1/nodes", (("watch", "1"), *NAMED), Attributes("watch", "", "nodes", "", "a")),
         ("GET", "/api/v1/nodes", (("fieldSelector", "metadata.name!=a"),), Attributes("list", "", "nodes")),
-        ("GET", "/api/v1/nodes", (("fieldSelector", "x=b,metadata.name==a"),), Attributes("list", "", "nodes", "", "a")),
+        (
+            "GET",
+            "/api/v1/nodes",
+            (("fieldSelector", "x=b,metadata.name==a"),),
+            Attributes("list", "", "nodes", "", "a"),
+        ),
         ("POST", "/api/v1/namespaces/shop/pods", NAMED, Attributes("create", "", "pods", "shop")),
         ("POST", "/api/v1/namespaces/a/pods/b/binding", (), Attributes("create", "", "pods/binding", "a", "b")),
         ("PATCH", "/api/v1/namespaces/a/pods/b/status", (), Attributes("patch", "", "pods/status", "a", "b")),

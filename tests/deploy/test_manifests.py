@@ -106,7 +106,10 @@ def test_probes_ask_what_is_answered_where_it_listens() -> None:
     flags = parse(app, CONTAINER["args"])
     (port,) = CONTAINER["ports"]
     assert (flags["bind_address"], flags["secure_port"]) == ("0.0.0.0", port["containerPort"])
-    routes = scheduler_routes(load(CONFIG), synced=bool, starting=lambda: None, stopping=bool, election=lambda: None)
+    well = lambda: None
+    routes = scheduler_routes(
+        load(CONFIG), synced=bool, starting=well, stopping=bool, election=well, authorization=well
+    )
     probes = [CONTAINER[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
     assert [probe["port"] for probe in probes] == [port["name"]] * 2
     assert [probe["path"] for probe in probes] == ["/healthz", "/readyz"]

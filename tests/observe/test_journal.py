@@ -93,6 +93,11 @@ def test_a_bound_pod_has_one_line(caplog: pytest.LogCaptureFixture) -> None:
             replace(BOUND, code=Code.UNSCHEDULABLE, message="rejected"),
             'Unable to schedule pod; no fit; waiting pod="shop/web" node="a" attempt=7 err="rejected"',
         ),
+        (  # A missing right is an error once, and not with every pod.
+            replace(BOUND, code=Code.ERROR, message='User "me" cannot create resource "pods/binding" in API group'),
+            'Unable to schedule pod; no fit; waiting pod="shop/web" node="a" attempt=7 '
+            r'err="User \"me\" cannot create resource \"pods/binding\" in API group"',
+        ),
     ],
 )
 def test_a_pod_that_waits_has_one_line(caplog: pytest.LogCaptureFixture, record: Decision | Binding, line: str) -> None:

@@ -18,6 +18,7 @@ from kframework.cluster import Cluster
 from kframework.cluster.kube import Connection
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.missing_rights import MissingRights
 from kframework.cluster.write_fence import WriteFence
 from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.decision import Binding, Decision
@@ -48,6 +49,7 @@ class InMemory:
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self.fence = WriteFence()
+        self.rights = MissingRights(SystemClock())
         self._cluster = cluster
 
     @asynccontextmanager

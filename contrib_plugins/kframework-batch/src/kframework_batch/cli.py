@@ -235,7 +235,8 @@ def run(
     say_passed_over(context.obj, "Volcano's scheduler")
     clock = SystemClock()
     observers = Observers(Journal(), engine=settings.engine())
-    server = server_of(process, embedded, filenames, configuration, clock, observers.metrics.requests)
+    requests = observers.metrics.requests
+    server = server_of(process, embedded, filenames, configuration, clock, requests, "kframework batch rbac")
     companions = [] if file is None else [following(file, _tell)]
     if controllers or (controllers is None and embedded.embedded and not process.dry_run):
         companions += map(beside, settings.controllers)
