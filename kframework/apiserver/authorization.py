@@ -1,4 +1,4 @@
-"""Role-based access control: who may do what, by Roles, ClusterRoles and their bindings, and how a refusal is worded."""
+"""Role-based access control: who may do what, by roles and their bindings, and how a refusal is worded."""
 
 from __future__ import annotations
 

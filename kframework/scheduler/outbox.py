@@ -236,7 +236,7 @@ class Outbox:
         self._look()
 
     def _refused(self, error: ClusterError) -> None:
-        """Log a refusal, unless there is nothing left to write about, the scheduler has stopped, or a right is missing."""
+        """Log a refusal, but not that the subject is gone, the scheduler has stopped, or a right is missing."""
         if error.status != 404 and error.reason != STOPPED and not lacks_right(error.message):
             _log.warning("a write was refused: %s", error)
 

@@ -133,25 +133,25 @@ def test_a_grant_holds_in_its_namespace(namespace: str, wanted: Attributes, allo
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 
+OF_THE_LEASE = (
+    'leases.coordination.k8s.io "mine" is forbidden: User "system:serviceaccount:shop:web" cannot get resource "leases" '
+    'in API group "coordination.k8s.io" in the namespace "shop"'
+)
+OF_THE_BINDING = (
+    'pods "web" is forbidden: User "ann" cannot create resource "pods/binding" in API group "" in the namespace "a"'
+)
+
+
 @pytest.mark.parametrize(
     ("user", "wanted", "message"),
     [
-        (
-            WEB,
-            Attributes("get", "coordination.k8s.io", "leases", "shop", "mine"),
-            'leases.coordination.k8s.io "mine" is forbidden: User "system:serviceaccount:shop:web" cannot get resource '
-            '"leases" in API group "coordination.k8s.io" in the namespace "shop"',
-        ),
+        (WEB, Attributes("get", "coordination.k8s.io", "leases", "shop", "mine"), OF_THE_LEASE),
         (
             ANN,
             Attributes("list", "", "nodes"),
             'nodes is forbidden: User "ann" cannot list resource "nodes" in API group "" at the cluster scope',
         ),
-        (
-            ANN,
-            Attributes("create", "", "pods/binding", "a", "web"),
-            'pods "web" is forbidden: User "ann" cannot create resource "pods/binding" in API group "" in the namespace "a"',
-        ),
+        (ANN, Attributes("create", "", "pods/binding", "a", "web"), OF_THE_BINDING),
         (User("<b>&"), Attributes("get", path="/"), 'forbidden: User "&lt;b&gt;&amp;" cannot get path "/"'),
     ],
 )

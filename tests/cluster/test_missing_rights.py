@@ -67,12 +67,13 @@ def stage(caplog: pytest.LogCaptureFixture) -> Stage:
 
 def test_the_line_names_the_rule_and_the_remedy(stage: Stage) -> None:
     stage.refused(LEASE)
-    assert stage.said() == [
-        "ERROR: no right to get leases.coordination.k8s.io in the namespace shop: "
-        'leases.coordination.k8s.io "mine" is forbidden: User "system:serviceaccount:shop:scheduler" cannot get resource '
-        '"leases" in API group "coordination.k8s.io" in the namespace "shop"; '
+    (line,) = stage.said()
+    assert line == (
+        "ERROR: no right to get leases.coordination.k8s.io in the namespace shop: leases.coordination.k8s.io "
+        '"mine" is forbidden: User "system:serviceaccount:shop:scheduler" cannot get resource "leases" '
+        'in API group "coordination.k8s.io" in the namespace "shop"; '
         f"tried again until it is granted: {COMMAND}"
-    ]
+    )
 
 
 def test_whoever_is_no_account_is_told_what_to_be_granted(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 
@@ -57,6 +58,8 @@ BOUND = Binding(
     draw=0.25,
 )
 
+NO_RIGHT = 'User "me" cannot create resource "pods/binding" in API group ""'
+
 
 def lines(
     caplog: pytest.LogCaptureFixture,
@@ -94,9 +97,8 @@ def test_a_bound_pod_has_one_line(caplog: pytest.LogCaptureFixture) -> None:
             'Unable to schedule pod; no fit; waiting pod="shop/web" node="a" attempt=7 err="rejected"',
         ),
         (  # A missing right is an error once, and not with every pod.
-            replace(BOUND, code=Code.ERROR, message='User "me" cannot create resource "pods/binding" in API group'),
-            'Unable to schedule pod; no fit; waiting pod="shop/web" node="a" attempt=7 '
-            r'err="User \"me\" cannot create resource \"pods/binding\" in API group"',
+            replace(BOUND, code=Code.ERROR, message=NO_RIGHT),
+            f'Unable to schedule pod; no fit; waiting pod="shop/web" node="a" attempt=7 err={json.dumps(NO_RIGHT)}',
         ),
     ],
 )

@@ -29,7 +29,7 @@ from kframework.config.in_tree import DEFAULT_PLUGINS
 from kframework.config.load import parse
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.core.runtime.registry import Registry
-from kframework.objects import ApiObject, Event, ObjectMeta, Pod
+from kframework.objects import ApiObject, Event, Namespace, ObjectMeta, Pod
 from kframework.process.lease import LeaderElection
 from kframework.process.rbac import cluster_rules, lease_rules, manifests
 from kframework.scheduler.scheduler import Scheduler
@@ -76,11 +76,12 @@ async def scheduling(cluster: Cluster, clock: Clock, config: str, *plugins: type
 
 async def eventful(authorizer: Authorizer, config: str) -> MemoryCluster:
     """Run what makes a scheduler do all that it can: bind pods, and volumes, preempt, and say what is wrong."""
+    ours = parse(config).profiles[0].scheduler_name
     async with (
         world(
             authorizer,
-            make_pod("on-local-disk", cpu=1, priority=5, volumes=mounted("local")),
-            make_pod("on-made-disk", cpu=1, priority=5, volumes=mounted("made")),
+            make_pod("on-local-disk", cpu=1, priority=5, volumes=mounted("local"), scheduler_name=ours),
+            make_pod("on-made-disk", cpu=1, priority=5, volumes=mounted("made"), scheduler_name=ours),
             make_pod("cheap", cpu=2, node_name="b", host_ports=[80]),
             *(storage_class(), volume(), claim("local"), storage_class("csi", "x.io/csi"), claim("made", "csi")),
         ) as (memory, cluster, clock),
@@ -93,7 +94,10 @@ async def eventful(authorizer: Authorizer, config: str) -> MemoryCluster:
             memory.add(make_node(name, cpu=2, labels={"name": name}))
         await asyncio.sleep(60.0)
         # Whichever plugin is not there to say so: there is no room on either node.
-        memory.add(make_pod("urgent", cpu=2, priority=9, host_ports=[80], node_selector={"name": "b"}))
+        urgent = make_pod(
+            "urgent", cpu=2, priority=9, host_ports=[80], node_selector={"name": "b"}, scheduler_name=ours
+        )
+        memory.add(urgent)
         await asyncio.sleep(600.0)
         tasks.cancel_scope.cancel()
     return memory
@@ -101,7 +105,8 @@ async def eventful(authorizer: Authorizer, config: str) -> MemoryCluster:
 
 async def elect(authorizer: Authorizer, settings: LeaderElectionSettings) -> None:
     """Win the lease, renew it and give it up."""
-    async with world(authorizer) as (_, cluster, clock):
+    home = Namespace(metadata=ObjectMeta(name=settings.resource_namespace))
+    async with world(authorizer, home) as (_, cluster, clock):
         election = LeaderElection(
             cluster,
             settings,

@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 from kframework.apiserver.authorization import Grant, RoleBasedAuthorizer, forbidden, service_account
+from kframework.apiserver.server import ApiServer
 from kframework.apiserver.statuses import Subject, failure
+from kframework.apiserver.watches import Watch
 from kframework.cluster.request_attributes import Attributes
 from kframework.cluster.transport import Request, Response, Stream, Transport
 
-__all__ = ["Authorizer", "Right"]
+__all__ = ["Authorizer", "GuardedServer", "Right"]
 
 #: A right: where it holds, what may be done, and to which names only. To see a kind in one way or another is one.
 Right = tuple[str, str, str, str, tuple[str, ...]]
@@ -32,11 +34,11 @@ class Authorizer:
         self.grants = list(RoleBasedAuthorizer(granted).grants(self.user))
 
     async def send(self, request: Request) -> Response:
-        return self._refusal(request) or await self.server.send(request)
+        return self.refusal(request) or await self.server.send(request)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        refusal = self._refusal(request)
+        refusal = self.refusal(request)
         if refusal is not None:
             yield Stream(refusal.status, _one(refusal.body))
             return
@@ -46,7 +48,8 @@ class Authorizer:
     async def close(self) -> None:
         await self.server.close()
 
-    def _refusal(self, request: Request) -> Response | None:
+    def refusal(self, request: Request) -> Response | None:
+        """Return how the request is refused, None if it is granted."""
         wanted = Attributes.of(request)
         granting = [grant for grant in self.grants if grant.allows(wanted)]
         for grant in granting:
@@ -54,7 +57,9 @@ class Authorizer:
         if granting:
             return None
         self.refused.append(wanted)
-        return failure(forbidden(self.user, wanted), Subject(wanted.group, wanted.resource, wanted.name))
+        return failure(
+            forbidden(self.user, wanted), Subject(wanted.group, wanted.resource.partition("/")[0], wanted.name)
+        )
 
     @property
     def rights(self) -> set[Right]:
@@ -66,6 +71,17 @@ class Authorizer:
             for resource in grant.rule.resources
             for verb in grant.rule.verbs
         }
+
+
+class GuardedServer:
+    """An API server, to be served over HTTP, that refuses what its authorizer refuses."""
+
+    def __init__(self, server: ApiServer, authorizer: Authorizer) -> None:
+        self._server = server
+        self._authorizer = authorizer
+
+    def begin(self, request: Request) -> Response | Watch:
+        return self._authorizer.refusal(request) or self._server.begin(request)
 
 
 def _right(grant: Grant, group: str, resource: str, verb: str) -> Right:
