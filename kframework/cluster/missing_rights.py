@@ -1,6 +1,6 @@
 """What the API server refuses to this process for lack of a right: said once, shown while it lasts, its end said too.
 
-A client goes on trying whatever it is refused, for a right may be granted at any time. So the refusals are noted here,
+A client goes on trying whatever it is refused, for a right may be granted at any time. So what is denied is noted here,
 where all requests of a client pass, and whoever tries again says nothing of them.
 """
 
@@ -28,7 +28,7 @@ AGAIN = 600.0
 RIGHTS_COMMAND = "kframework rbac"
 
 #: How an authorizer words a refusal. Admission answers 403 as well, but no right would help against that.
-_REFUSAL = re.compile(r'User "(?P<user>[^"]*)" cannot \S+ (resource|path) "')
+_DENIAL = re.compile(r'User "(?P<user>[^"]*)" cannot \S+ (resource|path) "')
 
 _ACCOUNT = re.compile(r"system:serviceaccount:(?P<namespace>[^:]+):(?P<name>[^:]+)")
 
@@ -38,11 +38,11 @@ _UNDECIDED = frozenset({401, 403, 408, 429})
 
 def lacks_right(message: str) -> bool:
     """Return whether this tells that an authorizer refused something, which has been said then."""
-    return _REFUSAL.search(message) is not None
+    return _DENIAL.search(message) is not None
 
 
 @dataclass(frozen=True)
-class _Refusal:
+class _Denial:
     """What was refused last of a kind, when, and when that was said; times in seconds since 1970."""
 
     wanted: Attributes
@@ -69,12 +69,12 @@ class MissingRights:
         self._command = command
         self._remedy = command
         #: By verb, group and resource: a process asks for few of them, but for some in any number of namespaces.
-        self._refusals: dict[tuple[str, str, str], _Refusal] = {}
+        self._denials: dict[tuple[str, str, str], _Denial] = {}
 
     def problem(self) -> str | None:
         """Say without which rights nothing can be scheduled, and what would help; any thread may ask."""
         since = self._clock.now() - AGAIN
-        vital = sorted(str(each) for each in list(self._refusals.values()) if each.is_vital and each.at > since)
+        vital = sorted(str(each) for each in list(self._denials.values()) if each.is_vital and each.at > since)
         return f"it may not {', '.join(vital)}; {self._remedy}" if vital else None
 
     def answered(self, request: Request, status: int, body: bytes) -> None:
@@ -83,26 +83,26 @@ class MissingRights:
             error = stated(body, status)
             if error is not None and lacks_right(error.message):
                 self._refused(Attributes.of(request), error.message)
-        elif self._refusals and status < 500 and status not in _UNDECIDED:
+        elif self._denials and status < 500 and status not in _UNDECIDED:
             self._granted(Attributes.of(request))
 
     def _refused(self, wanted: Attributes, message: str) -> None:
         key, now = wanted[:3], self._clock.now()
-        known = self._refusals.get(key)
+        known = self._denials.get(key)
         if known is not None and now < known.said_at + AGAIN:
-            self._refusals[key] = replace(known, wanted=wanted, at=now)
+            self._denials[key] = replace(known, wanted=wanted, at=now)
             return
-        refusal = self._refusals[key] = _Refusal(wanted, now, now)
+        denial = self._denials[key] = _Denial(wanted, now, now)
         self._remedy = _remedy(self._command, message)
         # A form of its own for each right, so that none passes for the repetition of another.
-        form = f"no right to {str(refusal).replace('%', '%%')}: %s; tried again until it is granted: %s"
+        form = f"no right to {str(denial).replace('%', '%%')}: %s; tried again until it is granted: %s"
         _log.error(form, message, self._remedy)
 
     def _granted(self, wanted: Attributes) -> None:
-        refusal = self._refusals.get(wanted[:3])
-        if refusal is not None and refusal.wanted.namespace == wanted.namespace:
-            self._refusals.pop(wanted[:3], None)
-            _log.log(NOTICE, "granted by now: %s", refusal)
+        denial = self._denials.get(wanted[:3])
+        if denial is not None and denial.wanted.namespace == wanted.namespace:
+            self._denials.pop(wanted[:3], None)
+            _log.log(NOTICE, "granted by now: %s", denial)
 
 
 class RightsWatch(TransportLayer):
@@ -134,9 +134,9 @@ async def _once(body: bytes) -> AsyncIterator[bytes]:
 
 
 def _remedy(command: str, message: str) -> str:
-    """Say how the user of a refusal gets all rights that are needed: a command, if it is a ServiceAccount."""
-    refusal = _REFUSAL.search(message)
-    user = refusal["user"] if refusal is not None else ""
+    """Say what grants the rights that are needed to whom this message denies one."""
+    denial = _DENIAL.search(message)
+    user = denial["user"] if denial is not None else ""
     account = _ACCOUNT.fullmatch(user)
     if account is None:
         return f"{command} --config FILE prints what {user} has to be granted"

@@ -134,8 +134,8 @@ def test_a_grant_holds_in_its_namespace(namespace: str, wanted: Attributes, allo
 
 
 OF_THE_LEASE = (
-    'leases.coordination.k8s.io "mine" is forbidden: User "system:serviceaccount:shop:web" cannot get resource "leases" '
-    'in API group "coordination.k8s.io" in the namespace "shop"'
+    'leases.coordination.k8s.io "mine" is forbidden: User "system:serviceaccount:shop:web" cannot get resource '
+    '"leases" in API group "coordination.k8s.io" in the namespace "shop"'
 )
 OF_THE_BINDING = (
     'pods "web" is forbidden: User "ann" cannot create resource "pods/binding" in API group "" in the namespace "a"'
