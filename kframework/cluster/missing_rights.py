@@ -94,15 +94,18 @@ class MissingRights:
             return
         denial = self._denials[key] = _Denial(wanted, now, now)
         self._remedy = _remedy(self._command, message)
-        # A form of its own for each right, so that none passes for the repetition of another.
-        form = f"no right to {str(denial).replace('%', '%%')}: %s; tried again until it is granted: %s"
-        _log.error(form, message, self._remedy)
+        _log.error(_form(f"no right to {denial}") + ": %s; tried again until it is granted: %s", message, self._remedy)
 
     def _granted(self, wanted: Attributes) -> None:
         denial = self._denials.get(wanted[:3])
         if denial is not None and denial.wanted.namespace == wanted.namespace:
             self._denials.pop(wanted[:3], None)
-            _log.log(NOTICE, "granted by now: %s", denial)
+            _log.log(NOTICE, _form(f"granted by now: {denial}"))
+
+
+def _form(text: str) -> str:
+    """Make a text a log line's form: each right has one of its own, so that none passes for another's repetition."""
+    return text.replace("%", "%%")
 
 
 class RightsWatch(TransportLayer):

@@ -58,10 +58,12 @@ class Journal(Observer):
         if binding.code is _SUCCESS:
             if _log.isEnabledFor(V2):
                 _log.log(V2, "Successfully bound pod to node", extra=self._of(binding) | chosen_from)
-        elif binding.code.rejected or lacks_right(binding.message):  # a missing right was said where it was noted
+        elif binding.code.rejected:
             self._wait(binding)
         elif binding.code is not Code.SKIP:
-            _log.error("Error scheduling pod; retrying", extra=self._of(binding) | {"err": binding.message})
+            # A missing right was said where it was noted, and need not be with every pod.
+            level = V2 if lacks_right(binding.message) else logging.ERROR
+            _log.log(level, "Error scheduling pod; retrying", extra=self._of(binding) | {"err": binding.message})
 
     def _say(self, decision: Decision, took: int) -> None:
         """Log why a pod has to wait; of one that need not, its binding will tell."""

@@ -58,8 +58,6 @@ BOUND = Binding(
     draw=0.25,
 )
 
-NO_RIGHT = 'User "me" cannot create resource "pods/binding" in API group ""'
-
 
 def lines(
     caplog: pytest.LogCaptureFixture,
@@ -96,10 +94,6 @@ def test_a_bound_pod_has_one_line(caplog: pytest.LogCaptureFixture) -> None:
             replace(BOUND, code=Code.UNSCHEDULABLE, message="rejected"),
             'Unable to schedule pod; no fit; waiting pod="shop/web" node="a" attempt=7 err="rejected"',
         ),
-        (  # A missing right is an error once, and not with every pod.
-            replace(BOUND, code=Code.ERROR, message=NO_RIGHT),
-            f'Unable to schedule pod; no fit; waiting pod="shop/web" node="a" attempt=7 err={json.dumps(NO_RIGHT)}',
-        ),
     ],
 )
 def test_a_pod_that_waits_has_one_line(caplog: pytest.LogCaptureFixture, record: Decision | Binding, line: str) -> None:
@@ -125,6 +119,14 @@ def test_an_error_is_logged_at_any_verbosity(
 ) -> None:
     assert lines(caplog, NOTICE, record) == [f"Error scheduling pod; retrying {fields}"]
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_a_missing_right_is_no_error_of_every_pod(caplog: pytest.LogCaptureFixture) -> None:
+    message = 'User "me" cannot create resource "pods/binding" in API group ""'
+    failed = replace(BOUND, code=Code.ERROR, message=message)
+    assert lines(caplog, NOTICE, failed) == []
+    fields = f'pod="shop/web" node="a" attempt=7 err={json.dumps(message)}'
+    assert lines(caplog, V2, failed) == [f"Error scheduling pod; retrying {fields}"]
 
 
 def test_nothing_is_said_of_what_nobody_bound(caplog: pytest.LogCaptureFixture) -> None:
