@@ -108,7 +108,7 @@ def _form(text: str) -> str:
     return text.replace("%", "%%")
 
 
-class RightsWatch(TransportLayer):
+class RightsTransport(TransportLayer):
     """A transport that has noted what the answers tell of rights."""
 
     def __init__(self, transport: Transport, rights: MissingRights) -> None:

@@ -18,7 +18,7 @@ from kframework.cluster.dry_run import DryRunCluster
 from kframework.cluster.flow_control import FlowControl
 from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.missing_rights import RIGHTS_COMMAND, MissingRights, RightsWatch
+from kframework.cluster.missing_rights import RIGHTS_COMMAND, MissingRights, RightsTransport
 from kframework.cluster.write_fence import FencedTransport, WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.models import PluginEntry, PluginSet
@@ -79,7 +79,7 @@ class RealServer(Server):
     async def schedule(self) -> AsyncIterator[Cluster]:
         """Open the scheduler's client, which asks no faster than `clientConnection` says."""
         async with self._transport("scheduler") as transport:
-            metered = MeteredTransport(RightsWatch(transport, self.rights), self._requests, transport.address)
+            metered = MeteredTransport(RightsTransport(transport, self.rights), self._requests, transport.address)
             fenced = FencedTransport(metered, self.fence)
             waited = partial(self._requests.waited, transport.address)
             yield KubeCluster(FlowControl(fenced, self._client, self._clock, waited), self._clock, random=chance())
@@ -88,7 +88,7 @@ class RealServer(Server):
     async def elect(self) -> AsyncIterator[Cluster]:
         """Open the client of the leader election, which nothing may slow down."""
         async with self._transport("leader-election") as transport:
-            yield KubeCluster(RightsWatch(transport, self.rights), self._clock, random=chance())
+            yield KubeCluster(RightsTransport(transport, self.rights), self._clock, random=chance())
 
     @asynccontextmanager
     async def _transport(self, user: str) -> AsyncIterator[KubeTransport]:

@@ -8,7 +8,7 @@ import pytest
 
 from kframework.apiserver.authorization import User, forbidden, service_account
 from kframework.apiserver.statuses import NOBODY, failure
-from kframework.cluster.missing_rights import AGAIN, MissingRights, RightsWatch, lacks_right
+from kframework.cluster.missing_rights import AGAIN, MissingRights, RightsTransport, lacks_right
 from kframework.cluster.request_attributes import Attributes
 from kframework.cluster.transport import Request, Response
 from tests.cluster.scripted import Scripted, happened, ok, refused, some
@@ -205,7 +205,7 @@ def refusal(request: Request) -> Response:
 async def test_requests_and_streams_pass_and_their_answers_are_noted(stage: Stage) -> None:
     event = happened("ADDED", some("c", 6))
     inner = Scripted(refusal(NODES), refusal(WATCH), ok({"a": 1}), [event])
-    watch = RightsWatch(inner, stage.rights)
+    watch = RightsTransport(inner, stage.rights)
     assert (await watch.send(NODES)).status == 403
     async with watch.stream(WATCH) as stream:
         assert stream.status == 403
