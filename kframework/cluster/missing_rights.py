@@ -75,7 +75,7 @@ class MissingRights:
         """Say without which rights nothing can be scheduled, and what would help; any thread may ask."""
         since = self._clock.now() - AGAIN
         vital = sorted(str(each) for each in list(self._denials.values()) if each.is_vital and each.at > since)
-        return f"it may not {', '.join(vital)}; {self._remedy}" if vital else None
+        return f"it may not {', '.join(vital)}; grant it: {self._remedy}" if vital else None
 
     def answered(self, request: Request, status: int, body: bytes) -> None:
         """Note what an answer tells of the right to its request."""
@@ -94,7 +94,7 @@ class MissingRights:
             return
         denial = self._denials[key] = _Denial(wanted, now, now)
         self._remedy = _remedy(self._command, message)
-        _log.error(_form(f"no right to {denial}") + ": %s; tried again until it is granted: %s", message, self._remedy)
+        _log.error(_form(f"no right to {denial}") + ": %s; grant it: %s", message, self._remedy)
 
     def _granted(self, wanted: Attributes) -> None:
         denial = self._denials.get(wanted[:3])
@@ -142,6 +142,6 @@ def _remedy(command: str, message: str) -> str:
     user = denial["user"] if denial is not None else ""
     account = _ACCOUNT.fullmatch(user)
     if account is None:
-        return f"{command} --config FILE prints what {user} has to be granted"
+        return f"{command} --config FILE prints what {user} needs"
     whose = f"--namespace {account['namespace']} --name {account['name']}"
     return f"{command} --config FILE {whose} | kubectl apply -f -"
