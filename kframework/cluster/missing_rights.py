@@ -58,7 +58,9 @@ class _Denial:
     def is_vital(self) -> bool:
         """Whether nothing can be scheduled without: what is followed, the lease, bindings."""
         verb, resource = self.wanted.verb, self.wanted.resource
-        return verb in ("list", "watch") or resource == "leases" or (verb, resource) == ("create", "pods/binding")
+        if resource == "leases":
+            return verb != "watch"  # whoever may not watch a lease looks at it again and again
+        return verb in ("list", "watch") or (verb, resource) == ("create", "pods/binding")
 
 
 class MissingRights:

@@ -168,16 +168,22 @@ def test_the_problem_is_what_nothing_can_be_scheduled_without(stage: Stage) -> N
 
 
 @pytest.mark.parametrize(
-    ("method", "path"),
+    "wanted",
     [
-        ("POST", "/apis/events.k8s.io/v1/namespaces/a/events"),
-        ("PATCH", "/api/v1/namespaces/a/pods/web/status"),
-        ("DELETE", "/api/v1/namespaces/a/pods/web"),
-        ("GET", "/apis/example.com/v1/teams/web"),
+        Request(method="POST", path="/apis/events.k8s.io/v1/namespaces/a/events"),
+        Request(method="PATCH", path="/api/v1/namespaces/a/pods/web/status"),
+        Request(method="DELETE", path="/api/v1/namespaces/a/pods/web"),
+        Request(method="GET", path="/apis/example.com/v1/teams/web"),
+        Request(
+            method="GET",
+            path="/apis/coordination.k8s.io/v1/namespaces/shop/leases",
+            query=(("watch", "true"), ("fieldSelector", "metadata.name=mine")),
+        ),
     ],
+    ids=lambda request: f"{request.method} {request.path}",
 )
-def test_what_else_is_missing_is_only_said(stage: Stage, method: str, path: str) -> None:
-    stage.refused(Request(method=method, path=path))
+def test_what_else_is_missing_is_only_said(stage: Stage, wanted: Request) -> None:
+    stage.refused(wanted)
     assert len(stage.said()) == 1
     assert stage.rights.problem() is None
 
