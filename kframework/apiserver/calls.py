@@ -1,4 +1,4 @@
-"""What a request asks for: the path, the query and the body, read and checked."""
+"""What a request asks for: the query and the body, read and checked."""
 
 from __future__ import annotations
 
@@ -12,42 +12,12 @@ from kframework.apiserver.statuses import Subject
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.protobuf import PROTOBUF, from_protobuf
 from kframework.cluster import api_errors
+from kframework.cluster.request_attributes import Path
 from kframework.cluster.transport import Request
 from kframework.errors import ClusterError
 from kframework.objects.codec import without_nulls
 
 S = TypeVar("S", bound=msgspec.Struct)
-
-#: What stands behind a namespace's name and is no kind of object in it.
-_OF_NAMESPACES = ("status", "finalize")
-
-
-class Path(NamedTuple):
-    """The path of a kind, of an object or of its part: `/apis/GROUP/VERSION[/namespaces/NS]/PLURAL[/NAME[/PART]]`."""
-
-    api_version: str
-    namespace: str
-    plural: str
-    name: str
-    subresource: str
-
-    @classmethod
-    def read(cls, path: str) -> Path | None:
-        """Take a path apart; None if it is that of no object."""
-        match path.strip("/").split("/"):
-            case ["api", version, plural, *rest]:
-                api_version = version
-            case ["apis", group, version, plural, *rest]:
-                api_version = f"{group}/{version}"
-            case _:
-                return None
-        namespace = ""
-        if plural == "namespaces" and len(rest) > 1 and rest[1] not in _OF_NAMESPACES:
-            namespace, plural, *rest = rest
-        if len(rest) > 2:
-            return None
-        name, subresource = [*rest, "", ""][:2]
-        return cls(api_version, namespace, plural, name, subresource)
 
 
 class Call(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 from kframework.apiserver import discovery
-from kframework.apiserver.calls import Call, Path
+from kframework.apiserver.calls import Call
 from kframework.apiserver.forms import Form, negotiated
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.served import Resource
@@ -23,6 +23,7 @@ from kframework.apiserver.wire.documents import Complete, as_it_is
 from kframework.clock import Clock
 from kframework.cluster import api_errors
 from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.request_attributes import Path
 from kframework.cluster.transport import JSON, Request, Response, Stream
 from kframework.errors import ClusterError
 from kframework.objects import Pod

@@ -134,8 +134,12 @@ def server_of(
     configuration: Configuration,
     clock: Clock,
     requests: RequestCounts,
+    rights_command: str,
 ) -> Server:
-    """Return the real API server, where requests are counted, or a fake one that begins with what these files hold."""
+    """Return the real API server, where requests are counted, or a fake one that begins with what these files hold.
+
+    `rights_command` prints the rights that the scheduler needs there.
+    """
     if embedded.embedded:
         from kframework.apiserver.published import Publication
         from kframework.process.fake_api import EmbeddedServer
@@ -147,7 +151,7 @@ def server_of(
 
     file = process.kubeconfig or _configured_kubeconfig(configuration)
     connection = Connection(kubeconfig=file, context=process.kube_context, server=process.master or None)
-    return RealServer(connection, configuration, clock, requests)
+    return RealServer(connection, configuration, clock, requests, rights_command)
 
 
 def _configured_kubeconfig(configuration: Configuration) -> str | None:

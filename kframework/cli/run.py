@@ -128,7 +128,9 @@ def schedule(
         observers = _observers(tracing, with_read_only(recorded) if dev else recorded)
         running = Process(
             configuration,
-            server_of(process, embedded, filenames, configuration, clock, observers.metrics.requests),
+            server_of(
+                process, embedded, filenames, configuration, clock, observers.metrics.requests, "kframework rbac"
+            ),
             clock,
             listener=process.listener(),
             report=process.report(),

@@ -15,6 +15,7 @@ from typing import Generic, NoReturn
 import msgspec
 
 from kframework.clock import Clock
+from kframework.cluster.missing_rights import lacks_right
 from kframework.cluster.rest import path_of, refusal
 from kframework.cluster.transport import Request, Transport
 from kframework.cluster.wire import Undecodable, pages, read_event
@@ -246,7 +247,12 @@ class Reflector(Generic[T]):
             _log.error("%s %s cannot be understood and is passed over: %s", self.kind.name, name, why)
 
     def _complain(self, error: ClusterError) -> None:
-        """Log what went wrong, once in a row; a lost connection or an old version are nothing if the next try helps."""
+        """Log what went wrong, once in a row; a lost connection or an old version are nothing if the next try helps.
+
+        A missing right was said where it was noted.
+        """
+        if lacks_right(error.message):
+            return
         self._failures += 1
         if self._failures == 1 and error.status in (0, 410):
             _log.info("watching %s: %s", self.kind.plural, error)
@@ -256,9 +262,6 @@ class Reflector(Generic[T]):
 
     def _remedy(self, error: ClusterError) -> str:
         group, _, _ = self.kind.api_version.rpartition("/")
-        if error.status == 403:
-            rule = f'{{apiGroups: ["{group}"], resources: ["{self.kind.plural}"], verbs: ["get", "list", "watch"]}}'
-            return f"; the scheduler waits until a role of its account has the rule {rule}"
         if error.status == 404 and group:
             return f"; this server has no {self.kind.api_version}: they count as none until it has"
         return ""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from time import perf_counter_ns
 
+from kframework.cluster.missing_rights import lacks_right
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.framework.status import Code
 from kframework.verbosity import NOTICE, V2
@@ -60,7 +61,9 @@ class Journal(Observer):
         elif binding.code.rejected:
             self._wait(binding)
         elif binding.code is not Code.SKIP:
-            _log.error("Error scheduling pod; retrying", extra=self._of(binding) | {"err": binding.message})
+            # A missing right was said where it was noted, and need not be with every pod.
+            level = V2 if lacks_right(binding.message) else logging.ERROR
+            _log.log(level, "Error scheduling pod; retrying", extra=self._of(binding) | {"err": binding.message})
 
     def _say(self, decision: Decision, took: int) -> None:
         """Log why a pod has to wait; of one that need not, its binding will tell."""

@@ -76,20 +76,23 @@ def scheduler_routes(
     starting: Callable[[], str | None],
     stopping: Callable[[], bool],
     election: Callable[[], str | None] | None,
+    authorization: Callable[[], str | None],
     checked: Checked = nobody,
 ) -> list[web.RouteDef]:
     """Return the routes that every scheduler has.
 
     `starting` says which plugin is being started, `election` what is wrong with the lease; it is None without one.
+    `authorization` says which rights are missing.
     """
     plugins = Check("plugins-started", starting, withheld=False)
     elections = [Check("leaderElection", election)] if election is not None else []
+    rights = Check("authorization", authorization, withheld=False)
     shutdown = Check("shutdown", lambda: "process is shutting down" if stopping() else None)
     handlers = Check("sched-handler-sync", lambda: None if synced() else "handlers are not fully synchronized")
     return [
         *health_routes("healthz", elections or [PING], checked),
         *health_routes("livez", [PING], checked),
-        *health_routes("readyz", [*elections, shutdown, plugins, handlers], checked),
+        *health_routes("readyz", [*elections, rights, shutdown, plugins, handlers], checked),
         configz_route(configuration),
     ]
 

@@ -17,6 +17,7 @@ from kframework.apiserver.server import ApiServer
 from kframework.clock import Clock, SystemClock
 from kframework.cluster import Cluster
 from kframework.cluster.kube_cluster import KubeCluster
+from kframework.cluster.missing_rights import MissingRights
 from kframework.cluster.write_fence import WriteFence
 from kframework.objects.manifest import Manifest
 from kframework.process.process import signals
@@ -47,6 +48,7 @@ class EmbeddedServer(Server):
         self._clock = clock
         self._running = partial(running, manifest, clock, publication, say_where)
         self.fence: WriteFence = WriteFence()
+        self.rights: MissingRights = MissingRights(clock)
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:

@@ -21,6 +21,7 @@ from msgspec import structs
 
 from kframework.clock import Clock, rfc3339, rfc3339_micro
 from kframework.cluster import Cluster
+from kframework.cluster.missing_rights import lacks_right
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.errors import ClusterError
 from kframework.objects import CoreEvent, EventSource, Lease, LeaseSpec, ObjectMeta, ObjectReference
@@ -140,7 +141,7 @@ class LeaderElection:
                 return False
             expires = await self._write(found)
         except ClusterError as error:
-            _log.error("failed to acquire lease %s: %s", self._name, error)
+            self._complain(logging.ERROR, "failed to acquire lease %s: %s", error)
             return False
         if self._clock.now() >= expires:
             return False
@@ -178,7 +179,7 @@ class LeaderElection:
         except _HeldByAnother as other:
             return f"it is held by {str(other) or 'nobody'}"
         except ClusterError as error:
-            _log.error("failed to renew lease %s: %s", self._name, error)
+            self._complain(logging.ERROR, "failed to renew lease %s: %s", error)
             return None
         if not self.leading:
             return "the answer to its renewal came too late"
@@ -190,7 +191,8 @@ class LeaderElection:
         try:
             return await self._write(self._lease)
         except ClusterError as error:
-            _log.warning("failed to update lease %s optimistically, looking at it again: %s", self._name, error)
+            text = "failed to update lease %s optimistically, looking at it again: %s"
+            self._complain(logging.WARNING, text, error)
         found = await self._read()
         if found is not None and not self._is_ours(found):
             raise _HeldByAnother(found.spec.holder_identity or "")
@@ -206,7 +208,7 @@ class LeaderElection:
                     raise
                 await self._give_up()  # a renewal of ours that nobody waited for any more came in between
         except ClusterError as error:
-            _log.error("failed to release lease %s: %s", self._name, error)
+            self._complain(logging.ERROR, "failed to release lease %s: %s", error)
 
     async def _give_up(self) -> None:
         found = await self._read()
@@ -290,7 +292,12 @@ class LeaderElection:
         try:
             await self._asked(self._cluster.create(event))
         except ClusterError as error:
-            _log.warning("could not record that %s: %s", event.message, error)
+            self._complain(logging.WARNING, "could not record an event about lease %s: %s", error)
+
+    def _complain(self, level: int, text: str, error: ClusterError) -> None:
+        """Log what went wrong with the lease, unless it is a missing right, which was said where it was noted."""
+        if not lacks_right(error.message):
+            _log.log(level, text, self._name, error)
 
     async def _asked(self, call: Coroutine[object, object, T]) -> T:
         """Await an answer for so long as a request may take."""

@@ -139,6 +139,7 @@ class Process(Generic[E]):
             starting=self._starting,
             stopping=lambda: self._stopping,
             election=leader.problem if leader is not None else None,
+            authorization=self._server.rights.problem,
             checked=self._observers.checked,
         )
         shown = self._observers.routes(self.scheduler)

@@ -12,27 +12,17 @@ from typing import get_args
 
 import msgspec
 
+from kframework.apiserver.authorization import GROUP, Rule
 from kframework.config.models import LeaderElection
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.plugin import Verb, Watch
 from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Node, Pod, kind_of
-
-_GROUP = "rbac.authorization.k8s.io"
 
 #: What it takes to see a kind.
 _SEEING = ("get", "list", "watch")
 
 #: The order in which verbs are written.
 _VERBS = (*_SEEING, *get_args(Verb))
-
-
-class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What may be done to some resources of an API group, or, with `resource_names`, to some of them only."""
-
-    api_groups: tuple[str, ...]
-    resources: tuple[str, ...]
-    verbs: tuple[str, ...]
-    resource_names: tuple[str, ...] = ()
 
 
 def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = ()) -> list[Rule]:
@@ -97,13 +87,13 @@ def _granted(
 ) -> Iterator[dict[str, object]]:
     """Yield a role with these rules and its binding to an account, or nothing where there are no rules."""
     if rules:
-        reference = {"apiGroup": _GROUP, "kind": role, "name": metadata["name"]}
+        reference = {"apiGroup": GROUP, "kind": role, "name": metadata["name"]}
         yield {**_head(role, metadata), "rules": [msgspec.to_builtins(rule) for rule in rules]}
         yield {**_head(f"{role}Binding", metadata), "roleRef": reference, "subjects": [dict(account)]}
 
 
 def _head(kind: str, metadata: dict[str, str]) -> dict[str, object]:
-    return {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": dict(metadata)}
+    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": dict(metadata)}
 
 
 def _group(kind: Kind[ApiObject]) -> str:

@@ -18,6 +18,7 @@ from kframework.cluster.dry_run import DryRunCluster
 from kframework.cluster.flow_control import FlowControl
 from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_cluster import KubeCluster
+from kframework.cluster.missing_rights import RIGHTS_COMMAND, MissingRights, RightsTransport
 from kframework.cluster.write_fence import FencedTransport, WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.models import PluginEntry, PluginSet
@@ -35,9 +36,13 @@ _ALL = (PluginEntry(name="*"),)
 
 
 class Server(Protocol):
-    """An API server, and the ways to it; what the scheduler's client writes must pass the fence."""
+    """An API server, and the ways to it; what the scheduler's client writes must pass the fence.
+
+    `rights` knows what it refuses.
+    """
 
     fence: WriteFence
+    rights: MissingRights
 
     @property
     def elect(self) -> Connect | None:
@@ -52,7 +57,7 @@ class Server(Protocol):
 class RealServer(Server):
     """A real API server; each of its clients has connections of its own.
 
-    `requests` counts what the scheduler's client sends.
+    `requests` counts what the scheduler's client sends; `rights_command` prints the rights that the clients need.
     """
 
     def __init__(
@@ -61,18 +66,20 @@ class RealServer(Server):
         configuration: Configuration,
         clock: Clock,
         requests: RequestCounts | None = None,
+        rights_command: str = RIGHTS_COMMAND,
     ) -> None:
         self._connection = connection
         self._client = configuration.settings.client_connection
         self._clock = clock
         self._requests = requests or RequestCounts()
         self.fence: WriteFence = WriteFence()
+        self.rights: MissingRights = MissingRights(clock, rights_command)
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
         """Open the scheduler's client, which asks no faster than `clientConnection` says."""
         async with self._transport("scheduler") as transport:
-            metered = MeteredTransport(transport, self._requests, transport.address)
+            metered = MeteredTransport(RightsTransport(transport, self.rights), self._requests, transport.address)
             fenced = FencedTransport(metered, self.fence)
             waited = partial(self._requests.waited, transport.address)
             yield KubeCluster(FlowControl(fenced, self._client, self._clock, waited), self._clock, random=chance())
@@ -81,7 +88,7 @@ class RealServer(Server):
     async def elect(self) -> AsyncIterator[Cluster]:
         """Open the client of the leader election, which nothing may slow down."""
         async with self._transport("leader-election") as transport:
-            yield KubeCluster(transport, self._clock, random=chance())
+            yield KubeCluster(RightsTransport(transport, self.rights), self._clock, random=chance())
 
     @asynccontextmanager
     async def _transport(self, user: str) -> AsyncIterator[KubeTransport]:
@@ -103,6 +110,7 @@ class DryRunServer(Server):
         self._clock = clock
         self._report = report
         self.fence: WriteFence = server.fence
+        self.rights: MissingRights = server.rights
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
 from kframework.cluster import Cluster
+from kframework.cluster.missing_rights import lacks_right
 from kframework.cluster.transitions import says_the_same
 from kframework.cluster.write_fence import STOPPED, WriteFence
 from kframework.errors import ClusterError
@@ -235,8 +236,8 @@ class Outbox:
         self._look()
 
     def _refused(self, error: ClusterError) -> None:
-        """Log a refusal, unless there is nothing left to write about or the scheduler has stopped."""
-        if error.status != 404 and error.reason != STOPPED:
+        """Log a refusal, but not that the subject is gone, the scheduler has stopped, or a right is missing."""
+        if error.status != 404 and error.reason != STOPPED and not lacks_right(error.message):
             _log.warning("a write was refused: %s", error)
 
     def __repr__(self) -> str:

@@ -5,35 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.apiserver.calls import Call, DeleteOptions, Path, object_in, read_body
+from kframework.apiserver.calls import Call, DeleteOptions, object_in, read_body
 from kframework.apiserver.served import built_in
 from kframework.apiserver.statuses import Subject
+from kframework.cluster.request_attributes import Path
 from kframework.errors import ClusterError
 from kframework.objects import Pod, kind_of
 from tests.apiserver.serving import request
-
-
-@pytest.mark.parametrize(
-    ("path", "read"),
-    [
-        ("/api/v1/nodes", ("v1", "", "nodes", "", "")),
-        ("/api/v1/nodes/n1/status", ("v1", "", "nodes", "n1", "status")),
-        ("/api/v1/namespaces", ("v1", "", "namespaces", "", "")),
-        ("/api/v1/namespaces/a", ("v1", "", "namespaces", "a", "")),
-        ("/api/v1/namespaces/a/status", ("v1", "", "namespaces", "a", "status")),
-        ("/api/v1/namespaces/a/pods", ("v1", "a", "pods", "", "")),
-        ("/api/v1/namespaces/a/pods/p/binding", ("v1", "a", "pods", "p", "binding")),
-        ("/apis/apps/v1/namespaces/a/replicasets/r/", ("apps/v1", "a", "replicasets", "r", "")),
-        ("/apis/apps/v1/replicasets", ("apps/v1", "", "replicasets", "", "")),
-    ],
-)
-def test_paths_of_objects(path: str, read: tuple[str, ...]) -> None:
-    assert Path.read(path) == read
-
-
-@pytest.mark.parametrize("path", ["/", "/api", "/api/v1", "/apis/apps/v1", "/version", "/api/v1/nodes/n1/status/more"])
-def test_other_paths(path: str) -> None:
-    assert Path.read(path) is None
 
 
 def call(method: str = "GET", name: str = "", body: object = None, **query: str) -> Call:

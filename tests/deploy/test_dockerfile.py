@@ -64,9 +64,16 @@ def pins() -> dict[str, str]:
 
 
 def test_the_base_is_one_exact_version() -> None:
-    bases = {text.split()[0] for text in said("FROM")}
-    assert len(bases) == 1
-    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", bases.pop())
+    (argument,) = said("ARG")
+    name, _, base = argument.partition("=")
+    assert {text.split()[0] for text in said("FROM")} == {f"${{{name}}}"}
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", base)
+
+
+def test_the_base_may_be_named_by_digest() -> None:
+    """An argument before the first FROM counts for each of them."""
+    assert [step.instruction for step in steps()][:2] == ["ARG", "FROM"]
+    assert "--build-arg PYTHON=python@sha256:" in (DEPLOY / "README.md").read_text()
 
 
 def test_it_does_not_run_as_root() -> None:

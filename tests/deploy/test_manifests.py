@@ -12,7 +12,9 @@ import yaml
 
 from kframework.cli import app
 from kframework.config.load import load
-from kframework.process.endpoints import scheduler_routes
+from kframework.process.endpoints import SHUTDOWN, scheduler_routes
+from kframework.process.leader_thread import CLOSING
+from kframework.scheduler.scheduler import FINISHING, WRITING
 from tests.cli.conftest import Command, plain_terminal, run
 from tests.deploy.command_lines import parse
 from tests.examples.clean_environment import ROOT
@@ -76,9 +78,10 @@ def test_selectors_choose_the_pods() -> None:
     selectors = [
         the("Deployment")["spec"]["selector"],
         the("NetworkPolicy")["spec"]["podSelector"],
+        the("PodDisruptionBudget")["spec"]["selector"],
         *(constraint["labelSelector"] for constraint in POD["spec"]["topologySpreadConstraints"]),
     ]
-    assert selectors == [{"matchLabels": POD["metadata"]["labels"]}] * 3
+    assert selectors == [{"matchLabels": POD["metadata"]["labels"]}] * 4
 
 
 def test_the_image_is_of_this_version() -> None:
@@ -106,7 +109,7 @@ def test_probes_ask_what_is_answered_where_it_listens() -> None:
     flags = parse(app, CONTAINER["args"])
     (port,) = CONTAINER["ports"]
     assert (flags["bind_address"], flags["secure_port"]) == ("0.0.0.0", port["containerPort"])
-    routes = scheduler_routes(load(CONFIG), synced=bool, starting=lambda: None, stopping=bool, election=lambda: None)
+    routes = scheduler_routes(load(CONFIG), synced=bool, starting=str, stopping=bool, election=str, authorization=str)
     probes = [CONTAINER[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
     assert [probe["port"] for probe in probes] == [port["name"]] * 2
     assert [probe["path"] for probe in probes] == ["/healthz", "/readyz"]
@@ -132,6 +135,31 @@ def test_the_pods_are_restricted_as_their_namespace_demands() -> None:
         "readOnlyRootFilesystem": True,
     }
     assert {kind for volume in VOLUMES.values() for kind in volume if kind != "name"} == {"configMap", "emptyDir"}
+
+
+def test_it_is_given_the_time_that_its_end_may_take() -> None:
+    configuration = load(CONFIG)
+    closing = configuration.options.hook_timeouts.close
+    scheduler = FINISHING + WRITING + closing + closing  # plugins, then extenders
+    lease = configuration.settings.leader_election.renew_deadline + CLOSING
+    endpoints = 2 * SHUTDOWN  # requests under way are waited for, then cancelled and waited for
+    longest = scheduler + lease + endpoints
+    assert f" {longest:g}.\n" in (DEPLOY / "deployment.yaml").read_text()
+    assert POD["spec"]["terminationGracePeriodSeconds"] > longest
+
+
+def test_one_replica_at_a_time_may_go() -> None:
+    budget = the("PodDisruptionBudget")["spec"]
+    assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
+
+
+def test_a_quota_lets_the_namespace_use_the_priority_class_of_the_pods() -> None:
+    quota = the("ResourceQuota")["spec"]
+    (scope,) = quota["scopeSelector"]["matchExpressions"]
+    used = [POD["spec"]["priorityClassName"]]
+    assert scope == {"scopeName": "PriorityClass", "operator": "In", "values": used}
+    # Also while all replicas are replaced, and the replaced ones have not ended.
+    assert int(quota["hard"]["pods"]) >= 4 * the("Deployment")["spec"]["replicas"]
 
 
 def test_resources_are_asked_for() -> None:

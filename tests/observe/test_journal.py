@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 
@@ -118,6 +119,14 @@ def test_an_error_is_logged_at_any_verbosity(
 ) -> None:
     assert lines(caplog, NOTICE, record) == [f"Error scheduling pod; retrying {fields}"]
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_a_missing_right_is_no_error_of_every_pod(caplog: pytest.LogCaptureFixture) -> None:
+    message = 'User "me" cannot create resource "pods/binding" in API group ""'
+    failed = replace(BOUND, code=Code.ERROR, message=message)
+    assert lines(caplog, NOTICE, failed) == []
+    fields = f'pod="shop/web" node="a" attempt=7 err={json.dumps(message)}'
+    assert lines(caplog, V2, failed) == [f"Error scheduling pod; retrying {fields}"]
 
 
 def test_nothing_is_said_of_what_nobody_bound(caplog: pytest.LogCaptureFixture) -> None:

@@ -145,6 +145,7 @@ class _Scheduler:
         self.is_stopping = False
         self.lease_problem: str | None = None
         self.plugin: str | None = None
+        self.right: str | None = None
 
     def routes(self, *, elects: bool) -> list[web.RouteDef]:
         return scheduler_routes(
@@ -153,14 +154,19 @@ class _Scheduler:
             starting=lambda: self.plugin,
             stopping=lambda: self.is_stopping,
             election=(lambda: self.lease_problem) if elects else None,
+            authorization=lambda: self.right,
         )
 
 
 @pytest.mark.parametrize(
     ("elects", "healthy", "ready"),
     [
-        (True, ["leaderElection"], ["leaderElection", "shutdown", "plugins-started", "sched-handler-sync"]),
-        (False, ["ping"], ["shutdown", "plugins-started", "sched-handler-sync"]),
+        (
+            True,
+            ["leaderElection"],
+            ["leaderElection", "authorization", "shutdown", "plugins-started", "sched-handler-sync"],
+        ),
+        (False, ["ping"], ["authorization", "shutdown", "plugins-started", "sched-handler-sync"]),
     ],
 )
 async def test_checks_are_those_of_kube_scheduler(elects: bool, healthy: list[str], ready: list[str]) -> None:
@@ -172,13 +178,15 @@ async def test_checks_are_those_of_kube_scheduler(elects: bool, healthy: list[st
     ]
 
 
-async def test_readyz_says_which_plugin_has_not_started() -> None:
+async def test_readyz_says_which_right_is_missing_and_which_plugin_has_not_started() -> None:
     scheduler = _Scheduler()
+    scheduler.right = "it may not list nodes"
     scheduler.plugin, scheduler.is_synced = "plugin Quota has been starting for 12 s", False
     (answer,) = await get(scheduler.routes(elects=False), "/readyz")
     assert (answer.status, answer.text) == (
         500,
         """\
+[-]authorization failed: it may not list nodes
 [+]shutdown ok
 [-]plugins-started failed: plugin Quota has been starting for 12 s
 [-]sched-handler-sync failed: reason withheld
@@ -192,6 +200,7 @@ readyz check failed
     [
         ({"is_synced": False}, {"/readyz": "sched-handler-sync"}),
         ({"is_stopping": True}, {"/readyz": "shutdown"}),
+        ({"right": "it may not list nodes"}, {"/readyz": "authorization"}),
         ({"lease_problem": "stale"}, {"/readyz": "leaderElection", "/healthz": "leaderElection"}),
     ],
 )

@@ -607,6 +607,21 @@ async def test_no_event_is_worth_a_lease(cluster: MemoryCluster, fate: Fate) -> 
     assert lease(cluster).spec.holder_identity == ""
 
 
+@pytest.mark.parametrize("method", ["get", "create", "update", "event"])
+async def test_a_missing_right_is_said_by_others(
+    cluster: MemoryCluster, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    message = f'"x" is forbidden: User "me" cannot {method} resource "leases" in API group "coordination.k8s.io"'
+    a = Candidate(cluster, "a")
+    await a.start().stop()
+    a.line.fate = lambda asked: Fate(error=ClusterError(message, status=403)) if asked == method else Fate()
+    a.start()
+    await asyncio.sleep(30.0)
+    await a.stop()
+    lost = ["lost lease kube-system/kube-scheduler: it was not renewed within 10s"] if method == "update" else []
+    assert [record.getMessage() for record in caplog.records if record.levelname != "INFO"] == lost
+
+
 async def test_leadership_is_over_on_time_even_if_nobody_notices(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)

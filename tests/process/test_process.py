@@ -23,6 +23,7 @@ from kframework import ConfigError, Plugin
 from kframework.clock import LoopClock, SystemClock, VirtualTimeLoop, run_virtual
 from kframework.cluster import Cluster
 from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.missing_rights import MissingRights
 from kframework.cluster.write_fence import WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
@@ -57,6 +58,7 @@ class Stage:
         self.leases = MemoryCluster(clock)
         self.lines: list[str] = []
         self.fence = fence or WriteFence()
+        self.rights = MissingRights(clock)
         self.open = 0
         self.watching = False
         self.allowed = asyncio.Event()

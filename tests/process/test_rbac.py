@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from kframework import Clock, CycleState, PendingPod, Plugin, Watch, hookimpl
+from kframework.apiserver.authorization import Rule
 from kframework.apiserver.in_process import InProcess
 from kframework.apiserver.server import ApiServer
 from kframework.clock import LoopClock, SystemClock, run_virtual
@@ -21,53 +22,25 @@ from kframework.cluster import Cluster
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.transport import Request
+from kframework.cluster.request_attributes import Attributes
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config.configuration import Configuration
 from kframework.config.in_tree import DEFAULT_PLUGINS
 from kframework.config.load import parse
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.core.runtime.registry import Registry
-from kframework.objects import ApiObject, Event, ObjectMeta, Pod
+from kframework.objects import ApiObject, Event, Namespace, ObjectMeta, Pod
 from kframework.process.lease import LeaderElection
-from kframework.process.rbac import Rule, cluster_rules, lease_rules, manifests
+from kframework.process.rbac import cluster_rules, lease_rules, manifests
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone, plugin
 from tests.support.declared import Gang, Team, gang, team
-from tests.support.rights import Asked, Authorizer, asked, rules_of
+from tests.support.rights import Authorizer
 from tests.support.storage import claim, mounted, storage_class, volume
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 ACCOUNT = ("kube-system", "kframework")
-
-
-# -- what a request asks for -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "query", "wanted"),
-    [
-        ("GET", "/api/v1/pods", (), Asked("list", "", "pods")),
-        ("GET", "/api/v1/pods", (("watch", "true"),), Asked("watch", "", "pods")),
-        ("GET", "/api/v1/namespaces", (), Asked("list", "", "namespaces")),
-        ("GET", "/api/v1/namespaces/shop", (), Asked("get", "", "namespaces", "", "shop")),
-        ("GET", "/api/v1/namespaces/shop/pods", (), Asked("list", "", "pods", "shop")),
-        ("POST", "/api/v1/namespaces/shop/pods/web/binding", (), Asked("create", "", "pods/binding", "shop", "web")),
-        ("PATCH", "/api/v1/namespaces/shop/pods/web/status", (), Asked("patch", "", "pods/status", "shop", "web")),
-        (
-            "PUT",
-            "/apis/coordination.k8s.io/v1/namespaces/a/leases/b",
-            (),
-            Asked("update", "coordination.k8s.io", "leases", "a", "b"),
-        ),
-        ("DELETE", "/apis/example.com/v1/quotas/all", (), Asked("delete", "example.com", "quotas", "", "all")),
-    ],
-)
-def test_a_request_says_what_it_wants(
-    method: str, path: str, query: tuple[tuple[str, str], ...], wanted: Asked
-) -> None:
-    assert asked(Request(method=method, path=path, query=query)) == wanted
 
 
 # -- a cluster that holds the scheduler to its rights ------------------------------------------------------------------
@@ -103,11 +76,12 @@ async def scheduling(cluster: Cluster, clock: Clock, config: str, *plugins: type
 
 async def eventful(authorizer: Authorizer, config: str) -> MemoryCluster:
     """Run what makes a scheduler do all that it can: bind pods, and volumes, preempt, and say what is wrong."""
+    ours = parse(config).profiles[0].scheduler_name
     async with (
         world(
             authorizer,
-            make_pod("on-local-disk", cpu=1, priority=5, volumes=mounted("local")),
-            make_pod("on-made-disk", cpu=1, priority=5, volumes=mounted("made")),
+            make_pod("on-local-disk", cpu=1, priority=5, volumes=mounted("local"), scheduler_name=ours),
+            make_pod("on-made-disk", cpu=1, priority=5, volumes=mounted("made"), scheduler_name=ours),
             make_pod("cheap", cpu=2, node_name="b", host_ports=[80]),
             *(storage_class(), volume(), claim("local"), storage_class("csi", "x.io/csi"), claim("made", "csi")),
         ) as (memory, cluster, clock),
@@ -120,7 +94,10 @@ async def eventful(authorizer: Authorizer, config: str) -> MemoryCluster:
             memory.add(make_node(name, cpu=2, labels={"name": name}))
         await asyncio.sleep(60.0)
         # Whichever plugin is not there to say so: there is no room on either node.
-        memory.add(make_pod("urgent", cpu=2, priority=9, host_ports=[80], node_selector={"name": "b"}))
+        urgent = make_pod(
+            "urgent", cpu=2, priority=9, host_ports=[80], node_selector={"name": "b"}, scheduler_name=ours
+        )
+        memory.add(urgent)
         await asyncio.sleep(600.0)
         tasks.cancel_scope.cancel()
     return memory
@@ -128,7 +105,8 @@ async def eventful(authorizer: Authorizer, config: str) -> MemoryCluster:
 
 async def elect(authorizer: Authorizer, settings: LeaderElectionSettings) -> None:
     """Win the lease, renew it and give it up."""
-    async with world(authorizer) as (_, cluster, clock):
+    home = Namespace(metadata=ObjectMeta(name=settings.resource_namespace))
+    async with world(authorizer, home) as (_, cluster, clock):
         election = LeaderElection(
             cluster,
             settings,
@@ -239,7 +217,7 @@ def test_a_plugin_may_do_to_its_kind_what_its_watch_says(keeper: type[Plugin], r
 def test_and_no_more() -> None:
     authorizer = held_to(parse(alone(Overreaching)), Overreaching)
     assert run_virtual(partial(tried, authorizer, Overreaching)) == ""
-    assert authorizer.refused[0] == Asked("patch", "example.com", "teams", "default", "web")
+    assert authorizer.refused[0] == Attributes("patch", "example.com", "teams", "default", "web")
 
 
 # -- the rules themselves ----------------------------------------------------------------------------------------------
@@ -299,6 +277,6 @@ def test_roles_are_bound_to_the_account_and_the_lease_has_one_in_its_namespace()
         ("Role", {"name": "kframework", "namespace": "there"}),
         ("RoleBinding", {"name": "kframework", "namespace": "there"}),
     ]
-    assert len(rules_of(objects, ACCOUNT)) == sum(len(each["rules"]) for each in objects if "rules" in each)
+    assert len(Authorizer(objects, ACCOUNT).grants) == sum(len(each["rules"]) for each in objects if "rules" in each)
     without = granted(parse(HEAD + "leaderElection: {leaderElect: false}\n"))
     assert [each["kind"] for each in without] == ["ClusterRole", "ClusterRoleBinding"]

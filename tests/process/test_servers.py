@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
+from typing import cast
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import anyio
 import pytest
 
 from kframework.apiserver.in_process import InProcess
-from kframework.apiserver.published import Publication
+from kframework.apiserver.local import LocalCluster
+from kframework.apiserver.published import Publication, published
+from kframework.apiserver.server import ApiServer
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.cluster import Cluster
 from kframework.cluster.kube import Connection
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.missing_rights import MissingRights
+from kframework.cluster.transport import Request, Response
 from kframework.cluster.write_fence import WriteFence
 from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.decision import Binding, Decision
@@ -26,13 +34,17 @@ from kframework.errors import ClusterError
 from kframework.objects import Event, Lease, Node, ObjectMeta, Pod
 from kframework.objects.manifest import Manifest
 from kframework.observe.metrics.requests import RequestCounts
+from kframework.process.endpoints import Listener
 from kframework.process.fake_api import EmbeddedServer, running
 from kframework.process.observers import PodObservers
 from kframework.process.process import Process
+from kframework.process.rbac import manifests
 from kframework.process.servers import Connect, RealServer, without_binding
 from kframework.testing import make_node, make_pod
+from kframework.verbosity import NOTICE
 from tests.extension_points.scripted import alone, plugin
 from tests.observe.metrics.reading import count_of, values
+from tests.support.rights import Authorizer, GuardedServer
 
 EXTENDED = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -48,6 +60,7 @@ class InMemory:
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self.fence = WriteFence()
+        self.rights = MissingRights(SystemClock())
         self._cluster = cluster
 
     @asynccontextmanager
@@ -182,3 +195,89 @@ def test_what_a_scheduler_writes_must_pass_the_fence_but_not_what_its_election_d
                 assert await scheduling.get(Pod, "pod", "default") == pod
 
     asyncio.run(main())
+
+
+# -- rights that are missing -------------------------------------------------------------------------------------------
+
+ACCOUNT = "kube-system", "kframework"
+
+SWIFT = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {retryPeriod: 20ms}
+"""
+
+
+def answer(url: str) -> str:
+    """Return what is answered, be it that something is wrong."""
+    try:
+        with urlopen(url) as response:
+            return str(response.read().decode())
+    except HTTPError as error:
+        with error:
+            return error.read().decode()
+
+
+class Insisted(Authorizer):
+    """Refuses everything, and notices when it was asked again and again."""
+
+    def __init__(self) -> None:
+        super().__init__((), ACCOUNT)
+        self.enough = asyncio.Event()
+
+    def refusal(self, request: Request) -> Response | None:
+        if len(self.refused) >= 30:
+            self.enough.set()
+        return super().refusal(request)
+
+
+def of(records: list[logging.LogRecord], level: int) -> list[str]:
+    """Return the messages of this level or above."""
+    return [record.getMessage() for record in records if record.levelno >= level]
+
+
+def test_missing_rights_are_said_once_and_shown_until_they_are_granted(caplog: pytest.LogCaptureFixture) -> None:
+    configuration, clock = parse(SWIFT), SystemClock()
+    held, until, told = Insisted(), Until(2), asyncio.Queue[str]()
+
+    async def main() -> None:
+        local = LocalCluster(clock, Manifest([make_node("a"), make_pod()]))
+        guarded = cast("ApiServer", GuardedServer(local.server, held))
+        async with published(guarded, Publication()) as kubeconfig, anyio.create_task_group() as tasks:
+            real = RealServer(Connection(kubeconfig=str(kubeconfig)), configuration, clock)
+            until.process = Process(
+                configuration,
+                real,
+                clock,
+                observers=PodObservers(until),
+                listener=Listener(port=0),
+                tell=told.put_nowait,
+            )
+            tasks.start_soon(until.process.run)
+            ready = (await told.get()).rpartition(" and ")[2].rstrip(")")
+            await held.enough.wait()
+            refused = {(wanted.verb, wanted.resource) for wanted in held.refused}
+            lines = of(caplog.records, logging.WARNING)
+            assert all(line.startswith("no right to ") for line in lines) and len(lines) == len(refused)
+            text = await asyncio.to_thread(answer, ready)
+            assert (
+                "[-]authorization failed: it may not get leases.coordination.k8s.io in the namespace kube-sys" in text
+            )
+            assert (
+                "kframework rbac --config FILE --namespace kube-system --name kframework | kubectl apply -f -" in text
+            )
+
+            profiles, election = until.process.scheduler.profiles, configuration.settings.leader_election
+            held.grant(manifests(profiles, election, name=ACCOUNT[1], namespace=ACCOUNT[0]))
+            begun = {"leading", "in"}
+            while begun:
+                begun.discard((await told.get()).partition(" ")[0])
+            assert await asyncio.to_thread(answer, ready) == "ok"
+            local.memory.add(make_pod("late"))
+
+    caplog.set_level(logging.INFO)
+    asyncio.run(main())
+    assert until.nodes == {"default/pod": "a", "default/late": "a"}
+    lines = of(caplog.records, NOTICE)
+    missing = {line.removeprefix("no right to ").partition(": ")[0] for line in lines if line.startswith("no right")}
+    assert missing == {line.removeprefix("granted by now: ") for line in lines if line.startswith("granted by now")}

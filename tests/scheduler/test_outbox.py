@@ -198,6 +198,19 @@ def test_a_status_that_cannot_be_written_is_logged_and_dropped(
     assert caplog.messages == ["a write was refused: no"] * logged
 
 
+def test_a_missing_right_is_said_by_others(caplog: pytest.LogCaptureFixture) -> None:
+    message = (
+        'pods "p" is forbidden: User "me" cannot patch resource "pods/status" in API group "" in the namespace "a"'
+    )
+
+    async def work(desk: Desk) -> None:
+        desk.faults["patch_pod_status"] = Fault(error=ClusterError(message, status=403))
+        await desk.patch("p")
+
+    at_a_desk(work)
+    assert caplog.messages == []
+
+
 def test_a_status_that_is_refused_once_is_written_all_the_same() -> None:
     async def work(desk: Desk) -> None:
         desk.faults["patch_pod_status"] = iter([refused(500)])

@@ -1,121 +1,93 @@
-"""What requests ask of an API server's authorizer, what RBAC rules grant, and an authorizer that goes by them."""
+"""An API that holds whoever asks it to rights, and notes of which of them use was made."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
 
-import msgspec
-
+from kframework.apiserver.authorization import Grant, RoleBasedAuthorizer, forbidden, service_account
+from kframework.apiserver.server import ApiServer
+from kframework.apiserver.statuses import Subject, failure
+from kframework.apiserver.watches import Watch
+from kframework.cluster.request_attributes import Attributes
 from kframework.cluster.transport import Request, Response, Stream, Transport
 
-__all__ = ["Asked", "Authorizer", "Right", "asked", "grants", "rules_of"]
-
-_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-
-
-class Asked(NamedTuple):
-    """What somebody wants to do to a resource; `resource` has its subresource behind a slash."""
-
-    verb: str
-    group: str
-    resource: str
-    namespace: str = ""
-    name: str = ""
-
-
-def asked(request: Request) -> Asked:
-    """Read from a request what it wants, as an API server does."""
-    root, *steps = request.path.strip("/").split("/")
-    group = "" if root == "api" else steps.pop(0)
-    steps.pop(0)
-    namespace = ""
-    if steps[0] == "namespaces" and len(steps) > 2:
-        namespace = steps[1]
-        steps = steps[2:]
-    resource, name, *subresource = [*steps, ""][: max(len(steps), 2)]
-    verb = _VERBS.get(request.method) or ("get" if name else "watch" if ("watch", "true") in request.query else "list")
-    return Asked(verb, group, "/".join([resource, *subresource]), namespace, name)
-
-
-def rules_of(manifests: Iterable[Mapping[str, Any]], account: tuple[str, str]) -> list[tuple[str, Mapping[str, Any]]]:
-    """List the rules that are bound to a ServiceAccount (namespace, name), each with the namespace it holds in."""
-    manifests = list(manifests)
-    roles = {
-        (each["kind"], _where(each), each["metadata"]["name"]): each["rules"] for each in manifests if "rules" in each
-    }
-    found = []
-    for binding in manifests:
-        if any((s["namespace"], s["name"]) == account for s in binding.get("subjects", ())):
-            role = binding["roleRef"]
-            namespace = _where(binding)
-            found += [(namespace, rule) for rule in roles[role["kind"], namespace, role["name"]]]
-    return found
-
-
-def _where(manifest: Mapping[str, Any]) -> str:
-    return str(manifest["metadata"].get("namespace", ""))
-
-
-def grants(namespace: str, rule: Mapping[str, Any], wanted: Asked) -> bool:
-    """Return whether a rule that holds in a namespace ("": everywhere) allows what is asked."""
-    return (
-        namespace in ("", wanted.namespace)
-        and wanted.verb in rule["verbs"]
-        and wanted.group in rule["apiGroups"]
-        and wanted.resource in rule["resources"]
-        and wanted.name in rule.get("resourceNames", [wanted.name])
-    )
-
+__all__ = ["Authorizer", "GuardedServer", "Right"]
 
 #: A right: where it holds, what may be done, and to which names only. To see a kind in one way or another is one.
 Right = tuple[str, str, str, str, tuple[str, ...]]
 
 
 class Authorizer:
-    """A transport that refuses what no rule grants, and notes the rights that were made use of."""
+    """A transport that refuses what no rule grants to a ServiceAccount (namespace, name)."""
 
-    def __init__(self, granted: Iterable[Mapping[str, Any]], account: tuple[str, str]) -> None:
-        self.rules = rules_of(granted, account)
+    def __init__(self, granted: Iterable[Mapping[str, object]], account: tuple[str, str]) -> None:
+        self.user = service_account(*account)
+        self.grants: list[Grant] = []
+        self.grant(granted)
         self.used: set[Right] = set()
-        self.refused: list[Asked] = []
+        self.refused: list[Attributes] = []
         self.server: Transport
 
+    def grant(self, granted: Iterable[Mapping[str, object]]) -> None:
+        """Go by these manifests from now on."""
+        self.grants = list(RoleBasedAuthorizer(granted).grants(self.user))
+
     async def send(self, request: Request) -> Response:
-        return self._refusal(request) or await self.server.send(request)
+        return self.refusal(request) or await self.server.send(request)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        assert self._refusal(request) is None
+        refusal = self.refusal(request)
+        if refusal is not None:
+            yield Stream(refusal.status, _one(refusal.body))
+            return
         async with self.server.stream(request) as stream:
             yield stream
 
     async def close(self) -> None:
         await self.server.close()
 
-    def _refusal(self, request: Request) -> Response | None:
-        wanted = asked(request)
-        granting = [(where, rule) for where, rule in self.rules if grants(where, rule, wanted)]
-        for where, rule in granting:
-            self.used.add(_right(where, wanted.group, wanted.resource, wanted.verb, rule))
+    def refusal(self, request: Request) -> Response | None:
+        """Return how the request is refused, None if it is granted."""
+        wanted = Attributes.of(request)
+        granting = [grant for grant in self.grants if grant.allows(wanted)]
+        for grant in granting:
+            self.used.add(_right(grant, wanted.group, wanted.resource, wanted.verb))
         if granting:
             return None
         self.refused.append(wanted)
-        return Response(403, msgspec.json.encode({"kind": "Status", "code": 403, "message": f"{wanted} is forbidden"}))
+        return failure(
+            forbidden(self.user, wanted), Subject(wanted.group, wanted.resource.partition("/")[0], wanted.name)
+        )
 
     @property
     def rights(self) -> set[Right]:
         """All that was granted."""
         return {
-            _right(where, group, resource, verb, rule)
-            for where, rule in self.rules
-            for group in rule["apiGroups"]
-            for resource in rule["resources"]
-            for verb in rule["verbs"]
+            _right(grant, group, resource, verb)
+            for grant in self.grants
+            for group in grant.rule.api_groups
+            for resource in grant.rule.resources
+            for verb in grant.rule.verbs
         }
 
 
-def _right(where: str, group: str, resource: str, verb: str, rule: Mapping[str, Any]) -> Right:
+class GuardedServer:
+    """An API server, to be served over HTTP, that refuses what its authorizer refuses."""
+
+    def __init__(self, server: ApiServer, authorizer: Authorizer) -> None:
+        self._server = server
+        self._authorizer = authorizer
+
+    def begin(self, request: Request) -> Response | Watch:
+        return self._authorizer.refusal(request) or self._server.begin(request)
+
+
+def _right(grant: Grant, group: str, resource: str, verb: str) -> Right:
     seen = "see" if verb in ("get", "list", "watch") else verb
-    return where, group, resource, seen, tuple(rule.get("resourceNames", ()))
+    return grant.namespace, group, resource, seen, grant.rule.resource_names
+
+
+async def _one(body: bytes) -> AsyncIterator[bytes]:
+    yield body

@@ -21,6 +21,7 @@ from kframework.apiserver.published import Publication
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.cluster import Cluster
 from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.missing_rights import MissingRights
 from kframework.cluster.write_fence import WriteFence
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.objects import Event, Pod
@@ -49,6 +50,7 @@ class InMemory:
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self.fence = WriteFence()
+        self.rights = MissingRights(SystemClock())
         self._cluster = cluster
 
     @asynccontextmanager

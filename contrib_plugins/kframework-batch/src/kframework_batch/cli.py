@@ -235,7 +235,9 @@ def run(
     say_passed_over(context.obj, "Volcano's scheduler")
     clock = SystemClock()
     observers = Observers(Journal(), engine=settings.engine())
-    server = server_of(process, embedded, filenames, configuration, clock, observers.metrics.requests)
+    rights_command = "kframework batch rbac --controllers" if controllers else "kframework batch rbac"
+    requests = observers.metrics.requests
+    server = server_of(process, embedded, filenames, configuration, clock, requests, rights_command)
     companions = [] if file is None else [following(file, _tell)]
     if controllers or (controllers is None and embedded.embedded and not process.dry_run):
         companions += map(beside, settings.controllers)
