@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kframework.cluster.loopback import MISDIRECTED, is_meant_for_us
 from kframework.config.configuration import Configuration
+from kframework.config.models import without_password
 from kframework.config.show import effective, effective_options
 from kframework.errors import ConfigError
 
@@ -170,12 +171,12 @@ def configz_route(configuration: Configuration) -> web.RouteDef:
 
 
 def _without_keys(document: object) -> object:
-    """Withhold the private keys of extenders, since whoever reaches the port may read this."""
+    """Withhold private keys and passwords of extenders, since whoever reaches the port may read this."""
     if isinstance(document, Mapping):
         return {key: _WITHHELD if key == "keyData" else _without_keys(value) for key, value in document.items()}
     if isinstance(document, list):
         return [_without_keys(each) for each in document]
-    return document
+    return without_password(document) if isinstance(document, str) else document
 
 
 # -- the server --------------------------------------------------------------------------------------------------------

@@ -227,7 +227,8 @@ async def test_configz_shows_our_own_options() -> None:
 
 
 async def test_configz_keeps_private_keys() -> None:
-    text = "extenders: [{urlPrefix: 'https://x', filterVerb: f, tlsConfig: {certData: Y2VydA==, keyData: c2VjcmV0}}]\n"
+    tls = "{certData: Y2VydA==, keyData: c2VjcmV0}"
+    text = f"extenders: [{{urlPrefix: 'https://me:c2VjcmV0@x', filterVerb: f, tlsConfig: {tls}}}]\n"
     (answer,) = await get([configz_route(configuration(text))], "/configz")
     (extender,) = json.loads(answer.text)["componentconfig"]["extenders"]
     assert extender["tlsConfig"] == {"certData": "Y2VydA==", "keyData": "--- REDACTED ---"}
