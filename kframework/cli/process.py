@@ -14,6 +14,8 @@ import typer
 from kframework.cli.cluster_files import read_cluster
 from kframework.cli.fake_api import say_where
 from kframework.cli.options import Port, WriteKubeconfig, span
+from kframework.cli.printing import print_lines
+from kframework.errors import visible
 
 if TYPE_CHECKING:
     from kframework.clock import Clock
@@ -211,5 +213,5 @@ def _print_event(event: Event) -> None:
 
 def _print(*cells: str) -> None:
     *columns, last = cells
-    padded = (cell.ljust(width) for cell, width in zip(columns, _WIDTHS, strict=True))
-    typer.echo("  ".join([*padded, last]))
+    padded = (visible(cell).ljust(width) for cell, width in zip(columns, _WIDTHS, strict=True))
+    print_lines("  ".join([*padded, last]))

@@ -17,7 +17,7 @@ from kframework.cluster.loopback import MISDIRECTED, is_meant_for_us
 from kframework.config.configuration import Configuration
 from kframework.config.models import without_password
 from kframework.config.show import effective, effective_options
-from kframework.errors import ConfigError
+from kframework.errors import ConfigError, visible
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -130,7 +130,7 @@ def _all_checks(
         problem = check.problem()
         checked(name, check.name, problem)
         if problem is not None:
-            lines.append(f"[-]{check.name} failed: {'reason withheld' if check.withheld else problem}")
+            lines.append(f"[-]{check.name} failed: {'reason withheld' if check.withheld else visible(problem)}")
             problems.append(f"{check.name}: {problem}")
         else:
             lines.append(f"[+]{check.name} ok")
@@ -145,7 +145,7 @@ def _all_checks(
 
 def _one_check(check: Check) -> web.Response:
     problem = check.problem()
-    return _text("ok") if problem is None else _text(f"internal server error: {problem}\n", status=500)
+    return _text("ok") if problem is None else _text(f"internal server error: {visible(problem)}\n", status=500)
 
 
 def _text(text: str, *, status: int = 200) -> web.Response:

@@ -50,7 +50,7 @@ def test_or_below_its_row_where_the_column_is_too_narrow() -> None:
 
 
 def test_a_message_of_several_lines_stays_in_its_row() -> None:
-    assert list(table(("A", "B"), [("x", "one\n  two")], None, {})) == ["A  B", "x  one two"]
+    assert list(table(("A", "B"), [("x", "one\n  two")], None, {})) == ["A  B", r"x  one\n  two"]
 
 
 def test_a_table_without_rows_is_its_header() -> None:

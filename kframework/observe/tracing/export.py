@@ -12,7 +12,7 @@ from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from kframework import __version__
 from kframework.cluster.loopback import PLAIN_HTTP, keeps_secrets, names_a_user
-from kframework.errors import ConfigError
+from kframework.errors import ConfigError, visible_json
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -49,7 +49,7 @@ def otlp_line(span: ReadableSpan) -> str:
     scope_spans = [{"scope": {"name": scope.name, "version": scope.version} if scope else {}, "spans": spans}]
     resource = {"attributes": _otlp_attributes(span.resource.attributes)}
     line = {"resourceSpans": [{"resource": resource, "scopeSpans": scope_spans}]}
-    return msgspec.json.encode(line).decode() + "\n"
+    return visible_json(msgspec.json.encode(line).decode()) + "\n"
 
 
 def _otlp_span(span: ReadableSpan) -> dict[str, object]:
