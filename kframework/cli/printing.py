@@ -10,7 +10,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 
 from kframework.errors import visible, visible_json
@@ -61,10 +60,16 @@ def print_yaml(*documents: object) -> None:
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     apart = len(documents) > 1
-    dump = partial(yaml.dump_all, documents, Dumper=dumper, sort_keys=False, explicit_start=apart)
-    text = dump(allow_unicode=True)
-    shown = all(visible(line) == line for line in text.split("\n"))
-    sys.stdout.write(text if shown else dump(allow_unicode=False))
+
+    def dumped(allow_unicode: bool) -> str:
+        text: str = yaml.dump_all(
+            documents, Dumper=dumper, sort_keys=False, allow_unicode=allow_unicode, explicit_start=apart
+        )
+        return text
+
+    text = dumped(allow_unicode=True)
+    as_it_is = all(visible(line) == line for line in text.split("\n"))
+    sys.stdout.write(text if as_it_is else dumped(allow_unicode=False))
 
 
 def print_names(kind: str, names: Iterable[str]) -> None:
