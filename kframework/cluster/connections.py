@@ -83,7 +83,7 @@ class Connections:
 async def listening(
     runner: web.BaseRunner, connections: Connections, address: str, port: int
 ) -> AsyncIterator[tuple[str, int]]:
-    """Serve at an address while inside, and yield where: port 0 is any free one. OSError if it cannot be."""
+    """Serve at an address while inside, and yield where; port 0 is any free one, OSError says that it cannot be."""
     await runner.setup()
     try:
         assert runner.server is not None
