@@ -20,6 +20,7 @@ from kframework.config.models import without_password
 from kframework.config.show import effective, effective_options
 from kframework.errors import ConfigError, visible
 from kframework.process.certificates import Certificate
+from kframework.process.delegation import Delegation, delegating
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -63,15 +64,16 @@ Checked = Callable[[str, str, str | None], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Listener:
-    """Where to listen, and the certificate to show.
+    """Where to listen, the certificate to show, and whom to ask who may ask.
 
-    Without a certificate it is plain HTTP. Port 0 is any free one.
+    Without a certificate it is plain HTTP, without `delegation` anybody may read. Port 0 is any free one.
     """
 
     bind_address: str = "127.0.0.1"
     port: int = 10259
     tls_cert_file: str = ""
     tls_private_key_file: str = ""
+    delegation: Delegation | None = None
 
 
 PING = Check("ping", lambda: None)
@@ -203,11 +205,12 @@ async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> A
 
     certificate = await asyncio.to_thread(_certificate, listener)
     connections = Connections(tls=lambda: certificate.context if certificate is not None else None)
-    middlewares = [_not_too_many(connections), _for_us(listener.bind_address)]
-    application = web.Application(client_max_size=LARGEST_BODY, middlewares=middlewares)
-    application.add_routes(routes)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN)
     async with AsyncExitStack() as stack:
+        who = await stack.enter_async_context(_who_may_ask(listener))
+        middlewares = [_not_too_many(connections), _for_us(listener.bind_address), who]
+        application = web.Application(client_max_size=LARGEST_BODY, middlewares=middlewares)
+        application.add_routes(routes)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN)
         try:
             serving = listening(runner, connections, listener.bind_address, listener.port)
             host, port = await stack.enter_async_context(serving)
@@ -242,13 +245,39 @@ def _not_too_many(connections: Connections) -> Middleware:
 
 
 def _for_us(bind_address: str) -> Middleware:
-    """Answer who means this machine if it is for this machine alone, and others nothing that changes anything."""
+    """Answer who means this machine, if it is for this machine alone."""
     from aiohttp import web
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if not is_meant_for_us(bind_address, request.host):
             return _text(f"{MISDIRECTED}\n", status=421)
+        return await handler(request)
+
+    return check
+
+
+@asynccontextmanager
+async def _who_may_ask(listener: Listener) -> AsyncIterator[Middleware]:
+    """Have the API server say who may ask, or else let everybody read."""
+    if listener.delegation is None:
+        yield _others_only_read()
+        return
+    if not listener.tls_cert_file and not is_loopback(listener.bind_address):
+        message = "tokens of those who ask would go over plain HTTP, where anybody on the way can read them"
+        raise ConfigError(
+            f"{message}: give --tls-cert-file and --tls-private-key-file, or a --bind-address of this machine"
+        )
+    async with delegating(listener.delegation) as delegated:
+        yield delegated
+
+
+def _others_only_read() -> Middleware:
+    """Answer nobody outside this machine who would change something."""
+    from aiohttp import web
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.method not in _READING and not is_loopback(request.remote or ""):
             return _text(f"{request.method} is for this machine alone\n", status=403)
         return await handler(request)

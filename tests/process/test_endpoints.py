@@ -301,7 +301,7 @@ async def test_others_change_nothing(method: str, remote: str, status: int) -> N
         return web.Response()
 
     request = make_mocked_request(method, "/metrics", headers={"Host": "scheduler"}).clone(remote=remote)
-    answer = await endpoints._for_us("0.0.0.0")(request, handler)
+    answer = await endpoints._others_only_read()(request, handler)
     assert answer.status == status
 
 
@@ -325,7 +325,9 @@ async def test_the_url_says_where_to_ask(address: str, prefix: str) -> None:
 
 
 def test_only_this_machine_is_answered_by_default() -> None:
-    assert Listener() == Listener(bind_address="127.0.0.1", port=10259, tls_cert_file="", tls_private_key_file="")
+    assert Listener() == Listener(
+        bind_address="127.0.0.1", port=10259, tls_cert_file="", tls_private_key_file="", delegation=None
+    )
 
 
 REMEDY = "choose another --bind-address or --secure-port, or --secure-port 0 for no endpoints"
