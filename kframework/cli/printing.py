@@ -36,8 +36,9 @@ def say(kind: str, text: str) -> None:
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines to stdout."""
+    """Print lines to stdout, at once, as some come long before others."""
     sys.stdout.writelines(f"{visible(line)}\n" for line in lines)
+    sys.stdout.flush()
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
