@@ -124,4 +124,4 @@ def test_lines_are_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     piped = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     monkeypatch.setattr(sys, "stdout", piped)
     print_lines("one", "two\x1b")
-    assert piped.buffer.getvalue() == b"one\ntwo\\x1b\n"  # type: ignore[attr-defined]  # of BytesIO
+    assert piped.buffer.getvalue() == b"one\ntwo\\x1b\n"
