@@ -6,6 +6,7 @@ Whatever a command shows goes through here, so that nothing that stands in a clu
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -28,7 +29,9 @@ _COLOURS = {"Running": "32", "Succeeded": "32", "Failed": "31", "Pending": "33"}
 
 def say(kind: str, text: str) -> None:
     """Write one line beside the data, to stderr: an `error`, a `warning`, a `notice`; a terminal gets it wrapped."""
-    line = f"{kind}: {visible(' '.join(text.split()))}"
+    # Errors may have lines; whatever else there is between words is shown.
+    joined = re.sub(r"[ \t]*\n[ \t]*|  +", " ", text.strip(" \n"))
+    line = f"{kind}: {visible(joined)}"
     if sys.stderr.isatty():
         line = textwrap.fill(line, _width(), subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
     # Looked up at every call: a progress bar stands in for stderr while it is shown.
