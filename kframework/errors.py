@@ -2,15 +2,16 @@
 
 A verdict ("this node does not fit") is a `Status`, never an exception. An exception is a fault of the configuration,
 of an input file, of a plugin or of the cluster; it formats itself into the one line that a user gets to read, and the
-command line maps its class to an exit code in one place.
+command line maps its class to an exit code in one place. What it says may be anybody's text: here is how that is shown.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 from asyncio import CancelledError
 from bdb import BdbQuit
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 
@@ -46,6 +47,30 @@ def shown(value: object) -> str:
         return repr(value)
     except Exception:
         return f"<{type(value).__name__}>"
+
+
+#: What is printable to Python, and yet seen by nobody.
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+
+
+def visible(text: str) -> str:
+    r"""Return the text as it may stand in a line of a terminal or of a log, whoever it is from.
+
+    What would steer the terminal, turn the direction of writing or be seen by nobody is shown as the escape by which
+    Python writes it: `\x1b`, `\u202e`, `\n`.
+    """
+    return _escaped(text, lambda character: character.encode("unicode_escape").decode())
+
+
+def visible_json(text: str) -> str:
+    """Return the JSON in one line, which says the same, with all such characters as escapes of JSON."""
+    return _escaped(text, lambda character: json.dumps(character)[1:-1])
+
+
+def _escaped(text: str, escape: Callable[[str], str]) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(each if each.isprintable() and each not in _BLANK else escape(each) for each in text)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from bdb import BdbQuit
 
 import pytest
@@ -18,7 +19,27 @@ from kframework.errors import (
     nearest,
     quitting,
     shown,
+    visible,
+    visible_json,
 )
+
+#: One of each kind of what steers a terminal or is seen by nobody, and how Python and JSON escape it.
+HIDDEN = {
+    "\x1b": (r"\x1b", r"\u001b"),
+    "\x9b": (r"\x9b", r"\u009b"),
+    "\x00": (r"\x00", r"\u0000"),
+    "\x7f": (r"\x7f", r"\u007f"),
+    "\n": (r"\n", r"\n"),
+    "\r": (r"\r", r"\r"),
+    "\t": (r"\t", r"\t"),
+    "\x85": (r"\x85", r"\u0085"),
+    "\xa0": (r"\xa0", r"\u00a0"),
+    "\xad": (r"\xad", r"\u00ad"),
+    "\ud800": (r"\ud800", r"\ud800"),
+    "\U000e0041": (r"\U000e0041", r"\udb40\udc41"),
+    **{each: (rf"\u{ord(each):04x}",) * 2 for each in "\u061c\u200b\u200d\u200e\u200f\u2028\u2029\u202a\u202e\u2060"},
+    **{each: (rf"\u{ord(each):04x}",) * 2 for each in "\u2066\u2069\ufeff\u034f\u115f\u3164\uffa0"},
+}
 
 
 @pytest.mark.parametrize(
@@ -115,3 +136,19 @@ def test_to_quit_the_debugger_is_an_interrupt() -> None:
         raise ExceptionGroup("tasks", [ExceptionGroup("more", [BdbQuit()]), ValueError()])
     with pytest.raises(ExceptionGroup), quitting():
         raise ExceptionGroup("tasks", [ValueError()])
+
+
+# -- anybody's text ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_what_a_terminal_obeys_or_hides_is_shown(hidden: str) -> None:
+    as_text, as_json = HIDDEN[hidden]
+    assert visible(f"a{hidden}b") == f"a{as_text}b"
+    assert visible_json(f'"a{hidden}b"') == f'"a{as_json}b"'
+    assert json.loads(visible_json(f'"a{hidden}b"')) == f"a{hidden}b"
+
+
+@pytest.mark.parametrize("text", ["", "plain", "Bücher, 本, שלום", "a\\u202eb", "[red]", "\N{SNOWMAN}"])
+def test_what_can_be_read_stays(text: str) -> None:
+    assert visible(text) == visible_json(text) == text

@@ -5,22 +5,29 @@ It listens without TLS and without asking who calls, so on this machine only unl
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from functools import partial
 
 from aiohttp import web
 
 from kframework.apiserver.server import ApiServer
 from kframework.apiserver.statuses import NOBODY, failure
 from kframework.apiserver.watches import Watch
+from kframework.cluster.connections import Connections, listening
 from kframework.cluster.loopback import MISDIRECTED, is_meant_for_us
 from kframework.cluster.transport import JSON, Request, Response
 from kframework.errors import ClusterError
 
 #: How many bytes a request may send, as with a real API server.
 LARGEST_BODY = 3 << 20
+
+#: How many connections there may be: a client has one for each kind that it watches, and one for each request.
+CONNECTIONS = 4096
+
+#: How long the body of a request may take, in seconds.
+BODY = 60.0
 
 #: How long requests under way may take at the end, in seconds; watches have no end of their own.
 _AT_THE_END = 0.1
@@ -31,15 +38,17 @@ _log = logging.getLogger(__name__)
 @asynccontextmanager
 async def serve(server: ApiServer, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
     """Serve over HTTP while in the context, and yield the port, a free one for 0; OSError if it is taken."""
+    connections = Connections(CONNECTIONS)
+
+    async def handle(asked: web.BaseRequest) -> web.StreamResponse:
+        with connections.asked(asked):
+            return await _handle(server, host, asked)
+
     # The watch of a client that is gone is cancelled at once, not at the next event that it would have been told.
-    web_server = web.Server(partial(_handle, server, host), handler_cancellation=True, access_log=None)
+    web_server = web.Server(handle, handler_cancellation=True, access_log=None)
     runner = web.ServerRunner(web_server, shutdown_timeout=_AT_THE_END)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port).start()
-        yield int(runner.addresses[0][1])
-    finally:
-        await runner.cleanup()
+    async with listening(runner, connections, host, port) as (_, found):
+        yield found
 
 
 async def _handle(server: ApiServer, bind_address: str, asked: web.BaseRequest) -> web.StreamResponse:
@@ -60,11 +69,16 @@ async def _handle(server: ApiServer, bind_address: str, asked: web.BaseRequest) 
 
 async def _request(asked: web.BaseRequest) -> Request:
     body = bytearray()
-    async for chunk in asked.content.iter_any():
-        body += chunk
-        if len(body) > LARGEST_BODY:
-            message = f"Request entity too large: limit is {LARGEST_BODY}"
-            raise ClusterError(message, status=413, reason="RequestEntityTooLarge")
+    try:
+        async with asyncio.timeout(BODY):
+            async for chunk in asked.content.iter_any():
+                body += chunk
+                if len(body) > LARGEST_BODY:
+                    message = f"Request entity too large: limit is {LARGEST_BODY}"
+                    raise ClusterError(message, status=413, reason="RequestEntityTooLarge")
+    except TimeoutError as error:
+        message = f"the body of the request did not come within {BODY:g} s"
+        raise ClusterError(message, status=408, reason="Timeout") from error
     return Request(
         method=asked.method,
         path=asked.path,

@@ -10,6 +10,7 @@ import typer
 from kframework.cli.logs import say
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Verbosity, group
+from kframework.cli.printing import print_lines
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
@@ -33,7 +34,7 @@ def check(
     plugins = named_plugins(plugin)
     for notice in compiled(configured(file, plugins), plugins).notices:
         say("notice", notice)
-    typer.echo(f"{file}: ok")
+    print_lines(f"{file}: ok")
 
 
 @app.command()

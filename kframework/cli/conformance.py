@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kframework.cli.options import Verbosity
-from kframework.cli.printing import NONE, print_json, print_table, print_yaml
+from kframework.cli.printing import NONE, print_json, print_lines, print_table, print_yaml
+from kframework.errors import visible
 
 if TYPE_CHECKING:
     from kframework.testing.conformance.cases import Case
@@ -90,11 +91,11 @@ def _watched(cases: Iterator[Case]) -> Iterator[Case]:
     from rich.progress import Progress, SpinnerColumn, TextColumn
 
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.completed} cases"), TextColumn("{task.description}"))
+    columns = (SpinnerColumn(), TextColumn("{task.completed} cases"), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=console, transient=True, disable=console.is_dumb_terminal) as bar:
         task = bar.add_task("", total=None)
         for case in cases:
-            bar.update(task, description=case.suite)
+            bar.update(task, description=visible(case.suite))
             yield case
             bar.advance(task)
 
@@ -109,13 +110,13 @@ def _print(summary: Summary, output: Form | None) -> None:
     print_table(_HEADERS, [(suite.name, f"{suite.passed}/{suite.total}") for suite in summary])
     rows = [row for suite in summary for row in _difference_rows(suite)]
     if rows:
-        typer.echo()
+        print_lines("")
         print_table(_DIFFERENCE_HEADERS, rows)
     if summary.uncompared:
-        typer.echo("\nleft uncompared:")
+        print_lines("", "left uncompared:")
     for reason, same in groupby(summary.uncompared, key=lambda part: part.reason):
-        typer.echo(f"  {reason}: {', '.join(f'{part.part} of {_cases_of(part.cases)}' for part in same)}")
-    typer.echo(f"\ntotal  {summary.passed}/{summary.total}")
+        print_lines(f"  {reason}: {', '.join(f'{part.part} of {_cases_of(part.cases)}' for part in same)}")
+    print_lines("", f"total  {summary.passed}/{summary.total}")
 
 
 def _difference_rows(suite: Suite) -> Iterator[tuple[str, ...]]:
@@ -145,9 +146,9 @@ def _print_case(comparison: Comparison, output: Form | None) -> None:
     ]
     print_table(_FACT_HEADERS, rows)
     if comparison.uncompared:
-        typer.echo("\nleft uncompared:")
+        print_lines("", "left uncompared:")
     for uncompared in comparison.uncompared:
-        typer.echo(f"  {uncompared.reason}: {uncompared.part}")
+        print_lines(f"  {uncompared.reason}: {uncompared.part}")
 
 
 def _print_items(items: Sequence[object], output: Form) -> None:

@@ -56,6 +56,7 @@ def run(
     tls_cert_file: str = "",
     tls_private_key_file: str = "",
     record: str | None = None,
+    record_annotations: Sequence[str] = (),
     verbosity: int = 0,
 ) -> None:
     """Schedule the pods of a cluster until SIGTERM or SIGINT, as `kframework run` does with the options of these names.
@@ -82,4 +83,13 @@ def run(
     with logging_to_stderr():
         set_verbosity(verbosity)
         configuration = overriding(configured(config, given), process)
-        schedule(configuration, given, process, server, filenames, record=record, verbosity=verbosity)
+        schedule(
+            configuration,
+            given,
+            process,
+            server,
+            filenames,
+            record=record,
+            annotations=record_annotations,
+            verbosity=verbosity,
+        )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kframework.cli.printing import NONE, table
+from kframework.errors import visible
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision
@@ -43,7 +44,7 @@ def text_of(explanation: Explanation, *, wide: bool = False) -> str:
         _preemption(explanation.preemption, wide) if explanation.preemption is not None else (),
         _end(explanation, wide),
     )
-    return "\n\n".join(filter(None, ("\n".join(section) for section in sections))) + "\n"
+    return "\n\n".join(filter(None, ("\n".join(map(visible, section)) for section in sections))) + "\n"
 
 
 # -- the pod -----------------------------------------------------------------------------------------------------------
@@ -59,8 +60,8 @@ def _head(explanation: Explanation, wide: bool) -> Iterator[str]:
         "Node": explanation.node or NONE,
         "Nominated": explanation.nominated,
         "Last attempt": _then(explanation),
-        "Condition": _plain(explanation.condition) if explanation.then is None else "",
-        "Message": _plain(explanation.then.message) if wide and explanation.then is not None else "",
+        "Condition": explanation.condition if explanation.then is None else "",
+        "Message": explanation.then.message if wide and explanation.then is not None else "",
     }
     width = max(map(len, fields)) + 2
     for name, value in fields.items():
@@ -81,10 +82,10 @@ def _then(explanation: Explanation) -> str:
     when = f"{_span(explanation.at - then.popped_at)} ago"
     if then.node:
         ended = explanation.binding.message if explanation.binding is not None else ""
-        return f"{when}: {_choice(then)}{f'; {_plain(ended)}' if ended else ''}"
+        return f"{when}: {_choice(then)}{f'; {ended}' if ended else ''}"
     if then.reasons and then.reasons == explanation.now.reasons and then.nodes == explanation.now.nodes:
         return f"{when}, with the same result as now"
-    return f"{when}: {_plain(then.message)}"
+    return f"{when}: {then.message}"
 
 
 def _choice(then: Decision) -> str:
@@ -105,7 +106,7 @@ def _placement(explanation: Explanation, wide: bool) -> Iterator[str]:
     gated = " once it is let in" if explanation.state.value == "gated" else ""
     again = " if it were scheduled again" if explanation.node else gated
     if now.fault:
-        yield f"FAULT: {_plain(now.fault)}"
+        yield f"FAULT: {now.fault}"
     if not now.nodes:
         yield "There are no nodes."
     elif not now.feasible:
@@ -124,7 +125,7 @@ def _rejections(now: Assessment, wide: bool) -> Iterator[str]:
     shown = now.rejections if wide else now.rejections[:_REASONS]
     examples = None if wide else _EXAMPLES
     named = [_listed(each.examples, each.nodes, examples) for each in shown]
-    cells = [(str(each.nodes), str(each.alone), each.plugin, _plain(each.reason)) for each in shown]
+    cells = [(str(each.nodes), str(each.alone), each.plugin, each.reason) for each in shown]
     rows = [(*row, nodes) for row, nodes in zip(cells, named, strict=True)]
     yield from _indented(table(("NODES", "ALONE", "PLUGIN", "REASON", "FOR EXAMPLE"), rows))
     more = len(now.rejections) - len(shown) + now.reasons_left_out
@@ -186,7 +187,7 @@ def _kept_room(now: Assessment, wide: bool) -> Iterator[str]:
 def _help(explanation: Explanation, wide: bool) -> Iterator[str]:
     if explanation.help:
         yield "WHAT WOULD HELP, each by itself:"
-        yield from (f"  - {_plain(remedy.text)}" for remedy in explanation.help[: None if wide else _REMEDIES])
+        yield from (f"  - {remedy.text}" for remedy in explanation.help[: None if wide else _REMEDIES])
 
 
 def _preemption(preemption: Preemption, wide: bool) -> Iterator[str]:
@@ -202,7 +203,7 @@ def _preemption(preemption: Preemption, wide: bool) -> Iterator[str]:
         yield f"PREEMPTION would not help: {preemption.why}{':' if preemption.reasons else '.'}"
         reasons = sorted(preemption.reasons.items(), key=lambda item: -item[1])
         shown = reasons if wide else reasons[:_VICTIMS]
-        yield from (f"  {_nodes(count)}: {_plain(reason)}" for reason, count in shown)
+        yield from (f"  {_nodes(count)}: {reason}" for reason, count in shown)
 
 
 # -- what it waits for -------------------------------------------------------------------------------------------------
@@ -233,7 +234,7 @@ def _waiting(waiting: Waiting, explanation: Explanation, wide: bool) -> Iterator
             hooks = ", ".join(f"{plugin}.{waiting.hook}" for plugin in waiting.held_by)
             yield f"WAITS in {hooks} for {_seconds(waiting, explanation)}."
         case "gated":
-            yield f"WAITS FOR {held}: {_plain(waiting.why)}. It is looked at again when one of these happens:"
+            yield f"WAITS FOR {held}: {waiting.why}. It is looked at again when one of these happens:"
             yield from _wakers(waiting, wide)
         case _:
             yield "WAITS FOR one of these, if it may help:"
@@ -263,7 +264,7 @@ def _wakers(waiting: Waiting, wide: bool) -> Iterator[str]:
 
 
 def _heard(data: OutsideData) -> str:
-    error = f": {_plain(data.error)}" if data.error else ""
+    error = f": {data.error}" if data.error else ""
     if data.age is None:
         return f"has told nothing yet{error}"
     values = f"{data.values} {data.by}{'' if data.values == 1 else 's'}"
@@ -273,11 +274,6 @@ def _heard(data: OutsideData) -> str:
 
 
 # -- small words -------------------------------------------------------------------------------------------------------
-
-
-def _plain(text: str) -> str:
-    """Keep what a plugin says in one line, and from steering the terminal."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def _nodes(count: int, word: str = "") -> str:

@@ -16,8 +16,6 @@ from kframework.cli.logs import say
 
 #: Flags of kube-scheduler that take a value, and mean nothing here.
 _WITH_VALUE = """
-    authentication-kubeconfig authentication-token-webhook-cache-ttl authorization-always-allow-paths
-    authorization-kubeconfig authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
     cert-dir client-ca-file http2-max-streams-per-connection kube-api-content-type requestheader-allowed-names
     requestheader-client-ca-file requestheader-extra-headers-prefix requestheader-group-headers
     requestheader-uid-headers requestheader-username-headers tls-cipher-suites tls-curve-preferences tls-min-version

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.core.cycle.current_attempt import CURRENT
-from kframework.errors import in_words
+from kframework.errors import in_words, visible, visible_json
 from kframework.verbosity import verbosity_of
 
 #: Where a record says which coroutine of a plugin is at fault; no field of its line, whose text says it too.
@@ -45,7 +45,9 @@ def klog_line(record: logging.LogRecord) -> str:
     at = _moment(record)
     where = f"{record.process:>7} {record.filename}:{record.lineno}]"
     pairs = _pairs(_in_attempt(_fields(record)) | _error(record))
-    return " ".join([f"{severity}{at:%m%d %H:%M:%S.%f}", where, _json(record.getMessage()), *pairs]) + _stack(record)
+    line = " ".join([f"{severity}{at:%m%d %H:%M:%S.%f}", where, _json(record.getMessage()), *pairs])
+    # Indented, as no line of a log is: what is raised may have lines of its own.
+    return "\n".join([line, *(f"    {visible(each)}" for each in _stack(record))])
 
 
 def json_line(record: logging.LogRecord) -> str:
@@ -63,7 +65,7 @@ def json_line(record: logging.LogRecord) -> str:
     fields = _in_attempt(_fields(record))
     line |= {name: _reference(value) if name in _PODS else value for name, value in fields.items()}
     stack = _stack(record)
-    return _json(line | _error(record) | ({"stacktrace": stack.strip()} if stack else {}))
+    return _json(line | _error(record) | ({"stacktrace": "\n".join(stack)} if stack else {}))
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
@@ -88,11 +90,12 @@ def _raised(record: logging.LogRecord) -> BaseException | None:
     return record.exc_info[1] if record.exc_info else None
 
 
-def _stack(record: logging.LogRecord) -> str:
+def _stack(record: logging.LogRecord) -> list[str]:
+    """Return the lines of the traceback of what was raised, where they are asked for."""
     error = _raised(record)
     if error is None or not logging.getLogger().isEnabledFor(_WITH_TRACEBACK):
-        return ""
-    return "\n" + "".join(traceback.format_exception(error)).rstrip()
+        return []
+    return "".join(traceback.format_exception(error)).rstrip().split("\n")
 
 
 def _moment(record: logging.LogRecord) -> datetime:
@@ -113,9 +116,9 @@ def _reference(key: object) -> object:
 
 
 def _pairs(fields: Mapping[str, object]) -> list[str]:
-    return [f"{name}={_json(value)}" for name, value in fields.items()]
+    return [f"{visible(name)}={_json(value)}" for name, value in fields.items()]
 
 
 def _json(value: object) -> str:
     """Write a value in one line; text in quotes."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return visible_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))

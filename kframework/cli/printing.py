@@ -1,13 +1,19 @@
-"""How results are printed: tables as kubectl's on stdout, JSON, YAML, names; and lines beside them on stderr."""
+"""How results are printed: tables as kubectl's on stdout, JSON, YAML, names, lines; and lines beside them on stderr.
+
+Whatever a command shows goes through here, so that nothing that stands in a cluster steers the terminal.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+
+from kframework.errors import visible, visible_json
 
 #: What a table shows where there is nothing to show.
 NONE = "<none>"
@@ -23,11 +29,19 @@ _COLOURS = {"Running": "32", "Succeeded": "32", "Failed": "31", "Pending": "33"}
 
 def say(kind: str, text: str) -> None:
     """Write one line beside the data, to stderr: an `error`, a `warning`, a `notice`; a terminal gets it wrapped."""
-    line = f"{kind}: {' '.join(text.split())}"
+    # Errors may have lines; whatever else there is between words is shown.
+    joined = re.sub(r"[ \t]*\n[ \t]*|  +", " ", text.strip(" \n"))
+    line = f"{kind}: {visible(joined)}"
     if sys.stderr.isatty():
         line = textwrap.fill(line, _width(), subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
     # Looked up at every call: a progress bar stands in for stderr while it is shown.
     sys.stderr.write(f"{line}\n")
+
+
+def print_lines(*lines: str) -> None:
+    """Print lines to stdout, at once, as some come long before others."""
+    sys.stdout.writelines(f"{visible(line)}\n" for line in lines)
+    sys.stdout.flush()
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -40,7 +54,8 @@ def print_json(data: object) -> None:
     """Print data as JSON."""
     import msgspec
 
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(data), indent=4).decode() + "\n")
+    lines = msgspec.json.format(msgspec.json.encode(data), indent=4).decode().split("\n")
+    sys.stdout.writelines(f"{visible_json(line)}\n" for line in lines)
 
 
 def print_yaml(*documents: object) -> None:
@@ -49,12 +64,21 @@ def print_yaml(*documents: object) -> None:
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     apart = len(documents) > 1
-    yaml.dump_all(documents, sys.stdout, Dumper=dumper, sort_keys=False, allow_unicode=True, explicit_start=apart)
+
+    def dumped(allow_unicode: bool) -> str:
+        text: str = yaml.dump_all(
+            documents, Dumper=dumper, sort_keys=False, allow_unicode=allow_unicode, explicit_start=apart
+        )
+        return text
+
+    text = dumped(allow_unicode=True)
+    as_it_is = all(visible(line) == line for line in text.split("\n"))
+    sys.stdout.write(text if as_it_is else dumped(allow_unicode=False))
 
 
 def print_names(kind: str, names: Iterable[str]) -> None:
     """Print names as `kind/name`, one a line."""
-    sys.stdout.writelines(f"{kind}/{name}\n" for name in names)
+    print_lines(*(f"{kind}/{name}" for name in names))
 
 
 def table(
@@ -64,6 +88,7 @@ def table(
     colours: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[str]:
     """Lay out a table: columns two spaces apart, the last one wrapped into `width`, never cut."""
+    rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(headers[:-1], *(row[:-1] for row in rows), strict=True)]
     offset = sum(widths) + 2 * len(widths)
     status = headers.index("STATUS") if "STATUS" in headers else None
@@ -72,7 +97,7 @@ def table(
         for index, (cell, cell_width) in enumerate(zip(row[:-1], widths, strict=True)):
             colour = colours.get(cell) if index == status else None
             line += (f"\x1b[{colour}m{cell}\x1b[0m" if colour else cell) + " " * (cell_width - len(cell) + 2)
-        yield from _with_last(line, offset, " ".join(row[-1].split()), width)
+        yield from _with_last(line, offset, row[-1], width)
 
 
 def _with_last(line: str, offset: int, last: str, width: int | None) -> Iterator[str]:

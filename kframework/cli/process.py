@@ -14,12 +14,15 @@ import typer
 from kframework.cli.cluster_files import read_cluster
 from kframework.cli.fake_api import say_where
 from kframework.cli.options import Port, WriteKubeconfig, span
+from kframework.cli.printing import print_lines
+from kframework.errors import visible
 
 if TYPE_CHECKING:
     from kframework.clock import Clock
     from kframework.config.configuration import Configuration
     from kframework.objects import Event
     from kframework.observe.metrics.requests import RequestCounts
+    from kframework.process.delegation import Delegation
     from kframework.process.endpoints import Listener
     from kframework.process.servers import Server
 
@@ -86,6 +89,44 @@ class ProcessOptions:
     tls_cert_file: Annotated[str, typer.Option(metavar="FILE", help="Certificate for them; plain HTTP without.")] = ""
     tls_private_key_file: Annotated[str, typer.Option(metavar="FILE", help="Its key.")] = ""
 
+    authentication_kubeconfig: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Where tokens of those who ask are reviewed; '' for the cluster around us."),
+    ] = None
+    authorization_kubeconfig: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Where it is reviewed what they may ask; goes with the former.")
+    ] = None
+    authorization_always_allow_paths: Annotated[
+        str, typer.Option(metavar="PATHS", help="What anybody may ask all the same.")
+    ] = "/healthz,/readyz,/livez"
+    token_ttl: Annotated[
+        float | None,
+        typer.Option(
+            "--authentication-token-webhook-cache-ttl",
+            metavar="TIME",
+            parser=span,
+            help="How long it is remembered whose a token is; 10s.",
+        ),
+    ] = None
+    authorized_ttl: Annotated[
+        float | None,
+        typer.Option(
+            "--authorization-webhook-cache-authorized-ttl",
+            metavar="TIME",
+            parser=span,
+            help="How long it is remembered what somebody may do; 10s.",
+        ),
+    ] = None
+    unauthorized_ttl: Annotated[
+        float | None,
+        typer.Option(
+            "--authorization-webhook-cache-unauthorized-ttl",
+            metavar="TIME",
+            parser=span,
+            help="How long it is remembered what he may not; 10s.",
+        ),
+    ] = None
+
     def election(self) -> dict[str, object]:
         """Return what the command line says about the leader election, None where nothing."""
         from kframework.config.models import LeaderElection
@@ -103,6 +144,26 @@ class ProcessOptions:
             port=self.secure_port,
             tls_cert_file=self.tls_cert_file,
             tls_private_key_file=self.tls_private_key_file,
+            delegation=self._delegation(),
+        )
+
+    def _delegation(self) -> Delegation | None:
+        """Return whom to ask who may ask the endpoints; None for nobody."""
+        from kframework.cluster.kube import Connection
+        from kframework.process.delegation import Delegation
+
+        authentication, authorization = self.authentication_kubeconfig, self.authorization_kubeconfig
+        if authentication is None and authorization is None:
+            return None
+        if authentication is None or authorization is None:
+            hint = "'--authentication-kubeconfig', '--authorization-kubeconfig'"
+            raise typer.BadParameter("go together", param_hint=hint)
+        times = {name: getattr(self, name) for name in ("token_ttl", "authorized_ttl", "unauthorized_ttl")}
+        return Delegation(
+            authentication=Connection(kubeconfig=authentication),
+            authorization=Connection(kubeconfig=authorization),
+            always_allow_paths=tuple(filter(None, self.authorization_always_allow_paths.split(","))),
+            **{name: seconds for name, seconds in times.items() if seconds is not None},
         )
 
     def report(self) -> Callable[[Event], None] | None:
@@ -215,5 +276,5 @@ def _print_event(event: Event) -> None:
 
 def _print(*cells: str) -> None:
     *columns, last = cells
-    padded = (cell.ljust(width) for cell, width in zip(columns, _WIDTHS, strict=True))
-    typer.echo("  ".join([*padded, last]))
+    padded = (visible(cell).ljust(width) for cell, width in zip(columns, _WIDTHS, strict=True))
+    print_lines("  ".join([*padded, last]))

@@ -41,6 +41,10 @@ def command(
     ] = None,
     namespace: NamespaceOption = "kube-system",
     name: NameOption = "kframework",
+    reviews: Annotated[
+        bool,
+        typer.Option("--reviews", help="Also what --authentication-kubeconfig and --authorization-kubeconfig need."),
+    ] = False,
     output: FormOption = Form.YAML,
     verbosity: Verbosity = 0,
 ) -> None:
@@ -49,12 +53,14 @@ def command(
     Roles and their bindings to a ServiceAccount, for `kubectl apply -f -`: for what the enabled plugins watch and
     write, what the scheduler itself writes, and the Lease of its leader election.
     """
-    from kframework.process.rbac import manifests
+    from kframework.process.rbac import manifests, review_rules
 
     plugins = named_plugins(plugin)
     configuration = configured(config, plugins)
     profiles = compiled(configuration, plugins)
-    print_objects(output, manifests(profiles, configuration.settings.leader_election, name=name, namespace=namespace))
+    election = configuration.settings.leader_election
+    rules = review_rules() if reviews else []
+    print_objects(output, manifests(profiles, election, reviews=rules, name=name, namespace=namespace))
 
 
 def print_objects(form: Form, objects: list[dict[str, object]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -43,6 +43,16 @@ RecordLimit = Annotated[
 ]
 
 
+RecordAnnotations = Annotated[
+    list[str],
+    typer.Option(
+        metavar="KEY",
+        default_factory=list,
+        help="Record the values of these annotations too, for plugins that read them; example.com/* for all of a kind.",
+    ),
+]
+
+
 class Recording(NamedTuple):
     """What a scheduler takes so that it is recorded: its engine is made by this, and these observe it."""
 
@@ -58,20 +68,23 @@ def with_read_only(recorded: Recording) -> Recording:
 
 
 @contextmanager
-def recording(file: str | None, limit: int | None) -> Iterator[Recording]:
-    """Record into a file while inside, if one is given."""
+def recording(file: str | None, limit: int | None, annotations: Sequence[str] = ()) -> Iterator[Recording]:
+    """Record into a file while inside, if one is given; of annotations those that go in by themselves, and these."""
     from pathlib import Path
 
     from kframework.core.pod_engine import PodEngine
+    from kframework.observe.recording.annotations import KEPT
     from kframework.observe.recording.file import LIMIT
     from kframework.observe.recording.writer import Recorder
 
     if file is None:
         if limit is not None:
             raise typer.BadParameter("goes with --record only", param_hint="'--record-limit'")
+        if annotations:
+            raise typer.BadParameter("goes with --record only", param_hint="'--record-annotations'")
         yield Recording(PodEngine.of, [])
         return
-    recorder = Recorder(Path(file), limit=limit or LIMIT)
+    recorder = Recorder(Path(file), limit=limit or LIMIT, annotations=(*KEPT, *annotations))
     try:
         yield Recording(recorder.engine, [recorder])
     finally:

@@ -16,6 +16,7 @@ from kframework.cli.logs import say
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Logging, Verbosity, refuse_overwriting
 from kframework.cli.printing import NONE, print_json, print_table
+from kframework.errors import visible
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision
@@ -236,4 +237,4 @@ def _summarise(result: Reconsidered, config: str | None) -> None:
     kinds = Counter(disagreement.kind for disagreement in result.disagreements)
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     found = f"{len(result.disagreements)} otherwise ({counts})" if counts else "all alike"
-    sys.stderr.write(f"{result.attempts} attempts decided again by {by}: {found}\n")
+    sys.stderr.write(f"{result.attempts} attempts decided again by {visible(by)}: {found}\n")

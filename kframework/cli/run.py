@@ -16,7 +16,7 @@ from kframework.cli.logs import say, sparing
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Config, Dev, Logging, Objects, Verbosity, span
 from kframework.cli.process import EmbeddedOptions, ProcessOptions, server_of, unfolded
-from kframework.cli.recording import Record, Recording, RecordLimit, recording, with_read_only
+from kframework.cli.recording import Record, RecordAnnotations, Recording, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import traced
 from kframework.errors import quitting
 from kframework.verbosity import NOTICE
@@ -35,6 +35,7 @@ def command(
     context: typer.Context,
     filenames: Objects,
     plugin: PluginOption,
+    record_annotations: RecordAnnotations,
     *,
     config: Config = None,
     process: ProcessOptions,
@@ -82,6 +83,7 @@ def command(
         filenames,
         record=record,
         limit=record_limit,
+        annotations=record_annotations,
         verbosity=verbosity,
         dev=dev,
     )
@@ -110,6 +112,7 @@ def schedule(
     *,
     record: str | None = None,
     limit: int | None = None,
+    annotations: Sequence[str] = (),
     verbosity: int = 0,
     dev: bool = False,
 ) -> None:
@@ -123,7 +126,7 @@ def schedule(
         quitting(),
         sparing(verbosity),
         traced(configuration) as tracing,
-        recording(record, limit) as recorded,
+        recording(record, limit, annotations) as recorded,
     ):
         observers = _observers(tracing, with_read_only(recorded) if dev else recorded)
         running = Process(

@@ -26,7 +26,7 @@ from kframework.cli.options import (
     refuse_reading_stdin_twice,
 )
 from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
-from kframework.cli.recording import Record, RecordLimit, recording, with_read_only
+from kframework.cli.recording import Record, RecordAnnotations, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ _TIMED = 5_000
 def command(
     filenames: Filenames,
     plugin: PluginOption,
+    record_annotations: RecordAnnotations,
     config: Config = None,
     strict: Strict = False,
     duration: DurationOption = None,
@@ -80,7 +81,7 @@ def command(
         reporter = _reporter(report, filenames, closing)
         if reporter is not None:
             observers.append(reporter.history)
-        recorded = closing.enter_context(recording(record, record_limit))
+        recorded = closing.enter_context(recording(record, record_limit, record_annotations))
         if dev:
             recorded = with_read_only(recorded)
         simulation = simulate(

@@ -18,7 +18,9 @@ from urllib.request import getproxies, proxy_bypass
 import msgspec
 
 from kframework.cluster.kubeconfig import DEFAULT_FILE, KubeConfig, read_kubeconfig
+from kframework.cluster.loopback import PLAIN_HTTP, host_of, is_loopback, keeps_secrets, names_a_user
 from kframework.cluster.transport import Credentials
+from kframework.config.problems import Problem
 from kframework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -115,6 +117,10 @@ class Source(Protocol):
         """Fill in the configuration and return after how many seconds to do so again; raises whatever it likes."""
         ...
 
+    def wrong_server(self, why: str) -> ConfigError:
+        """Return the error that says where the server's address stands, and what is wrong with it."""
+        return ConfigError(why, file=self.name)
+
 
 class _ServiceAccount(Source):
     """The account of the pod that this process runs in."""
@@ -143,6 +149,9 @@ class _Address(Source):
         configuration.host = self._server
         return valid
 
+    def wrong_server(self, why: str) -> ConfigError:
+        return ConfigError(why, path="--master")
+
 
 class _Files(Source):
     """A user of a kubeconfig."""
@@ -166,6 +175,9 @@ class _Files(Source):
             vars(self._loader).pop("exec_plugin_expiry", None)
             await self._loader.load_and_set(configuration)
         return self._valid(self._loader)
+
+    def wrong_server(self, why: str) -> ConfigError:
+        return self._file.server.error(Problem((), why))
 
     def _valid(self, loader: Loader) -> float:
         if "exec" in self._file.user:
@@ -195,6 +207,8 @@ class Login(Credentials):
         self.due = loop.time() + valid
         self._configuration = configuration
         key = configuration.api_key.get("BearerToken")
+        if (key or names_a_user(self.host)) and not keeps_secrets(self.host, self.proxy):
+            raise self._source.wrong_server(f"{PLAIN_HTTP}, or take away the user's credentials")
         self.authorization = str(key).strip() if key else None
         known, self._certificate = self._certificate, certificate
         return certificate != known
@@ -286,7 +300,8 @@ def _certificate(configuration: Configuration) -> bytes:
 def _proxy_of(url: str) -> str | None:
     scheme, _, rest = url.partition("://")
     host = rest.partition("/")[0]
-    return None if proxy_bypass(host) else getproxies().get(scheme)
+    here = is_loopback(host_of(url))  # Go asks no proxy for this machine either, whatever the environment says
+    return None if here or proxy_bypass(host) else getproxies().get(scheme)
 
 
 def _reason(error: Exception) -> str:

@@ -16,10 +16,14 @@ DEFAULT_FILE = "~/.kube/config"
 
 
 class KubeConfig(msgspec.Struct, frozen=True):
-    """The context in use; `paths` are the files it was found in, as KUBECONFIG names them, `user` may be empty."""
+    """The context in use; `paths` are the files it was found in, as KUBECONFIG names them, `user` may be empty.
+
+    `server` is where the server's address stands.
+    """
 
     paths: str
     context: str
+    server: Place
     user: Mapping[str, Json]
 
 
@@ -49,7 +53,8 @@ def read_kubeconfig(paths: str, context: str | None = None) -> KubeConfig:
     _text(cluster, "server")
     user = (of_context / "user").value
     identity = _part(places, files, "user", str(user)).value if user else None
-    return KubeConfig(os.pathsep.join(files), chosen, identity if isinstance(identity, dict) else {})
+    server = cluster / "server"
+    return KubeConfig(os.pathsep.join(files), chosen, server, identity if isinstance(identity, dict) else {})
 
 
 def _read(file: str) -> Place:

@@ -6,6 +6,7 @@ Numbers are in the units that the field names say, durations in seconds. Where G
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import Field, JsonValue
@@ -165,6 +166,16 @@ class Extender(ApiModel):
     node_cache_capable: Bool = False
     managed_resources: tuple[ManagedResource, ...] = ()
     ignorable: Bool = False
+
+    @property
+    def address(self) -> str:
+        """`url_prefix` as it may be shown: a password in it is withheld."""
+        return without_password(self.url_prefix)
+
+
+def without_password(url: str) -> str:
+    """Withhold the password in a URL, as Go does where it shows one."""
+    return re.sub(r"(://[^/@:]*:)[^/@]*@", r"\1xxxxx@", url)
 
 
 class Settings(ApiModel):

@@ -5,18 +5,22 @@ Paths and words are kube-scheduler's. The assembler gives the list of routes, so
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from kframework.cluster.loopback import MISDIRECTED, is_meant_for_us
+from kframework.cluster.connections import Connections, listening
+from kframework.cluster.loopback import MISDIRECTED, is_loopback, is_meant_for_us
 from kframework.config.configuration import Configuration
+from kframework.config.models import without_password
 from kframework.config.show import effective, effective_options
-from kframework.errors import ConfigError
+from kframework.errors import ConfigError, visible
+from kframework.process.certificates import Certificate
+from kframework.process.delegation import Delegation, delegating
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -29,6 +33,15 @@ SHUTDOWN = 5.0
 
 #: What a peer may send as the body of a request, in bytes.
 LARGEST_BODY = 1 << 16
+
+#: How many requests may be under way at once; a look at the page takes a handful.
+REQUESTS = 64
+
+#: What says whether we are well, which a kubelet must hear however many others ask.
+HEALTH = ("healthz", "livez", "readyz")
+
+#: What changes nothing.
+_READING = ("GET", "HEAD")
 
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 _WITHHELD = "--- REDACTED ---"
@@ -51,15 +64,16 @@ Checked = Callable[[str, str, str | None], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Listener:
-    """Where to listen, and the certificate to show.
+    """Where to listen, the certificate to show, and whom to ask who may ask.
 
-    Without a certificate it is plain HTTP. Port 0 is any free one.
+    Without a certificate it is plain HTTP, without `delegation` anybody may read. Port 0 is any free one.
     """
 
     bind_address: str = "127.0.0.1"
     port: int = 10259
     tls_cert_file: str = ""
     tls_private_key_file: str = ""
+    delegation: Delegation | None = None
 
 
 PING = Check("ping", lambda: None)
@@ -132,7 +146,7 @@ def _all_checks(
         problem = check.problem()
         checked(name, check.name, problem)
         if problem is not None:
-            lines.append(f"[-]{check.name} failed: {'reason withheld' if check.withheld else problem}")
+            lines.append(f"[-]{check.name} failed: {'reason withheld' if check.withheld else visible(problem)}")
             problems.append(f"{check.name}: {problem}")
         else:
             lines.append(f"[+]{check.name} ok")
@@ -147,7 +161,7 @@ def _all_checks(
 
 def _one_check(check: Check) -> web.Response:
     problem = check.problem()
-    return _text("ok") if problem is None else _text(f"internal server error: {problem}\n", status=500)
+    return _text("ok") if problem is None else _text(f"internal server error: {visible(problem)}\n", status=500)
 
 
 def _text(text: str, *, status: int = 200) -> web.Response:
@@ -173,12 +187,12 @@ def configz_route(configuration: Configuration) -> web.RouteDef:
 
 
 def _without_keys(document: object) -> object:
-    """Withhold the private keys of extenders, since whoever reaches the port may read this."""
+    """Withhold private keys and passwords of extenders, since whoever reaches the port may read this."""
     if isinstance(document, Mapping):
         return {key: _WITHHELD if key == "keyData" else _without_keys(value) for key, value in document.items()}
     if isinstance(document, list):
         return [_without_keys(each) for each in document]
-    return document
+    return without_password(document) if isinstance(document, str) else document
 
 
 # -- the server --------------------------------------------------------------------------------------------------------
@@ -192,26 +206,49 @@ async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> A
     """
     from aiohttp import web
 
-    tls = _tls(listener)
-    application = web.Application(client_max_size=LARGEST_BODY, middlewares=[_for_us(listener.bind_address)])
-    application.add_routes(routes)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN)
-    await runner.setup()
-    try:
+    certificate = await asyncio.to_thread(_certificate, listener)
+    connections = Connections(tls=lambda: certificate.context if certificate is not None else None)
+    async with AsyncExitStack() as stack:
+        who = await stack.enter_async_context(_who_may_ask(listener))
+        middlewares = [_not_too_many(connections), _for_us(listener.bind_address), who]
+        application = web.Application(client_max_size=LARGEST_BODY, middlewares=middlewares)
+        application.add_routes(routes)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN)
         try:
-            await web.TCPSite(runner, listener.bind_address, listener.port, ssl_context=tls).start()
+            serving = listening(runner, connections, listener.bind_address, listener.port)
+            host, port = await stack.enter_async_context(serving)
         except OSError as error:
             place = f"{listener.bind_address}:{listener.port}"
             why = str(error.strerror or error).rpartition(": ")[2]  # asyncio repeats the address before the colon
             remedy = "choose another --bind-address or --secure-port, or --secure-port 0 for no endpoints"
             raise ConfigError(f"cannot listen on {place}: {why}; {remedy}") from error
-        host, port = runner.addresses[0][:2]
-        yield f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
-    finally:
-        await runner.cleanup()
+        if certificate is not None:
+            stack.callback(asyncio.create_task(certificate.keep_up()).cancel)
+        yield f"{'https' if certificate else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _certificate(listener: Listener) -> Certificate | None:
+    """Return what to show, None for plain HTTP."""
+    certificate, key = listener.tls_cert_file, listener.tls_private_key_file
+    return Certificate(certificate, key) if certificate or key else None
+
+
+def _not_too_many(connections: Connections) -> Middleware:
+    """Answer no more requests at once than REQUESTS, but for those after our health."""
+    from aiohttp import web
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        with connections.asked(request):
+            if connections.under_way > REQUESTS and request.path.split("/")[1] not in HEALTH:
+                return _text("too many requests at once; ask again\n", status=503)
+            return await handler(request)
+
+    return check
 
 
 def _for_us(bind_address: str) -> Middleware:
+    """Answer who means this machine, if it is for this machine alone."""
     from aiohttp import web
 
     @web.middleware
@@ -223,21 +260,29 @@ def _for_us(bind_address: str) -> Middleware:
     return check
 
 
-def _tls(listener: Listener) -> ssl.SSLContext | None:
-    certificate, key = listener.tls_cert_file, listener.tls_private_key_file
-    if not certificate and not key:
-        return None
-    if not certificate or not key:
-        raise ConfigError("TLS needs both --tls-cert-file and --tls-private-key-file")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(certificate, key, password=_no_password)
-    except (OSError, ValueError) as error:
-        message = f"cannot use the certificate {certificate} with the key {key}: {error}"
-        raise ConfigError(message) from error
-    return context
+@asynccontextmanager
+async def _who_may_ask(listener: Listener) -> AsyncIterator[Middleware]:
+    """Have the API server say who may ask, or else let everybody read."""
+    if listener.delegation is None:
+        yield _others_only_read()
+        return
+    if not listener.tls_cert_file and not is_loopback(listener.bind_address):
+        message = "tokens of those who ask would go over plain HTTP, where anybody on the way can read them"
+        raise ConfigError(
+            f"{message}: give --tls-cert-file and --tls-private-key-file, or a --bind-address of this machine"
+        )
+    async with delegating(listener.delegation) as delegated:
+        yield delegated
 
 
-def _no_password() -> str:
-    """Refuse a key with a password, for which ssl would ask at the terminal."""
-    raise ValueError("the key has a password; give one without")
+def _others_only_read() -> Middleware:
+    """Answer nobody outside this machine who would change something."""
+    from aiohttp import web
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.method not in _READING and not is_loopback(request.remote or ""):
+            return _text(f"{request.method} is for this machine alone\n", status=403)
+        return await handler(request)
+
+    return check

@@ -71,13 +71,30 @@ def lease_rules(election: LeaderElection) -> list[Rule]:
     ]
 
 
+def review_rules() -> list[Rule]:
+    """Return what it takes to have the API server say who may ask the endpoints."""
+    return [
+        Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
+        Rule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
+    ]
+
+
 def manifests(
-    profiles: Profiles, election: LeaderElection, *, watches: Iterable[Watch] = (), name: str, namespace: str
+    profiles: Profiles,
+    election: LeaderElection,
+    *,
+    watches: Iterable[Watch] = (),
+    reviews: Iterable[Rule] = (),
+    name: str,
+    namespace: str,
 ) -> list[dict[str, object]]:
-    """Return the objects that grant the rights to the ServiceAccount of this name and namespace; their name is its."""
+    """Return the objects that grant the rights to the ServiceAccount of this name and namespace; their name is its.
+
+    `reviews` are `review_rules` where the endpoints ask who may ask them.
+    """
     account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     return [
-        *_granted("ClusterRole", {"name": name}, cluster_rules(profiles, watches), account),
+        *_granted("ClusterRole", {"name": name}, [*cluster_rules(profiles, watches), *reviews], account),
         *_granted("Role", {"name": name, "namespace": election.resource_namespace}, lease_rules(election), account),
     ]
 

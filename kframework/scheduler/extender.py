@@ -62,8 +62,8 @@ class Extender:
 
     @property
     def name(self) -> str:
-        """The extender's URL."""
-        return self.settings.url_prefix
+        """The extender's URL, without a password."""
+        return self.settings.address
 
     async def start(self) -> None:
         """Get ready, before the first question."""

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kframework.cluster.loopback import PLAIN_HTTP, keeps_secrets, names_a_user
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.config.models import ExtenderTLSConfig
 from kframework.core.cycle.extending import ExtenderError
@@ -30,6 +31,9 @@ class HttpLine(Line):
 
     def __init__(self, settings: ExtenderSettings) -> None:
         self._url = settings.url_prefix.rstrip("/")
+        if names_a_user(self._url) and not keeps_secrets(self._url):
+            raise ConfigError(f"couldn't build extenders: {settings.address}: {PLAIN_HTTP}", path="extenders")
+        self._shown = settings.address.rstrip("/")
         self._seconds = float(settings.http_timeout)
         self._tls = _tls(settings)
         self._server_name = settings.tls_config.server_name if settings.tls_config is not None else ""
@@ -54,25 +58,33 @@ class HttpLine(Line):
     async def ask(self, verb: str, question: bytes) -> bytes:
         import aiohttp
 
-        url = f"{self._url}/{verb}"
+        url = f"{self._shown}/{verb}"
         try:
             async with asyncio.timeout(self._seconds):
                 try:
-                    return await self._post(verb, url, question)
+                    return await self._post(verb, question)
                 except aiohttp.ClientConnectorError:
                     raise
                 except aiohttp.ClientConnectionError:
                     # A connection that was kept for the next question may have been closed by the other side just now.
-                    return await self._post(verb, url, question)
+                    return await self._post(verb, question)
         except TimeoutError as error:
             reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
             raise ExtenderError(f'Post "{url}": {reason}') from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ExtenderError(f'Post "{url}": {_in_words(error)}') from error
 
-    async def _post(self, verb: str, url: str, question: bytes) -> bytes:
+    async def _post(self, verb: str, question: bytes) -> bytes:
         assert self._session is not None
-        async with self._session.post(url, data=question, server_hostname=self._server_name or None) as response:
+        url = f"{self._shown}/{verb}"
+        request = self._session.post(
+            # What is asked about, and who asks, is for this address alone.
+            f"{self._url}/{verb}",
+            data=question,
+            server_hostname=self._server_name or None,
+            allow_redirects=False,
+        )
+        async with request as response:
             if response.status != 200:
                 raise ExtenderError(f"failed {verb} with extender at URL {url}, code {response.status}")
             largest = max(LARGEST_ANSWER, 2 * len(question))
@@ -84,7 +96,7 @@ class HttpLine(Line):
             return bytes(answer)
 
     def __repr__(self) -> str:
-        return f"<HttpLine {self._url}>"
+        return f"<HttpLine {self._shown}>"
 
 
 def _in_words(error: Exception) -> str:
@@ -118,7 +130,7 @@ def _tls(settings: ExtenderSettings) -> ssl.SSLContext | None:
         if certificate and key:
             _present(context, certificate, key)
     except (OSError, ValueError) as error:
-        message = f"couldn't build extenders: tlsConfig of {settings.url_prefix}: {error}"
+        message = f"couldn't build extenders: tlsConfig of {settings.address}: {error}"
         raise ConfigError(message, path="extenders") from error
     return context
 

@@ -125,7 +125,9 @@ def test_what_is_not_remembered_stands_in_the_condition() -> None:
 
 def test_what_a_plugin_says_stays_in_its_line() -> None:
     odd = msgspec.structs.replace(CPU, reason="no\nroom\x1b[31m at all")
-    assert any("no room [31m at all" in line for line in lines(now=msgspec.structs.replace(UNFIT, rejections=(odd,))))
+    assert any(
+        r"no\nroom\x1b[31m at all" in line for line in lines(now=msgspec.structs.replace(UNFIT, rejections=(odd,)))
+    )
 
 
 def test_a_binding_that_failed_is_told() -> None:

@@ -87,7 +87,7 @@ def test_what_was_raised_is_a_field_and_the_traceback_is_there_at_4(
         line = json.loads(json_line(failed))
     assert first.endswith('"it failed" err="ValueError: odd"')
     assert line["err"] == "ValueError: odd"
-    assert more == (["ValueError: odd"] if level == logging.DEBUG else [])
+    assert more == (["    ValueError: odd"] if level == logging.DEBUG else [])
     assert line.get("stacktrace") == ("ValueError: odd" if level == logging.DEBUG else None)
 
 

@@ -120,7 +120,7 @@ def test_every_fault_is_shown_with_its_traceback_when_asked(capsys: pytest.Captu
         for _ in range(3):
             log.error("%s", fault(), exc_info=ValueError("odd"))
     err = capsys.readouterr().err
-    assert err.count(f'] {json.dumps(str(fault()))} err="ValueError: odd"\nValueError: odd\n') == 3
+    assert err.count(f'] {json.dumps(str(fault()))} err="ValueError: odd"\n    ValueError: odd\n') == 3
     assert "more times" not in err
 
 

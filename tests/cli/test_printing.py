@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import pytest
 
-from kframework.cli.printing import print_json, print_names, print_table, print_yaml, say, table
+from kframework.cli.printing import print_json, print_lines, print_names, print_table, print_yaml, say, table
 
 HEADERS = ("POD", "STATUS", "MESSAGE")
 MESSAGE = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable."
@@ -50,7 +51,7 @@ def test_or_below_its_row_where_the_column_is_too_narrow() -> None:
 
 
 def test_a_message_of_several_lines_stays_in_its_row() -> None:
-    assert list(table(("A", "B"), [("x", "one\n  two")], None, {})) == ["A  B", "x  one two"]
+    assert list(table(("A", "B"), [("x", "one\n  two")], None, {})) == ["A  B", r"x  one\n  two"]
 
 
 def test_a_table_without_rows_is_its_header() -> None:
@@ -117,3 +118,10 @@ def test_json_and_yaml_and_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "- pod: default/ä\n  node: null\n"
     print_names("pod", ["a", "b"])
     assert capsys.readouterr().out == "pod/a\npod/b\n"
+
+
+def test_lines_are_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    piped = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", piped)
+    print_lines("one", "two\x1b")
+    assert piped.buffer.getvalue() == b"one\ntwo\\x1b\n"

@@ -64,3 +64,28 @@ def test_an_event_is_printed_when_it_happens_for_the_first_time(capsys: pytest.C
     header, line = capsys.readouterr().out.splitlines()
     assert header.split() == ["NAMESPACE", "TYPE", "REASON", "OBJECT", "MESSAGE"]
     assert line.split() == ["shop", "Normal", "Scheduled", "pod/web", "to", "node-a"]
+
+
+def test_who_may_ask_is_reviewed_where_the_flags_say() -> None:
+    listener = ProcessOptions(
+        authentication_kubeconfig="a",
+        authorization_kubeconfig="",
+        authorization_always_allow_paths="/livez,,/x*",
+        token_ttl=3.0,
+    ).listener()
+    assert listener is not None and listener.delegation is not None
+    delegation = listener.delegation
+    assert (delegation.authentication.kubeconfig, delegation.authorization.kubeconfig) == ("a", "")
+    assert (delegation.always_allow_paths, delegation.token_ttl) == (("/livez", "/x*"), 3.0)
+    assert delegation.authorized_ttl == 10.0
+
+
+@pytest.mark.parametrize("alone", ["authentication_kubeconfig", "authorization_kubeconfig"])
+def test_both_reviews_go_together(alone: str) -> None:
+    with pytest.raises(typer.BadParameter, match="go together"):
+        ProcessOptions(**{alone: "file"}).listener()  # type: ignore[arg-type]  # one of two names
+
+
+def test_a_listener_without_reviews() -> None:
+    listener = ProcessOptions().listener()
+    assert listener is not None and listener.delegation is None

@@ -161,3 +161,16 @@ def test_a_configuration_that_cannot_be_used_is_refused(run: Command, tmp_path: 
     result = run("rbac", "--config", file)
     assert (result.code, result.out) == (1, "")
     assert f"{file}:" in result.err and "Nobody" in result.err
+
+
+def test_reviews_take_rights_of_their_own(run: Command) -> None:
+    rules = [
+        rule
+        for each in json.loads(run("rbac", "--reviews", "-o", "json").out)["items"]
+        for rule in each.get("rules", [])
+    ]
+    without = [rule for each in json.loads(run("rbac", "-o", "json").out)["items"] for rule in each.get("rules", [])]
+    assert [rule for rule in rules if rule not in without] == [
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+    ]

@@ -73,3 +73,14 @@ def test_what_dev_finds_out_is_recorded_too(run: Command, tmp_path: Path) -> Non
     assert run("simulate", "-f", "-", "--dev", "--record", file, stdin=f"{NODE}---{POD}").code == 0
     done = run("replay", file)
     assert (done.code, done.errors[-1]) == (0, "1 attempts decided again by the recorded configuration: all alike")
+
+
+def test_annotations_are_held_as_they_are_asked_for(run: Command, tmp_path: Path) -> None:
+    file = tmp_path / "run.rec"
+    pod = POD.replace("name: p", "name: p, annotations: {example.com/zone: hunter2, example.org/token: hunter3}")
+    assert run("simulate", "-f", "-", "--record", file, stdin=pod).code == 0
+    assert "hunter" not in str(lines_of(file))
+    asked = ["--record-annotations", "example.com/*"]
+    assert run("simulate", "-f", "-", "--record", file, *asked, stdin=pod).code == 0
+    assert ("hunter2" in str(lines_of(file)), "hunter3" in str(lines_of(file))) == (True, False)
+    assert "goes with --record only" in run("simulate", "-f", "-", *asked, stdin=pod).err

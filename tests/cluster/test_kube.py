@@ -19,6 +19,7 @@ from aiohttp import web
 from kframework.cluster import kube
 from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_transport import KubeTransport
+from kframework.cluster.loopback import PLAIN_HTTP
 from kframework.cluster.transport import Request
 from kframework.errors import ClusterError, ConfigError
 from tests.scheduler.test_http_line import Certificates
@@ -38,7 +39,7 @@ def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def write(
     path: Path,
     user: Mapping[str, Any] | None = None,
-    server: str = "http://s",
+    server: str = "https://s",
     cluster: Mapping[str, Any] | None = None,
 ) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,23 +79,23 @@ def problem(settings: Connection) -> str:
 @pytest.mark.tool("openssl")
 def test_the_first_place_that_names_a_cluster_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_pod(tmp_path, monkeypatch, "10.0.0.1", "443", Certificates(tmp_path).file("authority.crt"))
-    write(tmp_path / "home/.kube/config", server="http://default")
-    monkeypatch.setenv("KUBECONFIG", write(tmp_path / "env", server="http://env"))
-    flag = write(tmp_path / "flag", server="http://flag/")
-    assert hosts(Connection(kubeconfig=flag)) == "http://flag"
-    assert hosts(Connection()) == "http://env"
+    write(tmp_path / "home/.kube/config", server="https://default")
+    monkeypatch.setenv("KUBECONFIG", write(tmp_path / "env", server="https://env"))
+    flag = write(tmp_path / "flag", server="https://flag/")
+    assert hosts(Connection(kubeconfig=flag)) == "https://flag"
+    assert hosts(Connection()) == "https://env"
     monkeypatch.setenv("KUBECONFIG", "")
     assert hosts(Connection()) == "https://10.0.0.1:443"
-    assert hosts(Connection(context="x")) == "http://default"
+    assert hosts(Connection(context="x")) == "https://default"
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
-    assert hosts(Connection()) == "http://default"
+    assert hosts(Connection()) == "https://default"
 
 
 def test_a_server_goes_before_the_one_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert hosts(Connection(server="http://other")) == "http://other"
-    assert hosts(Connection(server="http://other", kubeconfig=write(tmp_path / "flag"))) == "http://other"
+    assert hosts(Connection(server="https://other")) == "https://other"
+    assert hosts(Connection(server="https://other", kubeconfig=write(tmp_path / "flag"))) == "https://other"
     monkeypatch.setenv("KUBECONFIG", write(tmp_path / "env"))
-    assert hosts(Connection(server="http://other/")) == "http://other"
+    assert hosts(Connection(server="https://other/")) == "https://other"
     assert problem(Connection(server="other")) == (
         "the API server's address 'other' is no URL; write it as https://host:6443"
     )
@@ -125,6 +126,7 @@ def test_the_environment_s_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("http_proxy", "http://proxy:1")
     monkeypatch.setenv("no_proxy", "near")
     assert [kube._proxy_of(f"http://{host}/x") for host in ("far", "near")] == ["http://proxy:1", None]
+    assert kube._proxy_of("http://127.0.0.1:1/x") is None  # what this machine says to itself, no proxy is told
     monkeypatch.delenv("http_proxy")
     assert kube._proxy_of("http://far") is None
 
@@ -195,7 +197,7 @@ def test_the_user_agent(tmp_path: Path) -> None:
 
 def test_a_server_is_shown_the_credentials_of_the_file(tmp_path: Path) -> None:
     door = Door("Bearer s3cret")
-    kubeconfig = write(tmp_path / "config", server="http://elsewhere")
+    kubeconfig = write(tmp_path / "config", server="https://elsewhere")
     door.visited(lambda url: Connection(kubeconfig=kubeconfig, server=url), once)
     assert door.shown == ["Bearer s3cret"]
 
@@ -323,6 +325,40 @@ def test_a_plugin_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert problem(Connection(kubeconfig=file)) == f"{file}: cannot log in: logging in took longer than 0.5 s"
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
+
+
+# --- where they may go ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"token": "s3cret"},
+        {"tokenFile": "token"},
+        {"username": "me", "password": "s3cret"},
+        None,
+    ],
+)
+def test_credentials_do_not_go_over_plain_http(tmp_path: Path, user: dict[str, Any] | None) -> None:
+    """None is a plugin."""
+    (tmp_path / "token").write_text("s3cret")
+    file = write(tmp_path / "config", user or plugin(tmp_path, credential("s3cret")), "http://far:8080")
+    line = 1 + next(number for number, text in enumerate(Path(file).read_text().splitlines()) if "server" in text)
+    why = f"{PLAIN_HTTP}, or take away the user's credentials"
+    assert problem(Connection(kubeconfig=file)) == f"{file}:{line}: clusters[0].cluster.server: {why}"
+    assert problem(Connection(kubeconfig=file, server="http://far")) == f"--master: {why}"
+    assert hosts(Connection(kubeconfig=file, server="http://127.0.0.1:8080")) == "http://127.0.0.1:8080"
+
+
+def test_who_has_no_credentials_may_speak_plain_http(tmp_path: Path) -> None:
+    assert hosts(Connection(kubeconfig=write(tmp_path / "config", {"as": "me"}, "http://far"))) == "http://far"
+    file = write(tmp_path / "config", {"as": "me"}, "http://me:s3cret@far")
+    assert "clusters[0].cluster.server: credentials are not sent" in problem(Connection(kubeconfig=file))
+
+
+def test_a_proxy_is_not_told_what_this_machine_says_to_itself(tmp_path: Path) -> None:
+    file = write(tmp_path / "config", server="http://localhost:1", cluster={"proxy-url": "http://proxy:3128"})
+    assert "credentials are not sent over plain HTTP" in problem(Connection(kubeconfig=file))
 
 
 # --- TLS --------------------------------------------------------------------------------------------------------------

@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.show import effective
 from kframework.errors import ConfigError
 from kframework.process import endpoints
+from kframework.process.certificates import Certificate
 from kframework.process.endpoints import Check, Listener, configz_route, health_routes, scheduler_routes, serve
 
 FREE_PORT = Listener(port=0)
@@ -236,7 +238,8 @@ async def test_configz_shows_our_own_options() -> None:
 
 
 async def test_configz_keeps_private_keys() -> None:
-    text = "extenders: [{urlPrefix: 'https://x', filterVerb: f, tlsConfig: {certData: Y2VydA==, keyData: c2VjcmV0}}]\n"
+    tls = "{certData: Y2VydA==, keyData: c2VjcmV0}"
+    text = f"extenders: [{{urlPrefix: 'https://me:c2VjcmV0@x', filterVerb: f, tlsConfig: {tls}}}]\n"
     (answer,) = await get([configz_route(configuration(text))], "/configz")
     (extender,) = json.loads(answer.text)["componentconfig"]["extenders"]
     assert extender["tlsConfig"] == {"certData": "Y2VydA==", "keyData": "--- REDACTED ---"}
@@ -265,6 +268,52 @@ async def test_a_large_body_is_refused() -> None:
     assert "exceeded" in answers[1]
 
 
+@pytest.fixture
+def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints, "REQUESTS", 1)
+
+
+@pytest.mark.usefixtures("crowded")
+async def test_health_is_told_however_many_ask() -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: web.Request) -> web.Response:
+        asked.set()
+        await go_on.wait()
+        return web.Response(text="at last")
+
+    routes = [*health_routes("livez", WELL), *health_routes("readyz", WELL), web.get("/slow", slow)]
+    async with serve(routes, FREE_PORT) as url, asking() as session:
+        first = asyncio.create_task(fetched(session, f"{url}/slow"))
+        await asked.wait()
+        second = await fetched(session, f"{url}/slow")
+        assert (second.status, second.text) == (503, "too many requests at once; ask again\n")
+        assert [(await fetched(session, url + path)).text for path in ("/livez", "/readyz/ping")] == ["ok", "ok"]
+        go_on.set()
+        assert (await first).text == "at last"
+        assert (await fetched(session, f"{url}/slow")).text == "at last"
+
+
+@pytest.mark.parametrize(
+    ("method", "remote", "status"),
+    [
+        ("DELETE", "127.0.0.1", 200),
+        ("DELETE", "::1", 200),
+        ("DELETE", "10.0.0.7", 403),
+        ("POST", "10.0.0.7", 403),
+        ("GET", "10.0.0.7", 200),
+        ("HEAD", "10.0.0.7", 200),
+    ],
+)
+async def test_others_change_nothing(method: str, remote: str, status: int) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.Response()
+
+    request = make_mocked_request(method, "/metrics", headers={"Host": "scheduler"}).clone(remote=remote)
+    answer = await endpoints._others_only_read()(request, handler)
+    assert answer.status == status
+
+
 async def test_who_means_another_machine_is_not_answered() -> None:
     async with serve(health_routes("livez", WELL), FREE_PORT) as url, asking() as session:
         answer = await fetched(session, f"{url}/livez", headers={"Host": "evil.example"})
@@ -285,7 +334,9 @@ async def test_the_url_says_where_to_ask(address: str, prefix: str) -> None:
 
 
 def test_only_this_machine_is_answered_by_default() -> None:
-    assert Listener() == Listener(bind_address="127.0.0.1", port=10259, tls_cert_file="", tls_private_key_file="")
+    assert Listener() == Listener(
+        bind_address="127.0.0.1", port=10259, tls_cert_file="", tls_private_key_file="", delegation=None
+    )
 
 
 REMEDY = "choose another --bind-address or --secure-port, or --secure-port 0 for no endpoints"
@@ -349,7 +400,7 @@ async def test_an_answer_that_never_comes_is_not_waited_for(monkeypatch: pytest.
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("certificates")
-    for key, password in (("key", ["-nodes"]), ("locked", ["-passout", "pass:secret"])):
+    for key, password in (("key", ["-nodes"]), ("other", ["-nodes"]), ("locked", ["-passout", "pass:secret"])):
         subprocess.run(
             [
                 *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", *password),
@@ -373,6 +424,33 @@ async def test_a_certificate_turns_tls_on(certificates: Path) -> None:
         assert (await fetched(session, f"{url}/livez", ssl=trusting)).text == "ok"
         with pytest.raises(aiohttp.ClientError):
             await fetched(session, f"http{url.removeprefix('https')}/livez")
+
+
+@pytest.mark.tool("openssl")
+async def test_a_certificate_that_changes_is_shown_to_who_comes_next(
+    certificates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed, renewed = asyncio.Event(), asyncio.Event()
+
+    async def keep_up(certificate: Certificate) -> None:
+        await changed.wait()
+        await asyncio.to_thread(certificate.renew)
+        renewed.set()
+
+    monkeypatch.setattr(Certificate, "keep_up", keep_up)
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.pem"
+    certificate.write_bytes((certificates / "key.crt").read_bytes())
+    key.write_bytes((certificates / "key.pem").read_bytes())
+    listener = Listener(port=0, tls_cert_file=str(certificate), tls_private_key_file=str(key))
+    first, second = (ssl.create_default_context(cafile=certificates / name) for name in ("key.crt", "other.crt"))
+    async with serve(health_routes("livez", WELL), listener) as url, asking() as early, asking() as late:
+        assert (await fetched(early, f"{url}/livez", ssl=first)).text == "ok"
+        certificate.write_bytes((certificates / "other.crt").read_bytes())
+        key.write_bytes((certificates / "other.pem").read_bytes())
+        changed.set()
+        await renewed.wait()
+        assert (await fetched(late, f"{url}/livez", ssl=second)).text == "ok"
+        assert (await fetched(early, f"{url}/livez", ssl=first)).text == "ok"  # over its old connection
 
 
 @pytest.mark.tool("openssl")

@@ -65,6 +65,34 @@ def test_only_200_is_an_answer(status: int) -> None:
         assert str(raised.value) == f"failed filter with extender at URL {server.url}/filter, code {status}"
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_question_goes_to_nobody_else(status: int) -> None:
+    with Server({"filter": echo}) as elsewhere:
+        moved = Reply(status, b"", location=f"{elsewhere.url}/filter")
+        with Server({"filter": moved}) as server, pytest.raises(ExtenderError, match=f"code {status}"):
+            ask(server.url)
+        assert not elsewhere.requests
+
+
+def test_credentials_do_not_go_over_plain_http() -> None:
+    with pytest.raises(ConfigError) as raised:
+        HttpLine(settings(urlPrefix="http://me:s3cret@far/x"))
+    assert str(raised.value) == (
+        "extenders: couldn't build extenders: http://me:xxxxx@far/x: "
+        "credentials are not sent over plain HTTP, where anybody on the way can read them; write https://"
+    )
+
+
+def test_credentials_are_shown_to_the_extender_alone() -> None:
+    with Server({"filter": echo, "prioritize": Reply(500)}) as server:
+        url = server.url.replace("://", "://me:s3cret@")
+        ask(url)
+        assert server.requests[0].headers["Authorization"] == "Basic bWU6czNjcmV0"
+        with pytest.raises(ExtenderError) as raised:
+            ask(url, "prioritize")
+        assert str(raised.value).endswith(url.replace("s3cret", "xxxxx") + "/prioritize, code 500")
+
+
 @pytest.mark.parametrize("runner", [asyncio.run, lambda main: run_virtual(lambda: main)])
 def test_an_answer_has_its_time(runner: Callable[[Any], None]) -> None:
     server: Server = Server({"filter": lambda _: server.hang()})

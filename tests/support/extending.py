@@ -114,6 +114,7 @@ class Reply(msgspec.Struct):
     status: int = 200
     body: bytes = b"{}"
     length: int | None = None
+    location: str = ""
 
 
 class Server(ThreadingHTTPServer):
@@ -170,6 +171,8 @@ class _Handler(BaseHTTPRequestHandler):
         with contextlib.suppress(ConnectionError):  # who asked may have had enough
             self.send_response(reply.status)
             self.send_header("Content-Length", str(length))
+            if reply.location:
+                self.send_header("Location", reply.location)
             self.end_headers()
             self.wfile.write(reply.body)
             if length > len(reply.body):

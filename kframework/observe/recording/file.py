@@ -1,8 +1,8 @@
 """Where a recording goes: a gzip file, written by a thread of its own, that makes way for a new one in time.
 
 FILE is the part being written, FILE.1 the one before, and so on. A part that goes on where another ended begins with
-what must be known of the time before. Secrets, and copies of manifests that may hold some, do not go in: in their place
-stands a fingerprint, so that a change is still a change.
+what must be known of the time before. Secrets, and annotations that may hold some, do not go in: in their place stands
+a fingerprint, so that a change is still a change.
 
 Nothing here may disturb a scheduler: it neither waits for the disk nor fails with it, and holds bounded memory. What it
 hands over is frozen, and put into lines by the thread that writes.
@@ -27,6 +27,7 @@ import msgspec
 from kframework.core.cycle.decision import Decision
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.codec import encode
+from kframework.observe.recording.annotations import KEPT, keeping, without_values
 from kframework.state.inbox import BindingEnded, Changed, Gone
 
 _log = logging.getLogger(__name__)
@@ -46,9 +47,6 @@ _PACK = 64
 
 #: How long the end waits for the disk, in seconds.
 _ENDING = 10.0
-
-#: What `kubectl apply` leaves on an object: the whole manifest, with whatever stands in the containers' environment.
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 #: When something happened, and what: a record, which goes by the name of its class, or nothing but a name.
 Entry = tuple[float, msgspec.Struct | str]
@@ -73,12 +71,12 @@ class RecordingFile:
     file cannot be opened.
     """
 
-    def __init__(self, file: Path, limit: int = LIMIT) -> None:
+    def __init__(self, file: Path, limit: int = LIMIT, annotations: Sequence[str] = KEPT) -> None:
         self._file = file
         self._limit = limit // PARTS
         self.failed: bool = False
         self._waiting: deque[Entry | Opening] = deque()
-        self._scribe = Scribe()
+        self._scribe = Scribe(annotations)
         self._begun = self._over = self._turning = self._closing = False
         self._wake = Event()
         self._rotates = file.is_file() or not file.exists()
@@ -224,9 +222,13 @@ class RecordingFile:
 
 
 class Scribe:
-    """Writes lines, and remembers the last of every object and the last decision on every pod that waits."""
+    """Writes lines, and remembers the last of every object and the last decision on every pod that waits.
 
-    def __init__(self) -> None:
+    Of annotations those are written whose keys fit one of `annotations`.
+    """
+
+    def __init__(self, annotations: Sequence[str] = KEPT) -> None:
+        self._kept = keeping(annotations)
         # So fingerprints cannot be guessed from outside this process.
         self._key = os.urandom(32)
         self._nodes: dict[str, bytes] = {}
@@ -273,16 +275,8 @@ class Scribe:
     # -- what is nobody's business -------------------------------------------------------------------------------------
 
     def _encoded(self, obj: ApiObject) -> bytes:
-        if LAST_APPLIED in obj.metadata.annotations:
-            obj = self._without_manifest(obj)
-        encoded = encode(obj)
+        encoded = encode(without_values(obj, self._kept, self._fingerprint))
         return self._without_secrets(encoded) if type(obj).__name__ == "Secret" else encoded
-
-    def _without_manifest(self, obj: ApiObject) -> ApiObject:
-        annotations = obj.metadata.annotations
-        hidden = annotations | {LAST_APPLIED: self._fingerprint(annotations[LAST_APPLIED])}
-        metadata = msgspec.structs.replace(obj.metadata, annotations=hidden)
-        return msgspec.structs.replace(obj, metadata=metadata)
 
     def _without_secrets(self, encoded: bytes) -> bytes:
         secret = msgspec.json.decode(encoded)

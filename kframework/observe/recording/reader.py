@@ -13,6 +13,7 @@ import msgspec
 from kframework.errors import InputError
 from kframework.objects import kind_named
 from kframework.objects.codec import decode
+from kframework.observe.recording.annotations import guarded
 from kframework.observe.recording.writer import FORMAT, VERSION, Header, Line
 from kframework.state.inbox import Changed, Gone, Message
 
@@ -61,7 +62,7 @@ class Recorded:
                 f"{named.kind} of {named.api_version} is no known kind: install the plugin that declares it"
             )
         try:
-            return about_object(decode(bytes(line.body), kind))
+            return about_object(guarded(decode(bytes(line.body), kind)))
         except InputError as error:
             raise self.error(str(error)) from error
 

@@ -21,7 +21,7 @@ plugin learns from its sources arrives as messages; what it learns elsewhere is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,6 +38,7 @@ from kframework.core.plugin_handle import MakeProfiles
 from kframework.core.pod_engine import PodEngine
 from kframework.errors import ConfigError
 from kframework.framework.status import Status
+from kframework.observe.recording.annotations import KEPT
 from kframework.observe.recording.file import LIMIT, Opening, RecordingFile
 from kframework.scheduler.extenders import Extenders
 from kframework.state.inbox import Activated, Message, Nominated, SourceChanged, SourceFailed, Synced
@@ -122,11 +123,12 @@ class StandingClock(Clock):
 class Recorder(Observer):
     """Writes a run to a file: give its `engine` to the scheduler, and itself as an observer; `close` it in the end.
 
-    All parts together take at most `limit` bytes. OSError if the file cannot be opened.
+    All parts together take at most `limit` bytes; `annotations` are keys of those that it holds, `*` standing for any
+    part of a key. OSError if the file cannot be opened.
     """
 
-    def __init__(self, file: Path, *, limit: int = LIMIT) -> None:
-        self._file = RecordingFile(file, limit)
+    def __init__(self, file: Path, *, limit: int = LIMIT, annotations: Sequence[str] = KEPT) -> None:
+        self._file = RecordingFile(file, limit, annotations)
 
     def engine(
         self,

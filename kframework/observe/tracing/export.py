@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -10,12 +11,17 @@ import msgspec
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from kframework import __version__
-from kframework.errors import ConfigError
+from kframework.cluster.loopback import PLAIN_HTTP, keeps_secrets, names_a_user
+from kframework.errors import ConfigError, visible_json
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter
+
+
+#: Where OpenTelemetry sends spans unless told otherwise.
+_LOCAL = "http://localhost:4318"
 
 
 def resource() -> Resource:
@@ -43,7 +49,7 @@ def otlp_line(span: ReadableSpan) -> str:
     scope_spans = [{"scope": {"name": scope.name, "version": scope.version} if scope else {}, "spans": spans}]
     resource = {"attributes": _otlp_attributes(span.resource.attributes)}
     line = {"resourceSpans": [{"resource": resource, "scopeSpans": scope_spans}]}
-    return msgspec.json.encode(line).decode() + "\n"
+    return visible_json(msgspec.json.encode(line).decode()) + "\n"
 
 
 def _otlp_span(span: ReadableSpan) -> dict[str, object]:
@@ -86,7 +92,16 @@ def otlp_exporter(endpoint: str | None) -> SpanExporter:
     except ImportError as error:
         message = "exporter otlp is not installed: pip install 'kframework-sdk[otlp]'"
         raise ConfigError(message, path="tracing.exporter") from error
+    url = _traces_url(endpoint) if endpoint else _environment("ENDPOINT")
+    if (_environment("HEADERS") or names_a_user(url)) and not keeps_secrets(url or _LOCAL):
+        message = f"{PLAIN_HTTP}, or take away OTEL_EXPORTER_OTLP_HEADERS"
+        raise ConfigError(message, path="tracing.endpoint")
     return OTLPSpanExporter(endpoint=_traces_url(endpoint) if endpoint else None)
+
+
+def _environment(name: str) -> str:
+    """Return what OpenTelemetry's variables say for traces, else for everything."""
+    return os.environ.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or os.environ.get(f"OTEL_EXPORTER_OTLP_{name}", "")
 
 
 def _traces_url(endpoint: str) -> str:

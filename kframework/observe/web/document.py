@@ -10,6 +10,8 @@ from importlib.resources import files
 from string import Template
 from typing import NamedTuple
 
+from kframework.errors import visible, visible_json
+
 #: The parts of the script, in the order in which they stand in it.
 _SCRIPTS = "elements source words summary waiting decisions nodes profiles pod detail page".split()
 
@@ -29,7 +31,7 @@ def live_page() -> Document:
 
 def report_page(title: str, data: bytes) -> Document:
     """Return the page of these data, JSON; it asks nobody for anything."""
-    return _document(title, data.decode().replace("<", "\\u003c"), "connect-src 'none'")
+    return _document(visible(title), visible_json(data.decode()).replace("<", "\\u003c"), "connect-src 'none'")
 
 
 def _document(title: str, data: str, connections: str) -> Document:

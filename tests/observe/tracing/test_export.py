@@ -151,6 +151,19 @@ def test_otlp_goes_to_the_endpoint(endpoint: str | None, url: str) -> None:
     assert exporter._endpoint == url  # type: ignore[attr-defined]  # the exporter tells nobody else
 
 
+@pytest.mark.parametrize("variable", ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"])
+def test_keys_do_not_go_over_plain_http(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "api-key=s3cret")
+    for kept in (None, "https://collector", "127.0.0.1:4318"):
+        otlp_exporter(kept)
+    why = r"tracing.endpoint: credentials are not sent over plain HTTP, .* or take away OTEL_EXPORTER_OTLP_HEADERS"
+    with pytest.raises(ConfigError, match=why):
+        otlp_exporter("collector:4318")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318")
+    with pytest.raises(ConfigError, match=why):
+        otlp_exporter(None)
+
+
 # -- lines ---------------------------------------------------------------------------------------------------------
 
 

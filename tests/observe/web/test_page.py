@@ -9,6 +9,7 @@ import pytest
 from kframework import unschedulable
 from kframework.cli import explanation_text
 from kframework.core.runtime.registry import Registry
+from kframework.errors import visible
 from kframework.objects import Taint
 from kframework.state.inbox import Changed, Gone, SourceChanged
 from kframework.testing import make_node, make_pod
@@ -405,6 +406,37 @@ async def test_names_and_messages_are_text(browser: Browser) -> None:
         await tab.until("document.querySelector('dialog .standing')")
         assert f"0/1 nodes are available: 1 {NASTY}." in await tab.text("dialog .message")
         assert await tab.run("document.querySelectorAll('img').length") == 0
+
+
+async def test_nothing_in_a_text_is_hidden(browser: Browser) -> None:
+    """Here and on the command line the same stands for what turns the direction of writing, or is seen by nobody."""
+    hostile = "a\x1b\x9b\u202eb\u2066\u200f\u200b\ufeff\u2028\x85\xa0\U000e0041\u3164\r\n\tc"
+    rude = plugin("Rude", filter=unschedulable(hostile))
+    made = Scene(
+        make_node(hostile, zone=hostile, labels={hostile: hostile}, taints=[Taint(key=hostile, effect="NoSchedule")]),
+        make_pod(hostile, namespace=hostile, node_name=hostile),
+        make_pod("held", namespace=hostile),
+        configuration=alone(rude),
+        registry=Registry.of(rude),
+    ).settle()
+    said = """
+        [
+            document.body.innerText,
+            ...Array.from(document.querySelectorAll("*"), (each) => [each.title, each.ariaLabel, each.ariaValueText]),
+        ].join(" ")
+    """
+    async with served(made) as url, browser.open(url) as tab:
+        await shown(tab)
+        for hash, there in (
+            ("nodeHash(nodes.names[0])", "dialog .terms"),
+            ("document.querySelector('#pods a').hash", "dialog .standing"),
+        ):
+            await tab.run(f"location.hash = {hash}")
+            await tab.until(f"document.querySelector('{there}')")
+            text = await tab.run(said)
+            assert visible(hostile) in text
+            assert not {each for each in text if not each.isprintable()} - {"\n", "\t"}
+            assert hostile[1:5] not in text
 
 
 async def test_the_policy_is_in_force(browser: Browser) -> None:

@@ -62,5 +62,5 @@ function fillAttemptRow(row, { attempt, node }) {
   const binding = bindings.get(attempt);
   if (!node || binding === undefined || row.dataset.bound) return;
   row.dataset.bound = binding.code === 0 ? "yes" : "no";
-  if (binding.code !== 0) row.querySelector(".why").append(`Not bound: ${binding.message}`);
+  if (binding.code !== 0) row.querySelector(".why").append(visible(`Not bound: ${binding.message}`));
 }

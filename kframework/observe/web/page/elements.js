@@ -1,9 +1,28 @@
-// Elements are made here and nowhere else. Text always goes in as text, never as markup.
+// Elements are made here and nowhere else. Text always goes in as text, never as markup, and shows all that is in it.
 
 const SVG = "http://www.w3.org/2000/svg";
 
 function byId(id) {
   return document.getElementById(id);
+}
+
+// What turns the direction of writing or is seen by nobody, as the command line escapes it: \u202e, \n.
+const HIDDEN = /(?! )[\p{C}\p{Z}\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]/gu;
+
+const ESCAPES = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+function visible(text) {
+  return String(text).replace(HIDDEN, (character) => ESCAPES[character] ?? escaped(character.codePointAt(0)));
+}
+
+function escaped(code) {
+  const digits = code < 0x100 ? 2 : code < 0x10000 ? 4 : 8;
+  return `\\${{ 2: "x", 4: "u", 8: "U" }[digits]}${code.toString(16).padStart(digits, "0")}`;
+}
+
+// A text of several lines, each of which shows all that is in it.
+function inLines(text) {
+  return String(text).split("\n").map(visible).join("\n");
 }
 
 // Make an element: h("a", {class: "pod", href: "#x", onclick: f}, "text", other).
@@ -20,19 +39,20 @@ function dressed(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else set(element, name, value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+  const there = children.flat().filter((child) => child !== null && child !== undefined && child !== "");
+  element.append(...there.map((child) => (child instanceof Node ? child : visible(child))));
   return element;
 }
 
 // Set an attribute, or take it away: false, null and undefined are none.
 function set(element, name, value) {
   if (value === false || value === null || value === undefined) element.removeAttribute(name);
-  else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value === true ? "" : value);
+  else if (element.getAttribute(name) !== inLines(value)) element.setAttribute(name, value === true ? "" : inLines(value));
 }
 
 // Write a text, unless it stands there already: a selection in it stays.
 function write(element, text) {
-  if (element.textContent !== String(text)) element.textContent = text;
+  if (element.textContent !== visible(text)) element.textContent = visible(text);
 }
 
 // Let the children of an element be one per item, in this order. A child stays the same element as long as its key is

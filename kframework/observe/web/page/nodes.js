@@ -254,7 +254,7 @@ function point(map, readout, index) {
     return has || takes ? `${what} ${amount(what, takes)}/${amount(what, has)} (${percent(takes, has)})` : null;
   });
   const text = [...marks(place), ...fills.filter((fill) => fill !== null)].join(" · ");
-  readout.replaceChildren(nodeLink(name), ` ${text}`);
+  readout.replaceChildren(nodeLink(name), visible(` ${text}`));
   set(map, "aria-valuenow", map.cells.indexOf(cell));
   set(map, "aria-valuetext", `${name}: ${text}`);
 }

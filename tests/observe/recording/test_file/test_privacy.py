@@ -8,9 +8,12 @@ import msgspec
 import pytest
 
 from kframework.objects import ApiObject, kind, kinds
-from kframework.observe.recording.file import LAST_APPLIED, Scribe
+from kframework.observe.recording.file import Scribe
 from kframework.state.inbox import Changed
 from kframework.testing import make_pod
+
+#: What `kubectl apply` leaves on an object: the whole manifest, with whatever stands in the containers' environment.
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def encoded(scribe: Scribe, obj: ApiObject) -> dict[str, Any]:
@@ -19,11 +22,13 @@ def encoded(scribe: Scribe, obj: ApiObject) -> dict[str, Any]:
 
 
 def applied(manifest: str) -> ApiObject:
-    return make_pod("p", annotations={LAST_APPLIED: manifest, "mine": "kept"})
+    return make_pod("p", annotations={LAST_APPLIED: manifest, "pv.kubernetes.io/mine": "kept"})
 
 
 def test_an_object_is_written_as_it_is() -> None:
-    assert encoded(Scribe(), make_pod("p", annotations={"mine": "kept"}))["metadata"]["annotations"] == {"mine": "kept"}
+    assert encoded(Scribe(), make_pod("p", annotations={"pv.kubernetes.io/mine": "kept"}))["metadata"][
+        "annotations"
+    ] == {"pv.kubernetes.io/mine": "kept"}
 
 
 def test_manifests_are_not_written_and_their_changes_are() -> None:
@@ -32,7 +37,7 @@ def test_manifests_are_not_written_and_their_changes_are() -> None:
         encoded(scribe, applied(manifest))["metadata"]["annotations"] for manifest in ("hunter2", "hunter2", "hunter3")
     )
     assert one == same != other
-    assert one["mine"] == "kept" and "hunter2" not in one[LAST_APPLIED]
+    assert one["pv.kubernetes.io/mine"] == "kept" and "hunter2" not in one[LAST_APPLIED]
 
 
 def test_what_stands_for_a_value_cannot_be_guessed() -> None:

@@ -1,0 +1,194 @@
+"""Connections at a port of ours: how many there may be at once, and how long a peer may be silent, slow or deaf.
+
+aiohttp waits for ever for the rest of a request's headers and for a peer that does not read, and it accepts whoever
+comes. Answers under way are left alone, however long they take, as long as they are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+#: How many connections there may be at once. One that has not asked yet holds up to 1 MiB of headers.
+CONNECTIONS = 128
+
+#: How long the headers of a request may take, with the handshake before them, and how long a connection may lie idle
+#: between two requests, in seconds; kube-scheduler's times.
+HEADERS, IDLE = 32.0, 90.0
+
+#: How long a peer may take to read what waits for it, some 64 KiB, in seconds.
+STALLED = 30.0
+
+
+class Connections:
+    """The connections of a server.
+
+    Where there is one too many, that makes way which has been waiting longest without a request, be it a new one: who
+    asks at once, as a probe does, is heard, whatever others do. `tls` says what to show to the next one, None for no
+    TLS.
+    """
+
+    def __init__(self, most: int = CONNECTIONS, tls: Callable[[], ssl.SSLContext | None] = lambda: None) -> None:
+        self._most = most
+        self.tls: Callable[[], ssl.SSLContext | None] = tls
+        self._open: dict[asyncio.BaseProtocol, _Connection] = {}
+        #: How many requests are under way.
+        self.under_way: int = 0
+
+    def to(self, server: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
+        """Return what makes the protocol of a new connection to aiohttp's server, which must tell of its requests."""
+        return lambda: _Connection(self, server())
+
+    @contextmanager
+    def asked(self, request: web.BaseRequest) -> Iterator[None]:
+        """Have the connection of a request left alone while inside."""
+        connection = self._open.get(request.protocol)
+        self.under_way += 1
+        if connection is not None:
+            connection.asks()
+        try:
+            yield
+        finally:
+            self.under_way -= 1
+            if connection is not None:
+                connection.lies_idle()
+
+    def add(self, handler: asyncio.BaseProtocol, connection: _Connection) -> None:
+        """Count a connection that waits for a request from now on."""
+        self._open.pop(handler, None)
+        self._open[handler] = connection
+        if len(self._open) > self._most:
+            next(each for each in (*self._open.values(), connection) if each.waiting).abort()
+
+    def discard(self, handler: asyncio.BaseProtocol) -> None:
+        """Count a connection no more."""
+        self._open.pop(handler, None)
+
+    def abort(self) -> None:
+        """End all connections at once."""
+        for connection in list(self._open.values()):
+            connection.abort()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+
+@asynccontextmanager
+async def listening(
+    runner: web.BaseRunner, connections: Connections, address: str, port: int
+) -> AsyncIterator[tuple[str, int]]:
+    """Serve at an address while inside, and yield where; port 0 is any free one, OSError says that it cannot be."""
+    await runner.setup()
+    try:
+        assert runner.server is not None
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(connections.to(runner.server), address, port)
+        try:
+            host, found, *_ = server.sockets[0].getsockname()
+            yield host, found
+        finally:
+            server.close()
+    finally:
+        await runner.cleanup()
+        connections.abort()
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: a clock beside aiohttp's own protocol, to which everything is passed on."""
+
+    def __init__(self, connections: Connections, handler: asyncio.Protocol) -> None:
+        self._connections = connections
+        self._handler = handler
+        self._loop = asyncio.get_running_loop()
+        self._deadline: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        self._handshake: asyncio.Task[None] | None = None
+        self._idle = self._lost = False
+        #: Whether no request is under way.
+        self.waiting: bool = True
+
+    # -- what it waits for ---------------------------------------------------------------------------------------------
+
+    def asks(self) -> None:
+        """A request is there: no time is kept while it is answered."""
+        self.waiting = self._idle = False
+        self._end(self._deadline)
+
+    def lies_idle(self) -> None:
+        """The request is answered: the next one has its time, less of it once it has begun."""
+        if not self._lost:
+            self.waiting = self._idle = True
+            self._expect(IDLE)
+            self._connections.add(self._handler, self)
+
+    def abort(self) -> None:
+        """End the connection at once, whatever is still to be sent."""
+        self._connections.discard(self._handler)
+        self._transport.abort()
+
+    def _expect(self, seconds: float) -> None:
+        self._end(self._deadline)
+        self._deadline = self._loop.call_later(seconds, self.abort)
+
+    def _end(self, timer: asyncio.TimerHandle | None) -> None:
+        if timer is not None:
+            timer.cancel()
+
+    # -- what the transport tells --------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        tls = self._connections.tls()
+        if tls is None:
+            self._handler.connection_made(transport)
+        else:
+            transport.pause_reading()
+            self._handshake = self._loop.create_task(self._shake_hands(transport, tls))
+        self._expect(HEADERS)
+        self._connections.add(self._handler, self)
+
+    async def _shake_hands(self, transport: asyncio.Transport, tls: ssl.SSLContext) -> None:
+        try:
+            secure = await self._loop.start_tls(transport, self, tls, server_side=True, ssl_handshake_timeout=HEADERS)
+        except OSError:  # ssl.SSLError is one, and so is TimeoutError
+            secure = None
+        if secure is None or secure.is_closing():
+            transport.abort()
+            self.connection_lost(None)
+            return
+        self._transport, self._handshake = secure, None
+        self._handler.connection_made(secure)
+
+    def data_received(self, data: bytes) -> None:
+        if self._idle:
+            self._idle = False
+            self._expect(HEADERS)
+        self._handler.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._handler.eof_received()
+
+    def pause_writing(self) -> None:
+        self._stalled = self._loop.call_later(STALLED, self.abort)
+        self._handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._end(self._stalled)
+        self._handler.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._lost:
+            return
+        self._lost = True
+        self._connections.discard(self._handler)
+        self._end(self._deadline)
+        self._end(self._stalled)
+        if self._handshake is None:
+            self._handler.connection_lost(exc)

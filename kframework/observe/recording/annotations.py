@@ -1,0 +1,123 @@
+"""Which annotations a recording holds, and what becomes of a replay that needs another.
+
+Anybody writes anything into annotations: manifests, tokens, answers of other tools. A scheduler reads few of them. Of
+the others a recording has the key, and in place of the value a fingerprint, so that a change is still a change. Whoever
+reads such a value in a replay is told, as no answer that rests on it would be the recorded one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from kframework.errors import KFrameworkError
+from kframework.objects import ApiObject
+
+if TYPE_CHECKING:
+    from _collections_abc import dict_items, dict_values
+
+T = TypeVar("T")
+Object = TypeVar("Object", bound=ApiObject)
+
+#: What is recorded unless told otherwise: what our own plugins and our own tables read. `*` stands for any end.
+KEPT = (
+    "kframework.dev/*",
+    "pv.kubernetes.io/*",
+    "storage.alpha.kubernetes.io/migrated-plugins",
+    "volume.beta.kubernetes.io/storage-class",
+    "volume.kubernetes.io/selected-node",
+)
+
+_PREFIX = "kframework.dev/withheld:"
+_WITHHELD = re.compile(f"{_PREFIX}[0-9a-f]{{24}}")
+
+
+class WithheldError(KFrameworkError):
+    """Raised in a replay when somebody reads an annotation whose value the recording does not hold."""
+
+    def __init__(self, key: str, owner: str) -> None:
+        super().__init__(key, owner)
+        self.key = key
+        self.owner = owner
+
+    def __str__(self) -> str:
+        remedy = f"record with --record-annotations {self.key!r}"
+        return f"the recording does not hold the annotation {self.key!r} of {self.owner}: {remedy}"
+
+
+def keeping(patterns: Iterable[str]) -> Callable[[str], bool]:
+    """Return what says of a key whether one of these patterns names it."""
+    any_of = re.compile("|".join(re.escape(pattern).replace(r"\*", ".*") for pattern in patterns) or "(?!)", re.DOTALL)
+
+    @lru_cache(maxsize=4096)
+    def kept(key: str) -> bool:
+        return any_of.fullmatch(key) is not None
+
+    return kept
+
+
+def without_values(obj: Object, kept: Callable[[str], bool], fingerprint: Callable[[str], str]) -> Object:
+    """Return the object with fingerprints in place of the annotations that are not kept."""
+    annotations = obj.metadata.annotations
+    if all(map(kept, annotations)):
+        return obj
+    shown = {key: value if kept(key) else _PREFIX + fingerprint(value) for key, value in annotations.items()}
+    return _with(obj, shown)
+
+
+def guarded(obj: Object) -> Object:
+    """Return an object of a recording such that whoever reads an annotation that is not in it gets WithheldError."""
+    annotations = obj.metadata.annotations
+    if not any(map(_WITHHELD.fullmatch, annotations.values())):
+        return obj
+    name = "/".join(filter(None, (obj.metadata.namespace, obj.metadata.name)))
+    return _with(obj, _Guarded(annotations, f"{type(obj).__name__.lower()} {name}"))
+
+
+def _with(obj: Object, annotations: dict[str, str]) -> Object:
+    metadata = msgspec.structs.replace(obj.metadata, annotations=annotations)
+    return msgspec.structs.replace(obj, metadata=metadata)
+
+
+class _Guarded(dict[str, str]):
+    """Annotations of which some have no value: these may be asked for and compared, and not be read."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, annotations: dict[str, str], owner: str) -> None:
+        super().__init__(annotations)
+        self._owner = owner
+
+    def _read(self, key: str) -> str:
+        value = super().__getitem__(key)
+        if _WITHHELD.fullmatch(value):
+            raise WithheldError(key, self._owner)
+        return value
+
+    __getitem__ = _read
+
+    def get(self, key: str, default: T = None) -> str | T:  # type: ignore[assignment]  # as dict has it
+        return self._read(key) if key in self else default
+
+    # Copies are made by reading: with an __iter__ of its own a mapping is not copied behind its back.
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(super().__iter__()))
+
+    def values(self) -> dict_values[str, str]:
+        return {key: self._read(key) for key in self}.values()
+
+    def items(self) -> dict_items[str, str]:
+        return {key: self._read(key) for key in self}.items()
+
+    def copy(self) -> dict[str, str]:
+        return dict(self.items())
+
+    def __or__(self, other: dict[str, str]) -> dict[str, str]:  # type: ignore[override]  # only texts are in it
+        return self.copy() | other
+
+    def __ror__(self, other: dict[str, str]) -> dict[str, str]:  # type: ignore[override]  # only texts are in it
+        return other | self.copy()

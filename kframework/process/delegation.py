@@ -1,0 +1,225 @@
+"""Who may ask the endpoints: the API server says who a token is, and what that one may do, as kube-scheduler asks it.
+
+A TokenReview tells who asks, a SubjectAccessReview whether he may. Both are remembered for some seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from html import escape
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import msgspec
+
+from kframework.apiserver.statuses import NOBODY, failure
+from kframework.cluster.kube import Connection, connect
+from kframework.cluster.rest import ask
+from kframework.cluster.transport import Request, Response, Transport
+from kframework.errors import ClusterError, visible
+
+if TYPE_CHECKING:
+    from aiohttp import web
+    from aiohttp.typedefs import Handler, Middleware
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: How long an answer of the API server may take, in seconds, as in kube-scheduler.
+PATIENCE = 10.0
+
+#: How many answers of each kind are remembered at most; who asks can make up any number of questions.
+REMEMBERED = 1024
+
+_BEARER = "bearer "
+_MASTERS, _AUTHENTICATED = "system:masters", "system:authenticated"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delegation:
+    """Whom to ask who somebody is, and what he may do; paths may end with `*`, times are in seconds."""
+
+    authentication: Connection
+    authorization: Connection
+    always_allow_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
+    token_ttl: float = 10.0
+    authorized_ttl: float = 10.0
+    unauthorized_ttl: float = 10.0
+
+    def allows_all(self, path: str) -> bool:
+        """Return whether anybody may ask for this path."""
+        return any(
+            path.startswith(allowed[:-1]) if allowed.endswith("*") else path == allowed
+            for allowed in self.always_allow_paths
+        )
+
+
+class User(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Somebody, as the API server knows him."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+
+
+#: Who shows no token.
+ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Whether somebody may do something, and why."""
+
+    allowed: bool = False
+    reason: str = ""
+
+
+class _TokenStatus(msgspec.Struct, frozen=True):
+    authenticated: bool = False
+    user: User = User()
+
+
+class _TokenReview(msgspec.Struct, frozen=True):
+    status: _TokenStatus = _TokenStatus()
+
+
+class _AccessReview(msgspec.Struct, frozen=True):
+    status: Verdict = Verdict()
+
+
+@asynccontextmanager
+async def delegating(delegation: Delegation) -> AsyncIterator[Middleware]:
+    """Ask the API servers meanwhile, and yield what lets a request through or answers 401 or 403; ConfigError."""
+    tokens = await connect(delegation.authentication)
+    try:
+        accesses = await connect(delegation.authorization)
+        try:
+            yield Delegated(delegation, tokens, accesses).middleware()
+        finally:
+            await accesses.close()
+    finally:
+        await tokens.close()
+
+
+class Delegated:
+    """Asks and remembers."""
+
+    def __init__(self, delegation: Delegation, tokens: Transport, accesses: Transport) -> None:
+        self._delegation = delegation
+        self._tokens = tokens
+        self._accesses = accesses
+        self._users = _Remembered[User | None]()
+        self._verdicts = _Remembered[Verdict]()
+
+    def middleware(self) -> Middleware:
+        """Return what stands before every answer."""
+        from aiohttp import web
+
+        @web.middleware
+        async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+            refused = None if self._delegation.allows_all(request.path) else await self._refusal(request)
+            return await handler(request) if refused is None else refused
+
+        return check
+
+    async def _refusal(self, request: web.Request) -> web.Response | None:
+        """Return the answer to who may not ask for this; None if he may."""
+        try:
+            user = await self._user(request.headers.get("Authorization", ""))
+        except ClusterError as error:
+            _log.warning("cannot tell who asks for %s: %s", request.path, error)
+            user = None
+        if user is None:
+            return _answer(failure(ClusterError("Unauthorized", status=401, reason="Unauthorized"), NOBODY))
+        if _MASTERS in user.groups:
+            return None
+        verb = request.method.lower()
+        try:
+            verdict = await self._verdict(user, verb, request.path)
+        except ClusterError as error:
+            _log.warning("cannot tell whether %s may %s %s: %s", user.username, verb, request.path, error)
+            text = f"Internal Server Error: {json.dumps(request.raw_path)}: {visible(str(error))}\n"
+            return _answer(Response(500, escape(text, quote=False).encode(), {"content-type": "text/plain"}))
+        if verdict.allowed:
+            return None
+        what = f"User {json.dumps(user.username)} cannot {verb} path {json.dumps(request.path)}"
+        message = f"forbidden: {escape(what, quote=False)}{f': {verdict.reason}' if verdict.reason else ''}"
+        return _answer(failure(ClusterError(message, status=403, reason="Forbidden"), NOBODY))
+
+    async def _user(self, authorization: str) -> User | None:
+        """Return who shows this; None for a token that is nobody's."""
+        if not authorization[: len(_BEARER)].lower() == _BEARER:
+            return ANONYMOUS
+        token = authorization[len(_BEARER) :].strip()
+        key = blake2b(token.encode(errors="surrogateescape")).digest()  # no token is kept
+        if (known := self._users.get(key)) is not None:
+            return known[0]
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        path = "/apis/authentication.k8s.io/v1/tokenreviews"
+        status = (await _asked(self._tokens, path, review, _TokenReview)).status
+        user = None
+        if status.authenticated:
+            groups = dict.fromkeys((*status.user.groups, _AUTHENTICATED))
+            user = msgspec.structs.replace(status.user, groups=tuple(groups))
+        self._users.keep(key, user, self._delegation.token_ttl)
+        return user
+
+    async def _verdict(self, user: User, verb: str, path: str) -> Verdict:
+        spec = {
+            "user": user.username,
+            **{name: value for name, value in msgspec.to_builtins(user).items() if name != "username"},
+            "nonResourceAttributes": {"path": path, "verb": verb},
+        }
+        key = msgspec.json.encode(spec)
+        if (known := self._verdicts.get(key)) is not None:
+            return known[0]
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        verdict = (await _asked(self._accesses, path, review, _AccessReview)).status
+        delegation = self._delegation
+        self._verdicts.keep(key, verdict, delegation.authorized_ttl if verdict.allowed else delegation.unauthorized_ttl)
+        return verdict
+
+
+class _Remembered(Generic[T]):
+    """Answers for as long as they hold, the latest ones."""
+
+    def __init__(self) -> None:
+        self._answers: dict[bytes, tuple[float, T]] = {}
+
+    def get(self, key: bytes) -> tuple[T] | None:
+        """Return the answer; None if it must be asked for."""
+        until, answer = self._answers.get(key, (0.0, None))
+        return (answer,) if asyncio.get_running_loop().time() < until else None  # type: ignore[return-value]  # it is there
+
+    def keep(self, key: bytes, answer: T, seconds: float) -> None:
+        """Remember an answer for so long."""
+        self._answers.pop(key, None)
+        self._answers[key] = asyncio.get_running_loop().time() + seconds, answer
+        if len(self._answers) > REMEMBERED:
+            del self._answers[next(iter(self._answers))]
+
+
+async def _asked(transport: Transport, path: str, review: object, form: type[T]) -> T:
+    """Have something reviewed; raises ClusterError."""
+    request = Request(method="POST", path=path, body=msgspec.json.encode(review), timeout=PATIENCE)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return msgspec.json.decode(await ask(transport, request), type=form)
+    except TimeoutError as error:
+        raise ClusterError(f"POST {path}: no answer within {PATIENCE:g} s", status=0) from error
+    except msgspec.DecodeError as error:
+        raise ClusterError(f"POST {path}: the answer cannot be read: {error}", status=0) from error
+
+
+def _answer(response: Response) -> web.Response:
+    from aiohttp import web
+
+    headers = {**response.headers, "X-Content-Type-Options": "nosniff"}
+    return web.Response(status=response.status, body=response.body, headers=headers)

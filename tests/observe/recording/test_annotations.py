@@ -1,0 +1,123 @@
+"""A recording holds few annotations, and a replay that needs another says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kframework import Plugin, Status, hookimpl
+from kframework.config.load import parse
+from kframework.core.runtime.registry import Registry
+from kframework.framework.status import Code
+from kframework.observe.recording.annotations import KEPT, WithheldError, guarded, keeping, without_values
+from kframework.observe.recording.replay import replay
+from kframework.observe.recording.writer import Recorder
+from kframework.scheduler.simulate import simulate
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import alone
+from tests.faults.lines import lines_of
+
+
+@pytest.mark.parametrize(
+    ("patterns", "key", "kept"),
+    [
+        (KEPT, "kframework.dev/run-seconds", True),
+        (KEPT, "pv.kubernetes.io/bind-completed", True),
+        (KEPT, "volume.kubernetes.io/selected-node", True),
+        (KEPT, "kubectl.kubernetes.io/last-applied-configuration", False),
+        (KEPT, "example.com/token", False),
+        (KEPT, "evil.example/pv.kubernetes.io/", False),
+        (KEPT, "pvxkubernetes.io/bind-completed", False),
+        (["example.com/*"], "example.com/zone\nmore", True),
+        (["example.com/zone"], "example.com/zones", False),
+        (["*"], "anything", True),
+        ([], "anything", False),
+    ],
+)
+def test_which_are_kept(patterns: list[str], key: str, kept: bool) -> None:
+    assert keeping(patterns)(key) is kept
+
+
+def recorded(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return annotations as a replay has them, of which those of example.com were not recorded."""
+    pod = make_pod("p", annotations=annotations)
+    marked = without_values(pod, lambda key: not key.startswith("example.com"), lambda value: f"{len(value):024x}")
+    return guarded(marked).metadata.annotations
+
+
+MIXED = {"example.com/secret": "hunter2", "open": "o"}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda found: found["example.com/secret"],
+        lambda found: found.get("example.com/secret"),
+        lambda found: dict(found),
+        lambda found: {**found},
+        lambda found: found | {},
+        lambda found: {} | found,
+        lambda found: found.copy(),
+        lambda found: list(found.values()),
+        lambda found: list(found.items()),
+    ],
+)
+def test_who_reads_what_is_not_there_is_told(read: Callable[[dict[str, str]], object]) -> None:
+    with pytest.raises(WithheldError) as raised:
+        read(recorded(MIXED))
+    assert str(raised.value) == (
+        "the recording does not hold the annotation 'example.com/secret' of pod default/p: "
+        "record with --record-annotations 'example.com/secret'"
+    )
+
+
+def test_all_else_may_be_asked() -> None:
+    found = recorded(MIXED)
+    assert (found["open"], found.get("none"), found.get("none", 1)) == ("o", None, 1)
+    assert ("example.com/secret" in found, "none" in found) == (True, False)
+    assert (list(found), len(found)) == (["example.com/secret", "open"], 2)
+    assert found == recorded(MIXED) != recorded(MIXED | {"example.com/secret": "hunter"})
+    with pytest.raises(KeyError):
+        found["none"]
+
+
+def test_an_object_of_which_all_is_there_is_the_same() -> None:
+    pod = make_pod("p", annotations={"open": "o"})
+    assert guarded(pod) is without_values(pod, lambda key: True, str) is pod
+
+
+class Reads(Plugin):
+    """Lets a pod go only to the zone that an annotation names."""
+
+    name = "Reads"
+
+    @hookimpl
+    def filter(self, state: Any, pod: Any, node: Any) -> Status | None:
+        zone = pod.annotations.get("example.com/zone")
+        return None if zone == node.labels.get("zone") else Status(Code.UNSCHEDULABLE, ("another zone",))
+
+
+def run(file: Path, **options: Any) -> None:
+    recorder = Recorder(file, **options)
+    nodes = [make_node(zone, labels={"zone": zone}) for zone in "ab"]
+    pod = make_pod("p", annotations={"example.com/zone": "b", "example.com/token": "hunter2"})
+    registry = Registry.of(Reads)
+    configuration = parse(alone(Reads), "config")
+    simulate([*nodes, pod], configuration, registry=registry, observers=[recorder], engine=recorder.engine)
+    recorder.close()
+
+
+def test_a_replay_that_needs_more_says_so(tmp_path: Path) -> None:
+    run(tmp_path / "run")
+    assert "hunter2" not in str(lines_of(tmp_path / "run"))
+    difference = replay(tmp_path / "run", Registry.of(Reads)).difference
+    assert "record with --record-annotations 'example.com/zone'" in str(difference)
+
+
+def test_a_replay_that_has_all_it_needs_is_alike(tmp_path: Path) -> None:
+    run(tmp_path / "run", annotations=("example.com/zone",))
+    assert "hunter2" not in str(lines_of(tmp_path / "run"))
+    assert replay(tmp_path / "run", Registry.of(Reads)).difference is None
