@@ -1,16 +1,12 @@
-"""Counts of pods that stay current, and the affinity terms that pods hold."""
+"""Counts of pods that stay current."""
 
 from __future__ import annotations
 
-import gc
-
 import pytest
 
-from kframework.objects import Affinity, LabelSelector, PodAffinityTerm, PodAntiAffinity
 from kframework.objects.label_selectors import EVERYTHING, exact
 from kframework.state import counters as counters_module
 from kframework.state.cluster import ClusterState
-from kframework.state.counters import Counters
 from kframework.state.pod_counts import LabelClass, PodCount, Selection
 from tests.support.objects_made import node, pod, selection
 
@@ -25,14 +21,9 @@ def cluster(*nodes: str) -> ClusterState:
     return state
 
 
-def put(
-    state: ClusterState, uid: str, node_name: str, namespace: str = "default", away: str = "", **labels: str
-) -> None:
-    """Put an assigned pod into the cluster; `away`: from web pods, in this topology."""
-    term = PodAffinityTerm(topology_key=away, label_selector=LabelSelector(match_labels={"app": "web"}))
-    keeps_away = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
-    affinity = Affinity(pod_anti_affinity=keeps_away) if away else None
-    state.put_pod(pod(uid, namespace=namespace, labels=labels, node_name=node_name, affinity=affinity))
+def put(state: ClusterState, uid: str, node_name: str, namespace: str = "default", **labels: str) -> None:
+    """Put an assigned pod into the cluster."""
+    state.put_pod(pod(uid, namespace=namespace, labels=labels, node_name=node_name))
 
 
 def per_row(state: ClusterState, *selections: Selection) -> list[int]:
@@ -158,43 +149,3 @@ def test_classes_without_pods_are_let_go() -> None:
     state.remove_pod("p")
     put(state, "p", "a", app="web", index="0")
     assert count.column.cells[0] == 1
-
-
-def about_web(counters: Counters) -> list[tuple[str, int]]:
-    """List the terms about a web pod of the default namespace: their topology and number of holders."""
-    found = counters.about("default", {}, {"app": "web", "tier": "x"})
-    return [(held.term.topology_key, sum(held.rows.values())) for held in found]
-
-
-def test_existing_terms_are_found_by_what_they_are_about() -> None:
-    state = cluster("a", "b")
-    counters = state.nodes.counters
-    put(state, "p", "a", away="zone")
-    put(state, "q", "b", away="zone")
-    put(state, "r", "b", away="host")
-    put(state, "s", "b", namespace="other", away="zone")
-    assert about_web(counters) == [("zone", 2), ("host", 1)]
-    assert not counters.about("default", {}, {"app": "db"})
-    assert len(counters.about("other", {}, {"app": "web"})) == 1
-    version = counters.version
-    put(state, "t", "a", away="zone")
-    assert counters.version == version
-    put(state, "u", "a", away="rack")
-    assert counters.version == version + 1
-
-
-def test_a_term_that_no_pod_has_any_more_is_forgotten() -> None:
-    state = cluster("a")
-    put(state, "p", "a", away="zone")
-    state.remove_pod("p")
-    gc.collect()
-    assert about_web(state.nodes.counters) == []
-
-
-def test_labels_that_no_term_names_any_more_take_no_room() -> None:
-    state = cluster("a")
-    for n in range(2500):
-        term = PodAffinityTerm(topology_key="zone", label_selector=LabelSelector(match_labels={"app": str(n)}))
-        keeps_away = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
-        state.put_pod(pod("p", node_name="a", affinity=Affinity(pod_anti_affinity=keeps_away)))
-    assert len(state.nodes.counters._existing_by_pair) < 1200

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from kframework.objects.label_selectors import exact
+from kframework.state.columns import Column
 from kframework.state.pod_counts import LabelClass, PodCount, Selection
 from kframework.state.pods import Interned, PodInfo
 from kframework.state.topology import Topology
@@ -60,7 +61,7 @@ def test_a_selection_chooses_by_namespace_labels_and_deletion(
 
 
 def test_a_count_is_kept_per_row_and_per_domain() -> None:
-    zones = Topology("zone", 8)
+    zones = Topology("zone", Column(8))
     for row, zone in enumerate("aab"):
         zones.put(row, zone)
     count = PodCount((selection("default", app="web"),), 8)

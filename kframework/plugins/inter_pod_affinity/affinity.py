@@ -7,8 +7,9 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from kframework.objects.pod_affinity import AffinityTerm, PodTerms
-from kframework.state.counters import Counters, ExistingTerm, Role, terms_of
+from kframework.state.existing_terms import TermsAbout, terms_of
 from kframework.state.namespaces import Namespaces
+from kframework.state.nodes import NodeTable
 from kframework.state.pod_counts import LabelClass, Selection
 from kframework.state.pods import PodInfo, PodTemplate
 
@@ -38,23 +39,13 @@ class IncomingTerms(NamedTuple):
 _NO_TERMS = IncomingTerms()
 
 
-class ExistingTerms(NamedTuple):
-    """The terms of pods on nodes that are about a pod."""
-
-    affinity: tuple[ExistingTerm, ...]
-    anti_affinity: tuple[ExistingTerm, ...]
-    preferred: tuple[ExistingTerm, ...]
-
-
 class Affinities:
-    """What was worked out for pods, remembered until namespaces change or terms come into use that no pod had."""
+    """What was worked out for pods, remembered until namespaces change."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self.namespaces: Namespaces = namespaces
         self._incoming_terms: WeakKeyDictionary[PodTemplate, dict[str, IncomingTerms]] = WeakKeyDictionary()
         self._incoming_terms_at = -1
-        self._existing_terms: WeakKeyDictionary[LabelClass, ExistingTerms] = WeakKeyDictionary()
-        self._existing_terms_at = (-1, -1)
 
     def incoming_terms(self, pod: PodInfo) -> IncomingTerms:
         """Return what the terms of a pod choose."""
@@ -89,24 +80,9 @@ class Affinities:
             return Selection(None, term.selector)
         return Selection(term.namespaces | self.namespaces.chosen(term.namespace_selector), term.selector)
 
-    def existing_terms(self, pod: PodInfo, counters: Counters) -> ExistingTerms:
+    def existing_terms(self, pod: PodInfo, nodes: NodeTable) -> TermsAbout:
         """Return which terms of others are about a pod, of those in use; some may have lost their last pod."""
-        at = (counters.version, self.namespaces.generation)
-        if self._existing_terms_at != at:
-            self._existing_terms.clear()
-            self._existing_terms_at = at
-        existing_terms = self._existing_terms.get(pod.label_class)
-        if existing_terms is None:
-            existing_terms = self._existing_terms[pod.label_class] = self._about(pod, counters)
-        return existing_terms
-
-    def _about(self, pod: PodInfo, counters: Counters) -> ExistingTerms:
-        about = counters.about(pod.namespace, self.namespaces.labels(pod.namespace), pod.labels)
-
-        def of(role: Role) -> tuple[ExistingTerm, ...]:
-            return tuple(term for term in about if term.role == role)
-
-        return ExistingTerms(of("affinity"), of("anti_affinity"), of("preferred"))
+        return nodes.existing_terms.about(pod.label_class, self.namespaces.labels(pod.namespace))
 
     def __repr__(self) -> str:
-        return f"<Affinities of {len(self._incoming_terms)} templates and {len(self._existing_terms)} label classes>"
+        return f"<Affinities of {len(self._incoming_terms)} templates>"

@@ -67,28 +67,24 @@ def test_incoming_terms_are_met_by_what_satisfies_every_term() -> None:
     assert not IncomingTerms().met_by(web)
 
 
-def test_existing_terms_are_found_once_until_a_term_comes_into_use_or_namespaces_change() -> None:
+def test_existing_terms_are_those_about_the_pods_of_a_namespace_as_it_is_labelled_now() -> None:
     state, affinities = cluster()
-    counters = state.nodes.counters
-    web, twin = (pending(state, name, labels={"app": "web"}) for name in "pq")
-    before = affinities.existing_terms(web, counters)
-    assert before == ((), (), ())
-    assert affinities.existing_terms(twin, counters) is before
+    web = pending(state, labels={"app": "web"})
     selected = affinity("podAntiAffinity", namespaceSelector={"matchLabels": {"team": "a"}})
     state.put_pod(pod("holder", node_name="n", affinity=selected))
-    assert affinities.existing_terms(web, counters) == ((), (), ())
+    assert affinities.existing_terms(web, state.nodes).anti_affinity == ()
     put(state, "default", team="a")
-    ((held,),) = (affinities.existing_terms(web, counters).anti_affinity,)
-    assert held.rows == {0: 1}
-    assert affinities.existing_terms(pending(state, labels={"app": "db"}), counters) == ((), (), ())
+    ((_, tally),) = affinities.existing_terms(web, state.nodes).anti_affinity
+    assert tally.total == 1
+    put(state, "default", team="b")
+    assert affinities.existing_terms(web, state.nodes).anti_affinity == ()
 
 
 def test_what_no_pod_needs_any_more_is_forgotten() -> None:
     state, affinities = cluster()
     gone = pending(state, labels={"app": "web"}, affinity=affinity("podAffinity"))
     affinities.incoming_terms(gone)
-    affinities.existing_terms(gone, state.nodes.counters)
-    assert repr(affinities) == "<Affinities of 1 templates and 1 label classes>"
+    assert repr(affinities) == "<Affinities of 1 templates>"
     del gone
     gc.collect()
-    assert repr(affinities) == "<Affinities of 0 templates and 0 label classes>"
+    assert repr(affinities) == "<Affinities of 0 templates>"
