@@ -7,7 +7,6 @@ label classes for which the same holders weigh the same. So what a cycle looks a
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
@@ -22,8 +21,8 @@ from kframework.state.topology import LabelKeys, Tally, Topology
 #: What an existing term is: required affinity or anti-affinity, or a preference.
 Role = Literal["affinity", "anti_affinity", "preferred"]
 
-#: So many of the youngest holders are remembered in order; whoever has not looked for longer looks at all.
-_YOUNGEST = 64
+#: So many holders may come, and as many again as weigh, before a label class seeks its anew: most may be gone.
+_SPARE = 64
 #: The memory for the tallies of label classes, in bytes; what is about the oldest is dropped, and made anew when asked
 #: for. So many label classes are remembered all the same.
 _BUDGET = 64 << 20
@@ -74,7 +73,9 @@ class Holders:
                 tally.count(row, weight * more)
 
     def attach(self, tally: TermTally, weight: int) -> None:
-        """Keep a tally current for as long as somebody looks at it."""
+        """Count the holders in a tally, and keep it current for as long as somebody looks at it."""
+        for row, number in self.rows.items():
+            tally.count(row, weight * number)
         attached = self._attached
         # When full, room is made of the places of those that are gone: a list grows by doubling, so that is seldom.
         if len(attached) & (len(attached) - 1) == 0:
@@ -85,8 +86,8 @@ class Holders:
         return f"<Holders {self.serial} on {len(self.rows)} nodes>"
 
 
-#: Holders for as long as there are such pods, and what the terms of one of them weigh.
-Source = tuple[ref[Holders], int]
+#: The serial number of holders, and what the terms of one of them weigh.
+Source = tuple[int, int]
 
 
 class TermTally(Tally):
@@ -99,12 +100,6 @@ class TermTally(Tally):
         self.topology: Topology = topology
         self.sources: tuple[Source, ...] = sources
         self._rows: dict[int, int] = {}
-        for holders_ref, weight in sources:
-            holders = holders_ref()
-            if holders is not None:
-                holders.attach(self, weight)
-                for row, number in holders.rows.items():
-                    self.count(row, weight * number)
         topology.follow(self)
 
     def count(self, row: int, more: int) -> None:
@@ -191,9 +186,9 @@ class ExistingTerms:
         self._topology_of = topology_of
         self._label_keys = label_keys
         self._holders: WeakValueDictionary[PodTerms, Holders] = WeakValueDictionary()
+        self._by_serial: WeakValueDictionary[int, Holders] = WeakValueDictionary()
         self._by_pair: dict[Pair | None, WeakSet[Holders]] = {}
         self._sweep_at = 1024
-        self._youngest: deque[ref[Holders]] = deque(maxlen=_YOUNGEST)
         self._about: WeakKeyDictionary[LabelClass, TermsAbout] = WeakKeyDictionary()
         self._tallies: WeakValueDictionary[tuple[str, tuple[Source, ...]], TermTally] = WeakValueDictionary()
         self.version: int = 0
@@ -208,8 +203,7 @@ class ExistingTerms:
         holders = self._holders.get(terms)
         if holders is None:
             self.version += 1
-            holders = self._holders[terms] = Holders(terms, self.version)
-            self._youngest.append(ref(holders))
+            holders = self._holders[terms] = self._by_serial[self.version] = Holders(terms, self.version)
             self._file(holders)
         return holders
 
@@ -232,18 +226,17 @@ class ExistingTerms:
             if known.at == (self.version, self._label_keys.version):
                 return known
             missed = self.version - known.at[0]
-            if missed < min(known.spare, _YOUNGEST):
+            if missed < known.spare:
                 known.spare -= missed
-                youngest = (holders() for holders in self._youngest)
-                fresh = [each for each in youngest if each is not None and each.serial > known.at[0]]
-                return self._summed_up(known, fresh, pods)
+                youngest = map(self._by_serial.get, range(known.at[0] + 1, self.version + 1))
+                return self._summed_up(known, [each for each in youngest if each is not None], pods)
         return self._found(pods, namespace_labels)
 
     def _found(self, pods: LabelClass, namespace_labels: Mapping[str, str]) -> TermsAbout:
         """Ask all that may have terms about the pods, oldest first."""
         asked = sorted(set(found(self._by_pair, pods.labels)), key=lambda holders: holders.serial)
         about = self._summed_up(TermsAbout(namespace_labels), asked, pods)
-        about.spare = _YOUNGEST + 2 * sum(map(len, about.sources.values()))
+        about.spare = _SPARE + sum(map(len, about.sources.values()))
         self._about.pop(pods, None)
         self._about[pods] = about
         while len(self._about) > max(_FEWEST, _BUDGET // max(1, about.nbytes)):
@@ -255,7 +248,7 @@ class ExistingTerms:
         more: dict[Place, list[Source]] = {}
         for holders in asked:
             for place, weight in holders.weights(pods, about.namespace_labels).items():
-                more.setdefault(place, []).append((ref(holders), weight))
+                more.setdefault(place, []).append((holders.serial, weight))
         for place, sources in more.items():
             about.sources[place] = (*about.sources.get(place, ()), *sources)
         at = (self.version, self._label_keys.version)
@@ -268,6 +261,10 @@ class ExistingTerms:
         tally = self._tallies.get((topology_key, sources))
         if tally is None:
             tally = self._tallies[topology_key, sources] = TermTally(self._topology_of(topology_key), sources)
+            for serial, weight in sources:
+                holders = self._by_serial.get(serial)
+                if holders is not None:
+                    holders.attach(tally, weight)
         return tally
 
     def __repr__(self) -> str:

@@ -120,6 +120,17 @@ def test_only_topologies_that_nodes_have_are_summed_up() -> None:
     assert totals(about(state)) == {"rack": 1, "zone": 0}
 
 
+def test_a_topology_may_come_after_the_last_pod_with_a_term_about_it() -> None:
+    state = cluster()
+    hold(state, "p", away(term("rack"), not_in("db")))
+    assert totals(about(state)) == {"zone": 1}
+    state.remove_pod("p")
+    gc.collect()
+    state.put_node(node("a", labels={"rack": "1"}))
+    hold(state, "q", away(term("rack"), not_in("db")))
+    assert totals(about(state)) == {"zone": 0, "rack": 1}
+
+
 def test_a_set_of_terms_that_no_pod_has_any_more_is_forgotten() -> None:
     state = cluster()
     hold(state, "p", away(term()))
@@ -202,22 +213,22 @@ def test_a_set_of_terms_is_tried_once_for_each_label_class_whatever_comes_later(
     assert len(seen) == 20 * len(kept)
 
 
-def test_sets_of_terms_that_are_gone_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sets_of_terms_that_are_gone_are_let_go_of() -> None:
     state = cluster()
     for n in range(1000):
         hold(state, "p", away(not_in(f"none-{n}")))
         assert totals(about(state)) == {"zone": 1}
     assert len(about(state).sources) == 1
-    assert all(len(sources) < 2 * module._YOUNGEST for sources in about(state).sources.values())
+    assert all(len(sources) < 2 * module._SPARE for sources in about(state).sources.values())
     assert len(state.nodes.existing_terms._tallies) == 1
 
 
-def test_a_class_that_has_not_looked_for_long_sees_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_that_has_not_looked_for_long_sees_all() -> None:
     state = cluster()
     about(state)
-    for n in range(2 * module._YOUNGEST):
+    for n in range(2 * module._SPARE):
         hold(state, f"p{n}", away(not_in(f"none-{n}")))
-    assert totals(about(state)) == {"zone": 2 * module._YOUNGEST}
+    assert totals(about(state)) == {"zone": 2 * module._SPARE}
 
 
 def test_label_classes_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
