@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 
-from kframework.state.by_label import Pair, found, pair, pairs
-from kframework.state.pod_counts import LabelClass, PodCount, Selection
+from kframework.state.by_label import Pair, found
+from kframework.state.pod_counts import Jointly, LabelClass, PodCount, Selection, Weighed
 
 #: The memory for dense counts, in bytes; what was not asked for longest is dropped, and made anew when asked for.
 _BUDGET = 64 << 20
@@ -20,6 +20,10 @@ _BUDGET = 64 << 20
 _PER_ROW = 16
 #: Dense counts are never fewer than this: one cycle asks for several and holds on to them.
 _FEWEST = 64
+#: A class of pods may be part of so many counts before it is looked which of them nobody has asked for during so many
+#: changes, and as many more as it took to make them: each costs others' pods 0.2 us whenever one comes or goes.
+_MANY = 8
+_UNASKED = 256
 
 
 class Counters:
@@ -27,7 +31,7 @@ class Counters:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._counts: OrderedDict[tuple[Selection, ...], PodCount] = OrderedDict()
+        self._counts: OrderedDict[Jointly | Weighed, PodCount] = OrderedDict()
         self._counts_by_pair: dict[Pair | None, list[PodCount]] = {}
         #: The classes that have or lately had pods on nodes, by namespace.
         self._classes: dict[str, dict[LabelClass, None]] = {}
@@ -38,30 +42,52 @@ class Counters:
 
     def count(self, *selections: Selection) -> PodCount:
         """Return the count of the pods that all of these selections choose; it stays current while it is in use."""
-        count = self._counts.get(selections)
+        return self.of(Jointly(selections))
+
+    def of(self, chosen: Jointly | Weighed) -> PodCount:
+        """Return the count of the pods that are chosen; it stays current while it is in use."""
+        count = self._counts.get(chosen)
         if count is not None:
-            self._counts.move_to_end(selections)
+            count.unasked = -count.made_of
+            self._counts.move_to_end(chosen)
             return count
-        count = self._counts[selections] = PodCount(selections, self._capacity)
-        self._counts_by_pair.setdefault(pair(*selections), []).append(count)
-        for pods in self._candidates(count):
-            if count.chooses(pods):
+        count = self._counts[chosen] = PodCount(chosen, self._capacity)
+        self._counts_by_pair.setdefault(next(iter(chosen.pairs), None), []).append(count)
+        for pods in self._candidates(chosen):
+            weight = chosen.weight(pods)
+            if weight:
                 assert pods.counts is not None
-                pods.counts.append(count)
+                pods.counts[count] = weight
                 for row, number in pods.pods.items():
-                    count.add(row, number)
+                    count.add(row, weight * number)
+        count.made_of, count.unasked = count.unasked, -count.unasked
         self._trim()
         return count
 
-    def join(self, pods: LabelClass) -> None:
-        """Take in a class that gets its first pod on a node."""
+    def join(self, pods: LabelClass) -> dict[PodCount, int]:
+        """Take in a class that gets its first pod on a node; return what it is part of."""
         if self._joined >= self._sweep_at:
             self._sweep()
         self._joined += 1
         self._classes.setdefault(pods.namespace, {})[pods] = None
         for key in pods.labels.keys() & self._classes_by_label.keys():
             _file_by_label(self._classes_by_label[key], key, pods)
-        pods.counts = [count for count in found(self._counts_by_pair, pods.labels) if count.chooses(pods)]
+        weights = ((count, count.chosen.weight(pods)) for count in found(self._counts_by_pair, pods.labels))
+        pods.counts = {count: weight for count, weight in weights if weight}
+        return pods.counts
+
+    def relieve(self, pods: LabelClass) -> None:
+        """Drop those of a class's many counts that cost more to keep than to make anew when they are asked for.
+
+        Only where nobody holds on to what a cycle has asked for; the last few stay for those who look on.
+        """
+        counts = pods.counts or {}
+        if len(counts) > _MANY:
+            stale = [count for count in counts if count.unasked > _UNASKED]
+            last = list(islice(reversed(self._counts.values()), _MANY)) if stale else ()
+            for count in stale:
+                if count not in last:
+                    self._drop(count)
 
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
@@ -69,9 +95,9 @@ class Counters:
         for count in self._counts.values():
             count.column.grow(capacity)
 
-    def _candidates(self, count: PodCount) -> Iterator[LabelClass]:
+    def _candidates(self, chosen: Jointly | Weighed) -> Iterator[LabelClass]:
         """Yield the classes that may be counted: in each namespace those with the rarest label that is asked for."""
-        wanted, carried = count.selections[0].namespaces, list(pairs(count.selections))
+        wanted, carried = chosen.namespaces, chosen.pairs
         for namespace in self._classes if wanted is None else wanted & self._classes.keys():
             labelled = (self._labelled(key).get((namespace, value), ()) for key, value in carried)
             yield from min(labelled, key=len, default=self._classes[namespace])
@@ -88,15 +114,19 @@ class Counters:
     def _trim(self) -> None:
         """Drop the counts that were not asked for longest, until the rest is within the budget."""
         while len(self._counts) > _FEWEST and len(self._counts) * _PER_ROW * self._capacity > _BUDGET:
-            _, count = self._counts.popitem(last=False)
-            filed_under = pair(*count.selections)
-            self._counts_by_pair[filed_under].remove(count)
-            if not self._counts_by_pair[filed_under]:
-                del self._counts_by_pair[filed_under]
-            for pods in self._candidates(count):
-                if count.chooses(pods):
-                    assert pods.counts is not None
-                    pods.counts.remove(count)
+            self._drop(next(iter(self._counts.values())))
+
+    def _drop(self, count: PodCount) -> None:
+        """Keep a count current no longer."""
+        chosen = count.chosen
+        del self._counts[chosen]
+        filed_under = next(iter(chosen.pairs), None)
+        self._counts_by_pair[filed_under].remove(count)
+        if not self._counts_by_pair[filed_under]:
+            del self._counts_by_pair[filed_under]
+        for pods in self._candidates(chosen):
+            if pods.counts is not None:
+                pods.counts.pop(count, None)
 
     def _sweep(self) -> None:
         """Let go of the classes that have no pod on a node any more."""

@@ -138,9 +138,10 @@ class NodeTable:
         #: How often pods use a claim, by its namespace and name; ephemeral ones are not counted (PVCRefCounts).
         self.claims: RowCounts[tuple[str, str]] = RowCounts()
         self.counters: Counters = Counters(capacity)
-        self._label_keys = LabelKeys()
+        #: The labels that any node has.
+        self.label_keys: LabelKeys = LabelKeys()
         #: The terms of the pods that have inter-pod affinity or anti-affinity.
-        self.existing_terms: ExistingTerms = ExistingTerms(self.label, self._label_keys)
+        self.existing_terms: ExistingTerms = ExistingTerms(self.label, self.label_keys)
         #: The topologies that were asked for: those of labels that some node has, and those that are used in vain.
         self._labels: dict[str, Topology] = {}
         self._absent: WeakValueDictionary[str, Topology] = WeakValueDictionary()
@@ -235,7 +236,7 @@ class NodeTable:
         topology = self._topology(key)
         if topology is None:
             topology = Topology(key, self._nowhere)
-            if key in self._label_keys:
+            if key in self.label_keys:
                 self._labels[key] = topology
                 for name, row in self._row_of.items():
                     topology.put(row, self._named_labels(name).get(key))
@@ -338,10 +339,11 @@ class NodeTable:
             alike.pods[row] = left
         else:
             del alike.pods[row]
-        if alike.counts is None:
-            self.counters.join(alike)
-        for count in alike.counts or ():
-            count.add(row, sign)
+        counts = alike.counts
+        if counts is None:
+            counts = self.counters.join(alike)
+        for count, weight in counts.items():
+            count.add(row, sign * weight)
         if pod.template.has_terms:
             self.terms_moved += 1
             self.existing_terms.holders(pod).add(row, sign)
@@ -412,12 +414,12 @@ class NodeTable:
         changed = [key for key, _ in old.items() ^ new.items()]
         if not changed:
             return
-        self._label_keys.replace(old.keys() - new.keys(), new.keys() - old.keys())
+        self.label_keys.replace(old.keys() - new.keys(), new.keys() - old.keys())
         for key in dict.fromkeys(changed):
             topology = self._topology(key)
             if topology is not None:
                 topology.put(row, new.get(key))
-                here, there = (self._labels, self._absent) if key in self._label_keys else (self._absent, self._labels)
+                here, there = (self._labels, self._absent) if key in self.label_keys else (self._absent, self._labels)
                 here[key] = topology
                 there.pop(key, None)
 

@@ -15,7 +15,7 @@ from kframework.state.existing_terms import Holders, TermTally
 from kframework.state.log import Log
 from kframework.state.node_order import NodeOrder
 from kframework.state.nodes import NodeTable
-from kframework.state.pod_counts import LabelClass
+from kframework.state.pod_counts import LabelClass, PodCount
 from kframework.state.pods import PodInfo
 from kframework.state.topology import Topology
 from tests.properties.machines import StateMachine, fails
@@ -35,9 +35,10 @@ def count_up_only(nodes: NodeTable, pod: PodInfo, row: int, sign: int) -> None:
     count(nodes, pod, row, abs(sign))
 
 
-def forget_the_counts(counters: Counters, label_class: LabelClass) -> None:
+def forget_the_counts(counters: Counters, label_class: LabelClass) -> dict[PodCount, int]:
     join(counters, label_class)
-    label_class.counts = []
+    label_class.counts = {}
+    return label_class.counts
 
 
 def stay_in_the_domain(topology: Topology, row: int, value: str | None) -> None:

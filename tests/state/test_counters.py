@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.objects.label_selectors import EVERYTHING, exact
+from kframework.objects.label_selectors import EVERYTHING, exact, parse_label_selector
 from kframework.state import counters as counters_module
 from kframework.state.cluster import ClusterState
-from kframework.state.pod_counts import LabelClass, PodCount, Selection
+from kframework.state.pod_counts import Jointly, LabelClass, Selection, Weighed
 from tests.support.objects_made import node, pod, selection
 
 WEB = selection("default", app="web")
@@ -110,18 +110,17 @@ def test_a_count_is_made_and_dropped_without_a_look_at_the_pods_of_other_workloa
     for n in range(300):
         put(state, f"p{n}", "a", app="shared", workload=f"w{n}")
     looks: list[LabelClass] = []
-    chooses = PodCount.chooses
+    weight = Jointly.weight
 
-    def seen_choosing(count: PodCount, pods: LabelClass) -> bool:
+    def seen_weighing(chosen: Jointly, pods: LabelClass) -> int:
         looks.append(pods)
-        return chooses(count, pods)
+        return weight(chosen, pods)
 
-    monkeypatch.setattr(PodCount, "chooses", seen_choosing)
+    monkeypatch.setattr(Jointly, "weight", seen_weighing)
     for _ in range(2):
         for n in range(300):
             assert per_row(state, selection("default", app="shared", workload=f"w{n}")) == [1, 0]
-    made, dropped = 600, 600 - counters_module._FEWEST
-    assert len(looks) == made + dropped
+    assert len(looks) == 600
 
 
 def test_classes_are_found_by_a_label_whenever_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,3 +148,41 @@ def test_classes_without_pods_are_let_go() -> None:
     state.remove_pod("p")
     put(state, "p", "a", app="web", index="0")
     assert count.column.cells[0] == 1
+
+
+def test_a_sum_of_selections_is_one_count() -> None:
+    state = cluster("a", "b")
+    put(state, "p", "a", app="web")
+    count = state.nodes.counters.of(Weighed(((2, WEB), (3, Selection(None, EVERYTHING)))))
+    put(state, "q", "b", app="db")
+    put(state, "r", "a", app="web", tier="new class")
+    assert count.column.cells[:2].tolist() == [10, 3]
+    state.remove_pod("p")
+    assert count.column.cells[:2].tolist() == [5, 3]
+
+
+def test_counts_that_nobody_asks_for_cost_the_pods_that_come_and_go_nothing_for_long() -> None:
+    state = cluster("a")
+    put(state, "p", "a", app="web")
+    counters = state.nodes.counters
+    wanted = counters.count(WEB)
+    for n in range(100):
+        counters.count(WEB, Selection(None, parse_label_selector(f"app!=none-{n}")))
+    for _ in range(2 * counters_module._UNASKED):
+        put(state, "q", "a", app="web")
+        assert counters.count(WEB) is wanted
+    web = state.interned.label_class("default", {"app": "web"}, False)
+    assert web.counts is not None and wanted in web.counts
+    assert len(web.counts) <= counters_module._MANY + 1
+
+
+def test_no_count_is_dropped_in_the_middle_of_a_what_if() -> None:
+    state = cluster("a")
+    put(state, "p", "a", app="web")
+    counters = state.nodes.counters
+    counts = [counters.count(WEB, Selection(None, parse_label_selector(f"app!=none-{n}"))) for n in range(100)]
+    with state.statement() as statement:
+        for _ in range(2 * counters_module._UNASKED):
+            statement.remove(state.pods["p"])
+            statement.add(state.pods["p"], "a")
+    assert len(counters._counts) == len(counts)

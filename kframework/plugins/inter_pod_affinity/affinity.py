@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -10,30 +10,35 @@ from kframework.objects.pod_affinity import AffinityTerm, PodTerms
 from kframework.state.existing_terms import TermsAbout, terms_of
 from kframework.state.namespaces import Namespaces
 from kframework.state.nodes import NodeTable
-from kframework.state.pod_counts import LabelClass, Selection
+from kframework.state.pod_counts import Jointly, LabelClass, Selection, Weighed
 from kframework.state.pods import PodInfo, PodTemplate
 
 #: The labels of whatever has none.
 NO_LABELS: Mapping[str, str] = {}
 
 
+#: Pods that are counted in a topology, and what that number is multiplied by.
+Sum = tuple[int, str, Jointly | Weighed]
+
+
 class IncomingTerms(NamedTuple):
     """The terms of a pod, with their namespace selectors resolved.
 
     `affinity` is what one and the same pod must be to satisfy the required affinity, `keys` the topologies in whose
-    domains there must be such a pod. The other terms stand with their topology, preferred ones with their weight before
-    it. `problem` says what could not be read.
+    domains there must be such a pod. The other terms are summed up by topology, preferred ones by sign too; `refused`
+    are the single ones of anti-affinity. `problem` says what could not be read.
     """
 
-    affinity: tuple[Selection, ...] = ()
+    affinity: Jointly | None = None
     keys: tuple[str, ...] = ()
-    anti_affinity: tuple[tuple[str, Selection], ...] = ()
-    preferred: tuple[tuple[int, str, Selection], ...] = ()
+    refused: tuple[tuple[str, Selection], ...] = ()
+    anti_affinity: tuple[Sum, ...] = ()
+    preferred: tuple[Sum, ...] = ()
     problem: str = ""
 
     def met_by(self, pods: LabelClass) -> bool:
         """Return whether such pods satisfy the required affinity."""
-        return bool(self.affinity) and all(selection.chooses(pods) for selection in self.affinity)
+        return self.affinity is not None and self.affinity.weight(pods) > 0
 
 
 _NO_TERMS = IncomingTerms()
@@ -62,11 +67,13 @@ class Affinities:
         return incoming_terms
 
     def _resolved(self, terms: PodTerms) -> IncomingTerms:
+        refused = tuple((term.topology_key, self._selection(term)) for term in terms.anti_affinity)
         return IncomingTerms(
-            tuple(self._selection(term) for term in terms.affinity),
+            Jointly(tuple(self._selection(term) for term in terms.affinity)) if terms.affinity else None,
             tuple(dict.fromkeys(term.topology_key for term in terms.affinity)),
-            tuple((term.topology_key, self._selection(term)) for term in terms.anti_affinity),
-            tuple((weight, term.topology_key, self._selection(term)) for weight, term in terms.preferred),
+            refused,
+            _summed_up((1, key, selection) for key, selection in refused),
+            _summed_up((weight, term.topology_key, self._selection(term)) for weight, term in terms.preferred),
             terms.problem,
         )
 
@@ -86,3 +93,17 @@ class Affinities:
 
     def __repr__(self) -> str:
         return f"<Affinities of {len(self._incoming_terms)} templates>"
+
+
+def _summed_up(terms: Iterable[tuple[int, str, Selection]]) -> tuple[Sum, ...]:
+    """Join terms of one topology and sign; a single one is shared with whoever counts the same pods."""
+    joined: dict[tuple[str, int], list[tuple[int, Selection]]] = {}
+    for weight, key, selection in terms:
+        sign = (weight > 0) - (weight < 0)
+        joined.setdefault((key, sign), []).append((weight, selection))
+    return tuple(
+        (weighted[0][0], key, Jointly((weighted[0][1],)))
+        if len(weighted) == 1
+        else (sign, key, Weighed(tuple((abs(weight) or 1, selection) for weight, selection in weighted)))
+        for (key, sign), weighted in joined.items()
+    )

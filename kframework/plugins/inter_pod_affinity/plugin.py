@@ -22,7 +22,7 @@ from kframework.plugins.inter_pod_affinity.suggestions import delete_unwanted, d
 from kframework.state.existing_terms import terms_of
 from kframework.state.namespaces import Namespaces
 from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.pod_counts import LabelClass, Selection
+from kframework.state.pod_counts import Jointly, LabelClass, Weighed
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.topology import Tally, Topology
 
@@ -85,8 +85,11 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         existing_anti_affinity = self._affinities.existing_terms(pod, nodes).anti_affinity
         if not (incoming_terms.affinity or incoming_terms.anti_affinity or _anywhere(existing_anti_affinity)):
             return Skip
-        affinity = tuple(_counted(nodes, key, *incoming_terms.affinity) for key in incoming_terms.keys)
-        anti_affinity = tuple(_counted(nodes, key, selection) for key, selection in incoming_terms.anti_affinity)
+        required = incoming_terms.affinity
+        affinity = tuple(_counted(nodes, key, required) for key in incoming_terms.keys) if required else ()
+        anti_affinity = tuple(
+            _counted(nodes, key, refused) for _, key, refused in incoming_terms.anti_affinity if key in nodes.label_keys
+        )
         state[_RULES] = _Rules(incoming_terms, affinity, anti_affinity, existing_anti_affinity)
         return None
 
@@ -114,7 +117,9 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         rules = state[_RULES]
         counts = (*rules.affinity, *rules.anti_affinity, *rules.existing_anti_affinity)
         codes = _codes((topology for topology, _ in counts), rows)
-        bits = np.zeros(len(next(iter(codes.values()))), dtype=np.int64)
+        # All terms may be about topologies that no node has.
+        any_codes = next(iter(codes.values())) if codes else nodes.places[rows]
+        bits = np.zeros(len(any_codes), dtype=np.int64)
         # The last word is the first rejection.
         for reason, refused in ((_EXISTING, rules.existing_anti_affinity), (_ANTI_AFFINITY, rules.anti_affinity)):
             for topology, tally in refused:
@@ -161,8 +166,9 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
 
     def _worths(self, pod: PendingPod, incoming_terms: IncomingTerms, nodes: NodeTable) -> Iterator[_Worth]:
         """Yield what others are worth to the pod, then what it is worth to others."""
-        for weight, key, selection in incoming_terms.preferred:
-            yield weight, *_counted(nodes, key, selection)
+        for weight, key, wanted in incoming_terms.preferred:
+            if key in nodes.label_keys:
+                yield weight, *_counted(nodes, key, wanted)
         existing_terms, hard = self._affinities.existing_terms(pod, nodes), self.args.hard_pod_affinity_weight
         yield from existing_terms.preferred
         yield from ((hard, *counts) for counts in existing_terms.affinity if hard)
@@ -227,7 +233,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         """Return whether a pod is no longer one of those that the anti-affinity is about."""
         return before is not None and any(
             selection.chooses(before) and not (after is not None and selection.chooses(after))
-            for _, selection in self._affinities.incoming_terms(pod).anti_affinity
+            for _, selection in self._affinities.incoming_terms(pod).refused
         )
 
     def _existing_anti_affinity_was_about(self, pod: PendingPod, other: PodInfo) -> bool:
@@ -246,7 +252,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         before = old.metadata.labels if old is not None else NO_LABELS
         after = new.metadata.labels if new is not None else NO_LABELS
         existing_terms = self._affinities.existing_terms(pod, self.handle.nodes)
-        left = [*(key for key, _ in incoming_terms.anti_affinity), *existing_terms.refused_by]
+        left = [*(key for _, key, _ in incoming_terms.anti_affinity), *existing_terms.refused_by]
         if incoming_terms.met_by(pod.label_class):
             left += incoming_terms.keys
         return queue_if(_enters(incoming_terms.keys, before, after) or _enters(left, after, before))
@@ -277,9 +283,9 @@ def _enters(keys: Iterable[str], before: Mapping[str, str], after: Mapping[str, 
 # -- pods and domains ----------------------------------------------------------------------------------------------
 
 
-def _counted(nodes: NodeTable, key: str, *selections: Selection) -> _Counts:
+def _counted(nodes: NodeTable, key: str, chosen: Jointly | Weighed) -> _Counts:
     topology = nodes.label(key)
-    return topology, nodes.counters.count(*selections).domains(topology)
+    return topology, nodes.counters.of(chosen).domains(topology)
 
 
 def _anywhere(counts: tuple[_Counts, ...]) -> bool:

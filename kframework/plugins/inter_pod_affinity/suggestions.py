@@ -25,7 +25,7 @@ def delete_unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> 
 def unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Iterator[PodInfo]:
     """Yield the pods in the node's domains that the pod refuses, then those that refuse it; some twice."""
     nodes = node.table
-    for key, selection in affinities.incoming_terms(pod).anti_affinity:
+    for key, selection in affinities.incoming_terms(pod).refused:
         yield from pods_in_domain(node, key, selection)
     for _, tally in affinities.existing_terms(pod, nodes).anti_affinity:
         unwilling = {serial for serial, _ in tally.sources}

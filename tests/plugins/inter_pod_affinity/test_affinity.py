@@ -12,7 +12,7 @@ from kframework.objects.label_selectors import exact
 from kframework.plugins.inter_pod_affinity.affinity import Affinities, IncomingTerms
 from kframework.state.cluster import ClusterState
 from kframework.state.namespaces import Namespaces
-from kframework.state.pod_counts import Selection
+from kframework.state.pod_counts import Jointly, Selection, Weighed
 from kframework.state.pods import PendingPod
 from tests.support.objects_made import node, pod
 
@@ -45,10 +45,10 @@ def test_incoming_terms_are_worked_out_once_for_each_namespace_until_namespaces_
     terms = affinity("podAffinity", namespaceSelector={"matchLabels": {"team": "a"}})
     first, twin = (pending(state, name, affinity=terms) for name in "pq")
     incoming_terms = affinities.incoming_terms(first)
-    assert incoming_terms == IncomingTerms(affinity=(Selection(frozenset(), WEB),), keys=("zone",))
+    assert incoming_terms == IncomingTerms(affinity=Jointly((Selection(frozenset(), WEB),)), keys=("zone",))
     assert affinities.incoming_terms(twin) is incoming_terms
     put(state, "other", team="a")
-    assert affinities.incoming_terms(twin).affinity == (Selection(frozenset({"other"}), WEB),)
+    assert affinities.incoming_terms(twin).affinity == Jointly((Selection(frozenset({"other"}), WEB),))
 
 
 def test_incoming_terms_of_the_same_template_differ_by_namespace() -> None:
@@ -56,7 +56,22 @@ def test_incoming_terms_of_the_same_template_differ_by_namespace() -> None:
     pods = [pending(state, namespace=name, affinity=affinity("podAntiAffinity")) for name in ("default", "other")]
     for each in pods:
         expected = Selection(frozenset({each.namespace}), WEB)
-        assert affinities.incoming_terms(each) == IncomingTerms(anti_affinity=(("zone", expected),))
+        assert affinities.incoming_terms(each) == IncomingTerms(
+            refused=(("zone", expected),), anti_affinity=((1, "zone", Jointly((expected,))),)
+        )
+
+
+def test_incoming_terms_are_summed_up_by_topology_and_sign() -> None:
+    state, affinities = cluster()
+    stated = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+    weighted = [{"weight": weight, "podAffinityTerm": stated} for weight in (1, 2)]
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    both = {"podAffinity": {preferred: weighted}, "podAntiAffinity": {preferred: weighted[1:]}}
+    own = Selection(frozenset({"default"}), WEB)
+    assert affinities.incoming_terms(pending(state, affinity=msgspec.convert(both, Affinity))).preferred == (
+        (1, "zone", Weighed(((1, own), (2, own)))),
+        (-2, "zone", Jointly((own,))),
+    )
 
 
 def test_incoming_terms_are_met_by_what_satisfies_every_term() -> None:
