@@ -28,7 +28,7 @@ def unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Iterato
     for key, selection in affinities.incoming_terms(pod).refused:
         yield from pods_in_domain(node, key, selection)
     for _, tally in affinities.existing_terms(pod, nodes).anti_affinity:
-        unwilling = {serial for serial, _ in tally.sources}
+        unwilling = set(tally.sources[::2])
         for row in tally.rows_beside(node.row):
             others = (other for other in nodes[row].pods if other.template.has_terms)
             yield from (other for other in others if nodes.existing_terms.holders(other).serial in unwilling)
