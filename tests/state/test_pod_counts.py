@@ -87,7 +87,7 @@ def test_pods_weigh_together_what_the_selections_that_choose_them_weigh() -> Non
 
 def test_what_all_selections_ask_for_is_what_all_pods_carry() -> None:
     twice = Weighed(((2, WEB), (3, selection("other", app="web"))))
-    assert (twice.namespaces, twice.pairs) == ({"default", "other"}, (("app", "web"),))
+    assert (twice.namespaces, twice.pairs) == (frozenset({"default", "other"}), (("app", "web"),))
     assert Jointly((WEB, selection("other", tier="x"))).pairs == (("app", "web"), ("tier", "x"))
 
 

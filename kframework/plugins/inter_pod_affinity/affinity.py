@@ -42,28 +42,30 @@ class IncomingTerms(NamedTuple):
 
 
 _NO_TERMS = IncomingTerms()
+_NOT_KNOWN: tuple[int | None, IncomingTerms] = (-1, _NO_TERMS)
 
 
 class Affinities:
-    """What was worked out for pods, remembered until namespaces change."""
+    """What was worked out for pods, remembered until namespaces change that make a difference."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self.namespaces: Namespaces = namespaces
-        self._incoming_terms: WeakKeyDictionary[PodTemplate, dict[str, IncomingTerms]] = WeakKeyDictionary()
-        self._incoming_terms_at = -1
+        #: By template and namespace, with the generation of namespaces; None where they make no difference.
+        self._incoming_terms: WeakKeyDictionary[PodTemplate, dict[str, tuple[int | None, IncomingTerms]]] = (
+            WeakKeyDictionary()
+        )
 
     def incoming_terms(self, pod: PodInfo) -> IncomingTerms:
         """Return what the terms of a pod choose."""
         if not pod.template.has_terms:
             return _NO_TERMS
-        generation = self.namespaces.generation
-        if self._incoming_terms_at != generation:
-            self._incoming_terms.clear()
-            self._incoming_terms_at = generation
         by_namespace = self._incoming_terms.setdefault(pod.template, {})
-        incoming_terms = by_namespace.get(pod.namespace)
-        if incoming_terms is None:
-            incoming_terms = by_namespace[pod.namespace] = self._resolved(terms_of(pod))
+        at, incoming_terms = by_namespace.get(pod.namespace, _NOT_KNOWN)
+        if at is not None and at != self.namespaces.generation:
+            terms = terms_of(pod)
+            at = self.namespaces.generation if _choose_namespaces(terms) else None
+            incoming_terms = self._resolved(terms)
+            by_namespace[pod.namespace] = (at, incoming_terms)
         return incoming_terms
 
     def _resolved(self, terms: PodTerms) -> IncomingTerms:
@@ -85,6 +87,8 @@ class Affinities:
         """
         if term.namespace_selector.matches(NO_LABELS):
             return Selection(None, term.selector)
+        if not term.namespace_selector.requirements:
+            return Selection(term.namespaces, term.selector)
         return Selection(term.namespaces | self.namespaces.chosen(term.namespace_selector), term.selector)
 
     def existing_terms(self, pod: PodInfo, nodes: NodeTable) -> TermsAbout:
@@ -93,6 +97,12 @@ class Affinities:
 
     def __repr__(self) -> str:
         return f"<Affinities of {len(self._incoming_terms)} templates>"
+
+
+def _choose_namespaces(terms: PodTerms) -> bool:
+    """Return whether some of the terms choose namespaces by their labels."""
+    every = (*terms.affinity, *terms.anti_affinity, *(term for _, term in terms.preferred))
+    return any(term.namespace_selector.requirements for term in every)
 
 
 def _summed_up(terms: Iterable[tuple[int, str, Selection]]) -> tuple[Sum, ...]:

@@ -51,6 +51,14 @@ def test_incoming_terms_are_worked_out_once_for_each_namespace_until_namespaces_
     assert affinities.incoming_terms(twin).affinity == Jointly((Selection(frozenset({"other"}), WEB),))
 
 
+def test_terms_that_choose_no_namespaces_by_labels_are_not_worked_out_again() -> None:
+    state, affinities = cluster()
+    web = pending(state, affinity=affinity("podAffinity", namespaces=["a"]))
+    incoming_terms = affinities.incoming_terms(web)
+    put(state, "other", team="a")
+    assert affinities.incoming_terms(web) is incoming_terms
+
+
 def test_incoming_terms_of_the_same_template_differ_by_namespace() -> None:
     state, affinities = cluster()
     pods = [pending(state, namespace=name, affinity=affinity("podAntiAffinity")) for name in ("default", "other")]
