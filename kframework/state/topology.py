@@ -48,29 +48,26 @@ class Tallied(Protocol):
         ...
 
 
-class LabelKeys:
-    """The labels that any node has, by key; `version` counts the keys that came and went."""
+class LabelKeys(dict[str, int]):
+    """On how many nodes each label is, by key; `version` counts the keys that came and went."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, int] = {}
+        super().__init__()
         self.version: int = 0
 
     def replace(self, old: Iterable[str], new: Iterable[str]) -> None:
         """Note that a node has these labels in place of those."""
         for key in new:
-            self._nodes[key] = self._nodes.get(key, 0) + 1
-            self.version += self._nodes[key] == 1
+            self[key] = self.get(key, 0) + 1
+            self.version += self[key] == 1
         for key in old:
-            self._nodes[key] -= 1
-            if not self._nodes[key]:
-                del self._nodes[key]
+            self[key] -= 1
+            if not self[key]:
+                del self[key]
                 self.version += 1
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._nodes
-
     def __repr__(self) -> str:
-        return f"<LabelKeys {len(self._nodes)}>"
+        return f"<LabelKeys {len(self)}>"
 
 
 class Topology(CodeColumn[str | None]):
