@@ -82,7 +82,7 @@ class Topology(CodeColumn[str | None]):
     def __init__(self, key: str, nowhere: Column) -> None:
         super().__init__(0, None)
         self._nowhere: Column | None = nowhere
-        self.values, self.shown, self.cells = nowhere.values, nowhere.shown, nowhere.cells
+        self._share(nowhere)
         self.key: str = key
         #: How many codes there is room for in the tallies.
         self.room: int = 64
@@ -103,7 +103,7 @@ class Topology(CodeColumn[str | None]):
         if self._nowhere is None:
             super().grow(capacity)
         else:
-            self.values, self.shown, self.cells = self._nowhere.values, self._nowhere.shown, self._nowhere.cells
+            self._share(self._nowhere)
 
     def code(self, value: str | None) -> int:
         """Return the code of a value, giving it one if it is new."""
