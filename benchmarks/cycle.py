@@ -94,13 +94,15 @@ class _Noting(NullEffects):
         self.decisions.append(decision)
 
 
-def engine(*, percentage: int = 0, plugins: tuple[type[Plugin], ...] = ()) -> tuple[PodEngine, _Noting]:
-    """Make an engine over 5,000 nodes."""
+def engine(
+    *, percentage: int = 0, plugins: tuple[type[Plugin], ...] = (), nodes: int = NODES
+) -> tuple[PodEngine, _Noting]:
+    """Make an engine over so many nodes."""
     effects = _Noting()
     text = CONFIGURATION.format(percentage=percentage, plugins=", ".join(f"{{name: {p.name}}}" for p in plugins))
     profiles = profiles_for(parse(text), Registry.of(*plugins), effects)
     made = PodEngine(ClusterState(), SystemClock(), effects, profiles, verifying=False)
-    for index in range(NODES):
+    for index in range(nodes):
         made.offer(Changed(_node(index)))
     made.offer(Synced())
     made.step()

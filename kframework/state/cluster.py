@@ -133,6 +133,8 @@ class ClusterState:
             self._orphans.setdefault(pod.node_name, {})[pod.uid] = pod
         else:
             self.nodes.place(pod, row)
+            if not self.statements:
+                self.nodes.counters.relieve(pod.label_class)
 
     def __repr__(self) -> str:
         return f"<ClusterState {len(self.nodes)} nodes, {len(self.pods)} pods, {len(self.assumed)} assumed>"

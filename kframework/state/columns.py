@@ -34,6 +34,12 @@ class Column:
         grown[: len(self.values)] = self.values
         self._hold(grown)
 
+    def _share(self, other: Column) -> None:
+        """Show another's values, which are not to be written through this column."""
+        self.values = other.values
+        self.shown = other.shown
+        self.cells = other.cells
+
     def _hold(self, values: NDArray[np.int64]) -> None:
         self.values = values
         self.shown = values.view()

@@ -1,28 +1,18 @@
 """How many pods of a kind run where: counts that are kept current on every change, never made by a loop over pods.
 
 The truth is sparse: each label class knows its pods per row. A selection that is asked for gets a dense count per row
-and per domain of a topology, summed from its classes once and current from then on. The mirror image are the affinity
-terms of the pods on the nodes: which existing terms there are where, and which are about a given pod.
+and per domain of a topology, summed from its classes once and current from then on. The mirror image, what is held by
+the pods on the nodes about others, is in `existing_terms`.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import chain
-from typing import Literal, TypeVar
-from weakref import WeakSet, WeakValueDictionary
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain, islice
 
-from kframework.objects.pod_affinity import AffinityTerm, PodTerms, pod_terms
-from kframework.state.pod_counts import LabelClass, PodCount, Selection
-from kframework.state.pods import PodInfo
-from kframework.state.topology import Tally, Topology
-
-T = TypeVar("T")
-Pair = tuple[str, str]
-
-#: What an existing term is: required affinity or anti-affinity, or a preference (of anti-affinity: of negative weight).
-Role = Literal["affinity", "anti_affinity", "preferred"]
+from kframework.state.by_label import Pair, found
+from kframework.state.pod_counts import Jointly, LabelClass, PodCount, Selection, Weighed
 
 #: The memory for dense counts, in bytes; what was not asked for longest is dropped, and made anew when asked for.
 _BUDGET = 64 << 20
@@ -30,59 +20,18 @@ _BUDGET = 64 << 20
 _PER_ROW = 16
 #: Dense counts are never fewer than this: one cycle asks for several and holds on to them.
 _FEWEST = 64
-
-
-class ExistingTerm:
-    """A term of pods on the nodes, with the number of its holders per row; per domain of its topology on demand."""
-
-    __slots__ = ("__weakref__", "_tally", "role", "rows", "serial", "term", "topology", "weight")
-
-    def __init__(self, role: Role, weight: int, term: AffinityTerm, topology: Topology, serial: int) -> None:
-        self.role: Role = role
-        self.weight: int = weight
-        self.term: AffinityTerm = term
-        self.topology: Topology = topology
-        self.serial: int = serial
-        self.rows: dict[int, int] = {}
-        self._tally: Tally | None = None
-
-    def add(self, row: int, more: int) -> None:
-        """Count so many holders more on a row."""
-        left = self.rows.get(row, 0) + more
-        if left:
-            self.rows[row] = left
-        else:
-            del self.rows[row]
-        if self._tally is not None:
-            self._tally.add(self.topology.cells[row], more)
-
-    def on_row(self, row: int) -> int:
-        """Return how many holders are on a row."""
-        return self.rows.get(row, 0)
-
-    def domains(self, topology: Topology) -> Tally:
-        """Return how many holders are in each domain of the term's topology."""
-        if self._tally is None:
-            tally = self._tally = Tally(topology.room)
-            for row, holders in self.rows.items():
-                tally.add(topology.cells[row], holders)
-            topology.follow(self)
-        return self._tally
-
-    def __repr__(self) -> str:
-        return f"<ExistingTerm {self.role} {self.term.selector} on {len(self.rows)} nodes>"
+#: A class of pods may be part of so many counts before it is looked which of them nobody has asked for during so many
+#: changes, and as many more as it took to make them: each costs others' pods 0.2 us whenever one comes or goes.
+_MANY = 8
+_UNASKED = 256
 
 
 class Counters:
-    """The counts in use, and the terms of the pods on the nodes.
+    """The counts in use."""
 
-    `version` counts the terms that came into use: what was worked out from `about` holds until it moves.
-    """
-
-    def __init__(self, capacity: int, topology_of: Callable[[str], Topology]) -> None:
+    def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._topology_of = topology_of
-        self._counts: OrderedDict[tuple[Selection, ...], PodCount] = OrderedDict()
+        self._counts: OrderedDict[Jointly | Weighed, PodCount] = OrderedDict()
         self._counts_by_pair: dict[Pair | None, list[PodCount]] = {}
         #: The classes that have or lately had pods on nodes, by namespace.
         self._classes: dict[str, dict[LabelClass, None]] = {}
@@ -90,38 +39,55 @@ class Counters:
         self._classes_by_label: dict[str, dict[tuple[str, str], list[LabelClass]]] = {}
         self._joined = 0
         self._sweep_at = 1024
-        self._existing: WeakValueDictionary[tuple[Role, int, AffinityTerm], ExistingTerm] = WeakValueDictionary()
-        self._existing_by_pair: dict[Pair | None, WeakSet[ExistingTerm]] = {}
-        self.version: int = 0
-
-    # -- pods that are selected ------------------------------------------------------------------------------------
 
     def count(self, *selections: Selection) -> PodCount:
         """Return the count of the pods that all of these selections choose; it stays current while it is in use."""
-        count = self._counts.get(selections)
+        return self.of(Jointly(selections))
+
+    def of(self, chosen: Jointly | Weighed) -> PodCount:
+        """Return the count of the pods that are chosen; it stays current while it is in use."""
+        count = self._counts.get(chosen)
         if count is not None:
-            self._counts.move_to_end(selections)
+            count.unasked = -count.made_of
+            self._counts.move_to_end(chosen)
             return count
-        count = self._counts[selections] = PodCount(selections, self._capacity)
-        self._counts_by_pair.setdefault(_pair(*selections), []).append(count)
-        for pods in self._candidates(count):
-            if count.chooses(pods):
+        count = self._counts[chosen] = PodCount(chosen, self._capacity)
+        self._counts_by_pair.setdefault(next(iter(chosen.pairs), None), []).append(count)
+        for pods in self._candidates(chosen):
+            weight = chosen.weight(pods)
+            if weight:
                 assert pods.counts is not None
-                pods.counts.append(count)
+                pods.counts[count] = weight
                 for row, number in pods.pods.items():
-                    count.add(row, number)
+                    count.add(row, weight * number)
+        count.made_of, count.unasked = count.unasked, -count.unasked
         self._trim()
         return count
 
-    def join(self, pods: LabelClass) -> None:
-        """Take in a class that gets its first pod on a node."""
+    def join(self, pods: LabelClass) -> dict[PodCount, int]:
+        """Take in a class that gets its first pod on a node; return what it is part of."""
         if self._joined >= self._sweep_at:
             self._sweep()
         self._joined += 1
         self._classes.setdefault(pods.namespace, {})[pods] = None
-        for key, labelled in self._classes_by_label.items():
-            _file_by_label(labelled, key, pods)
-        pods.counts = [count for count in _found(self._counts_by_pair, pods.labels) if count.chooses(pods)]
+        for key in pods.labels.keys() & self._classes_by_label.keys():
+            _file_by_label(self._classes_by_label[key], key, pods)
+        weights = ((count, count.chosen.weight(pods)) for count in found(self._counts_by_pair, pods.labels))
+        pods.counts = {count: weight for count, weight in weights if weight}
+        return pods.counts
+
+    def relieve(self, pods: LabelClass) -> None:
+        """Drop those of a class's many counts that cost more to keep than to make anew when they are asked for.
+
+        Only where nobody holds on to what a cycle has asked for; the last few stay for those who look on.
+        """
+        counts = pods.counts or {}
+        if len(counts) > _MANY:
+            stale = [count for count in counts if count.unasked > _UNASKED]
+            last = list(islice(reversed(self._counts.values()), _MANY)) if stale else ()
+            for count in stale:
+                if count not in last:
+                    self._drop(count)
 
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
@@ -129,11 +95,11 @@ class Counters:
         for count in self._counts.values():
             count.column.grow(capacity)
 
-    def _candidates(self, count: PodCount) -> Iterator[LabelClass]:
+    def _candidates(self, chosen: Jointly | Weighed) -> Iterator[LabelClass]:
         """Yield the classes that may be counted: in each namespace those with the rarest label that is asked for."""
-        wanted, pairs = count.selections[0].namespaces, list(_pairs(count.selections))
+        wanted, carried = chosen.namespaces, chosen.pairs
         for namespace in self._classes if wanted is None else wanted & self._classes.keys():
-            labelled = (self._labelled(key).get((namespace, value), ()) for key, value in pairs)
+            labelled = (self._labelled(key).get((namespace, value), ()) for key, value in carried)
             yield from min(labelled, key=len, default=self._classes[namespace])
 
     def _labelled(self, key: str) -> Mapping[tuple[str, str], Collection[LabelClass]]:
@@ -148,15 +114,19 @@ class Counters:
     def _trim(self) -> None:
         """Drop the counts that were not asked for longest, until the rest is within the budget."""
         while len(self._counts) > _FEWEST and len(self._counts) * _PER_ROW * self._capacity > _BUDGET:
-            _, count = self._counts.popitem(last=False)
-            pair = _pair(*count.selections)
-            self._counts_by_pair[pair].remove(count)
-            if not self._counts_by_pair[pair]:
-                del self._counts_by_pair[pair]
-            for pods in self._candidates(count):
-                if count.chooses(pods):
-                    assert pods.counts is not None
-                    pods.counts.remove(count)
+            self._drop(next(iter(self._counts.values())))
+
+    def _drop(self, count: PodCount) -> None:
+        """Keep a count current no longer."""
+        chosen = count.chosen
+        del self._counts[chosen]
+        filed_under = next(iter(chosen.pairs), None)
+        self._counts_by_pair[filed_under].remove(count)
+        if not self._counts_by_pair[filed_under]:
+            del self._counts_by_pair[filed_under]
+        for pods in self._candidates(chosen):
+            if pods.counts is not None:
+                pods.counts.pop(count, None)
 
     def _sweep(self) -> None:
         """Let go of the classes that have no pod on a node any more."""
@@ -170,66 +140,8 @@ class Counters:
         self._classes_by_label.clear()
         self._sweep_at = 2 * self._joined + 1024
 
-    # -- existing terms --------------------------------------------------------------------------------------------
-
-    def existing_terms(self, pod: PodInfo) -> tuple[ExistingTerm, ...]:
-        """Return the terms of a pod, to be counted where it is."""
-        return pod.template.once((self, pod.namespace), lambda _: tuple(self._existing_terms(terms_of(pod))))
-
-    def about(
-        self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
-    ) -> list[ExistingTerm]:
-        """List the existing terms that are about a pod with these labels in this namespace, oldest first."""
-        found = _found(self._existing_by_pair, labels)
-        matching = [each for each in found if each.term.matches(namespace, namespace_labels, labels)]
-        return sorted(matching, key=lambda each: each.serial)
-
-    def _existing_terms(self, terms: PodTerms) -> Iterator[ExistingTerm]:
-        yield from (self._existing_term("affinity", 1, term) for term in terms.affinity)
-        yield from (self._existing_term("anti_affinity", 1, term) for term in terms.anti_affinity)
-        yield from (self._existing_term("preferred", weight, term) for weight, term in terms.preferred)
-
-    def _existing_term(self, role: Role, weight: int, term: AffinityTerm) -> ExistingTerm:
-        existing = self._existing.get((role, weight, term))
-        if existing is None:
-            self.version += 1
-            existing = ExistingTerm(role, weight, term, self._topology_of(term.topology_key), self.version)
-            self._existing[role, weight, term] = existing
-            self._file(existing)
-        return existing
-
-    def _file(self, existing: ExistingTerm) -> None:
-        """Let a term be found by a label that the pods it is about carry."""
-        by_pair = self._existing_by_pair
-        if len(by_pair) > 2 * len(self._existing) + 1024:
-            for pair in [pair for pair, terms in by_pair.items() if not terms]:
-                del by_pair[pair]
-        by_pair.setdefault(_pair(existing.term), WeakSet()).add(existing)
-
     def __repr__(self) -> str:
-        return f"<Counters {len(self._counts)} counts, {len(self._existing)} existing terms>"
-
-
-def terms_of(pod: PodInfo) -> PodTerms:
-    """Return a pod's affinity terms, compiled once for its template and namespace."""
-    namespace = pod.namespace
-    return pod.template.once((terms_of, namespace), lambda spec: pod_terms(namespace, spec))
-
-
-# -- by one label --------------------------------------------------------------------------------------------------
-
-
-def _pairs(selections: Iterable[Selection | AffinityTerm]) -> Iterator[Pair]:
-    """Yield the labels that pods must carry to be chosen by all of these."""
-    for selection in selections:
-        for requirement in selection.selector.requirements:
-            if requirement.operator in ("=", "In") and len(requirement.values) == 1:
-                yield (requirement.key, requirement.values[0])
-
-
-def _pair(*selections: Selection | AffinityTerm) -> Pair | None:
-    """Return one such label, by which they are filed; None if there is none."""
-    return next(_pairs(selections), None)
+        return f"<Counters of {len(self._counts)} selections>"
 
 
 def _file_by_label(labelled: dict[tuple[str, str], list[LabelClass]], key: str, pods: LabelClass) -> None:
@@ -237,9 +149,3 @@ def _file_by_label(labelled: dict[tuple[str, str], list[LabelClass]], key: str, 
     value = pods.labels.get(key)
     if value is not None:
         labelled.setdefault((pods.namespace, value), []).append(pods)
-
-
-def _found(by_pair: Mapping[Pair | None, Iterable[T]], labels: Mapping[str, str]) -> Iterator[T]:
-    """List what is filed under one of these labels, or under none."""
-    for pair in (None, *labels.items()):
-        yield from by_pair.get(pair, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import cast
+from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
@@ -14,13 +15,14 @@ from kframework.objects import Node, Taint
 from kframework.objects.requests import allocatable as allocatable_of
 from kframework.state.columns import CodeColumn, Column
 from kframework.state.counters import Counters
+from kframework.state.existing_terms import ExistingTerms
 from kframework.state.host_ports import HostPorts
 from kframework.state.images import ImageStates
 from kframework.state.log import Log
 from kframework.state.node_order import NodeOrder, zone_of
 from kframework.state.pods import PodInfo
 from kframework.state.row_counts import RowCounts
-from kframework.state.topology import Topology
+from kframework.state.topology import LabelKeys, Topology
 
 
 class NodeInfo:
@@ -135,8 +137,15 @@ class NodeTable:
         self.host_ports: HostPorts = HostPorts()
         #: How often pods use a claim, by its namespace and name; ephemeral ones are not counted (PVCRefCounts).
         self.claims: RowCounts[tuple[str, str]] = RowCounts()
-        self.counters: Counters = Counters(capacity, self.label)
+        self.counters: Counters = Counters(capacity)
+        #: The labels that any node has.
+        self.label_keys: LabelKeys = LabelKeys()
+        #: The terms of the pods that have inter-pod affinity or anti-affinity.
+        self.existing_terms: ExistingTerms = ExistingTerms(self.label, self.label_keys)
+        #: The topologies that were asked for: those of labels that some node has, and those that are used in vain.
         self._labels: dict[str, Topology] = {}
+        self._absent: WeakValueDictionary[str, Topology] = WeakValueDictionary()
+        self._nowhere = Column(capacity)
         self._extra: dict[str, Column] = {}
         #: Rows whose Node object changed.
         self.node_log: Log = Log(capacity)
@@ -224,12 +233,19 @@ class NodeTable:
 
     def label(self, key: str) -> Topology:
         """Return the column of a label's values, interned; code 0 (None) where a node lacks the label."""
-        topology = self._labels.get(key)
+        topology = self._topology(key)
         if topology is None:
-            topology = self._labels[key] = Topology(key, self._capacity)
-            for name, row in self._row_of.items():
-                topology.put(row, self._named_labels(name).get(key))
+            topology = Topology(key, self._nowhere)
+            if key in self.label_keys:
+                self._labels[key] = topology
+                for name, row in self._row_of.items():
+                    topology.put(row, self._named_labels(name).get(key))
+            else:
+                self._absent[key] = topology
         return topology
+
+    def _topology(self, key: str) -> Topology | None:
+        return self._labels.get(key) or self._absent.get(key)
 
     def _named_labels(self, name: str) -> Mapping[str, str]:
         return self[self._row_of[name]].labels
@@ -247,7 +263,7 @@ class NodeTable:
         row = self._row_of.get(node.metadata.name)
         if row is None:
             row, old = self._new_row(node), None
-            self._write(row, node)
+            self._write(row, node, {})
             self.images.add(row, node.status.images)
         else:
             old = self.replace(row, node)
@@ -260,7 +276,7 @@ class NodeTable:
         old = info._node
         info._node = node
         if not same_node(old, node):
-            self._write(row, node)
+            self._write(row, node, old.metadata.labels)
             # An image is worth the more the more nodes have it, so others with the same image are concerned too.
             for other in self.images.replace(row, old.status.images, node.status.images):
                 self.touch(other)
@@ -281,8 +297,7 @@ class NodeTable:
             self.lift(pod)
         info.__class__ = _GoneNode
         self.images.remove(row, node.status.images)
-        for topology in self._labels.values():
-            topology.put(row, None)
+        self._relabel(row, node.metadata.labels, {})
         for column in self._columns():
             column.cells[row] = 0
         self._infos[row] = None
@@ -324,14 +339,14 @@ class NodeTable:
             alike.pods[row] = left
         else:
             del alike.pods[row]
-        if alike.counts is None:
-            self.counters.join(alike)
-        for count in alike.counts or ():
-            count.add(row, sign)
+        counts = alike.counts
+        if counts is None:
+            counts = self.counters.join(alike)
+        for count, weight in counts.items():
+            count.add(row, sign * weight)
         if pod.template.has_terms:
             self.terms_moved += 1
-            for term in self.counters.existing_terms(pod):
-                term.add(row, sign)
+            self.existing_terms.holders(pod).add(row, sign)
         self.pod_log.append(row)
 
     def touch(self, row: int) -> None:
@@ -350,8 +365,8 @@ class NodeTable:
             if row == self._capacity:
                 self._grow()
             self._infos.append(NodeInfo(self, row, node))
-        for topology in self._labels.values():
-            topology.tidy()
+        for key in node.metadata.labels.keys() & self._labels.keys():
+            self._labels[key].tidy()
         self._row_of[node.metadata.name] = row
         self._set_changed()
         return row
@@ -362,7 +377,8 @@ class NodeTable:
 
     def _grow(self) -> None:
         self._capacity *= 2
-        for column in self._columns():
+        self._nowhere.grow(self._capacity)
+        for column in (*self._columns(), *self._labels.values(), *self._absent.values()):
             column.grow(self._capacity)
         self.counters.grow(self._capacity)
         self.node_log.limit = self.pod_log.limit = self._capacity
@@ -372,7 +388,6 @@ class NodeTable:
         yield from self.requesteds.values()
         yield from (self.non_zero_cpu, self.non_zero_memory)
         yield from (self.unschedulable, self.taint_sets, self.feature_sets)
-        yield from self._labels.values()
         yield from self._extra.values()
 
     def _resource(self, resource: str) -> tuple[Column, Column]:
@@ -381,7 +396,7 @@ class NodeTable:
             self.requesteds[resource] = Column(self._capacity)
         return self.allocatables[resource], self.requesteds[resource]
 
-    def _write(self, row: int, node: Node) -> None:
+    def _write(self, row: int, node: Node, old_labels: Mapping[str, str]) -> None:
         """Bring every column that mirrors the Node object up to date."""
         offered = allocatable_of(node)
         for resource in offered:
@@ -391,9 +406,22 @@ class NodeTable:
         self.unschedulable.cells[row] = int(node.spec.unschedulable)
         self.taint_sets.cells[row] = self.taint_sets.code(tuple(_timeless(taint) for taint in node.spec.taints))
         self.feature_sets.cells[row] = self.feature_sets.code(frozenset(node.status.declared_features))
-        for key, topology in self._labels.items():
-            topology.put(row, node.metadata.labels.get(key))
+        self._relabel(row, old_labels, node.metadata.labels)
         self.touch(row)
+
+    def _relabel(self, row: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+        """Give a row these labels in place of those."""
+        changed = [key for key, _ in old.items() ^ new.items()]
+        if not changed:
+            return
+        self.label_keys.replace(old.keys() - new.keys(), new.keys() - old.keys())
+        for key in dict.fromkeys(changed):
+            topology = self._topology(key)
+            if topology is not None:
+                topology.put(row, new.get(key))
+                here, there = (self._labels, self._absent) if key in self.label_keys else (self._absent, self._labels)
+                here[key] = topology
+                there.pop(key, None)
 
     def __repr__(self) -> str:
         return f"<NodeTable {len(self)} nodes, capacity {self._capacity}>"

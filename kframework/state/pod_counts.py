@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kframework.objects.label_selectors import Selector
+from kframework.state.by_label import Pair, found, pair, pairs
 from kframework.state.columns import Column
 from kframework.state.topology import Tally, Topology
 
@@ -25,8 +26,8 @@ class LabelClass:
         self.labels: Mapping[str, str] = labels
         self.terminating: bool = terminating
         self.pods: dict[int, int] = {}
-        #: The dense counts that these pods are part of; None before the first of them.
-        self.counts: list[PodCount] | None = None
+        #: The dense counts that these pods are part of, and what each weighs there; None before the first of them.
+        self.counts: dict[PodCount, int] | None = None
 
     def __repr__(self) -> str:
         labels = ",".join(f"{key}={value}" for key, value in sorted(self.labels.items()))
@@ -48,22 +49,97 @@ class Selection(NamedTuple):
         return (self.namespaces is None or pods.namespace in self.namespaces) and self.selector.matches(pods.labels)
 
 
-class PodCount:
-    """The pods that all of some selections choose, counted per row (`column`) and, on demand, per domain."""
+class Weighed:
+    """Several selections, with what a pod that each chooses weighs: together pods weigh the sum.
 
-    __slots__ = ("__weakref__", "_tallies", "column", "selections")
+    It is told from others by its content, which is hashed once: there may be thousands.
+    """
 
-    def __init__(self, selections: tuple[Selection, ...], capacity: int) -> None:
+    __slots__ = ("_by_pair", "_hash", "selections")
+
+    def __init__(self, selections: tuple[tuple[int, Selection], ...]) -> None:
+        self.selections: tuple[tuple[int, Selection], ...] = selections
+        self._hash = hash(selections)
+        self._by_pair: dict[Pair | None, list[tuple[int, Selection]]] = {}
+        for weighted in selections:
+            self._by_pair.setdefault(pair(weighted[1]), []).append(weighted)
+
+    @property
+    def namespaces(self) -> frozenset[str] | None:
+        """The namespaces of all pods that may be chosen; None for any."""
+        chosen = [selection.namespaces for _, selection in self.selections]
+        return None if None in chosen else frozenset().union(*(names for names in chosen if names is not None))
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The labels that all pods that are chosen must carry."""
+        return () if len(self._by_pair) > 1 else tuple(each for each in self._by_pair if each is not None)
+
+    def weight(self, pods: LabelClass) -> int:
+        """Return what a pod of a class weighs."""
+        return sum(weight for weight, selection in found(self._by_pair, pods.labels) if selection.chooses(pods))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Weighed) and self.selections == other.selections)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"<Weighed {len(self.selections)} selections>"
+
+
+class Jointly:
+    """Selections of which all must choose a pod for it to count, once."""
+
+    __slots__ = ("_hash", "selections")
+
+    def __init__(self, selections: tuple[Selection, ...]) -> None:
         self.selections: tuple[Selection, ...] = selections
+        self._hash = hash(selections)
+
+    @property
+    def namespaces(self) -> frozenset[str] | None:
+        """The namespaces of all pods that may be chosen; None for any."""
+        return self.selections[0].namespaces
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The labels that all pods that are chosen must carry."""
+        return tuple(pairs(self.selections))
+
+    def weight(self, pods: LabelClass) -> int:
+        """Return 1 for a pod of a class that is counted, else 0."""
+        return int(all(selection.chooses(pods) for selection in self.selections))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Jointly) and self.selections == other.selections)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"<Jointly {len(self.selections)} selections>"
+
+
+class PodCount:
+    """The pods that are chosen, by what they weigh: per row (`column`) and, on demand, per domain.
+
+    `unasked` counts the changes since somebody asked for it, from below 0 by what it would take to make it anew.
+    """
+
+    __slots__ = ("__weakref__", "_tallies", "chosen", "column", "made_of", "unasked")
+
+    def __init__(self, chosen: Jointly | Weighed, capacity: int) -> None:
+        self.chosen: Jointly | Weighed = chosen
         self.column: Column = Column(capacity)
+        self.made_of: int = 0
+        self.unasked: int = 0
         self._tallies: dict[str, tuple[Topology, Tally]] = {}
 
-    def chooses(self, pods: LabelClass) -> bool:
-        """Return whether the pods of a class are counted."""
-        return all(selection.chooses(pods) for selection in self.selections)
-
     def add(self, row: int, more: int) -> None:
-        """Count so many pods more on a row."""
+        """Count so much more on a row."""
+        self.unasked += 1
         self.column.cells[row] += more
         for topology, tally in self._tallies.values():
             tally.add(topology.cells[row], more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
@@ -47,13 +48,41 @@ class Tallied(Protocol):
         ...
 
 
+class LabelKeys(dict[str, int]):
+    """On how many nodes each label is, by key; `version` counts the keys that came and went."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version: int = 0
+
+    def replace(self, old: Iterable[str], new: Iterable[str]) -> None:
+        """Note that a node has these labels in place of those."""
+        for key in new:
+            self[key] = self.get(key, 0) + 1
+            self.version += self[key] == 1
+        for key in old:
+            self[key] -= 1
+            if not self[key]:
+                del self[key]
+                self.version += 1
+
+    def __repr__(self) -> str:
+        return f"<LabelKeys {len(self)}>"
+
+
 class Topology(CodeColumn[str | None]):
-    """A label's values per row, interned: equal codes are one domain, 0 is for rows without the label."""
+    """A label's values per row, interned: equal codes are one domain, 0 is for rows without the label.
 
-    __slots__ = ("_domains", "_tallied", "key", "room", "sizes")
+    As long as no node has the label its column is that of all such topologies, since whoever states terms or spread
+    constraints may name any number of them.
+    """
 
-    def __init__(self, key: str, capacity: int) -> None:
-        super().__init__(capacity, None)
+    __slots__ = ("__weakref__", "_domains", "_nowhere", "_tallied", "key", "room", "sizes")
+
+    def __init__(self, key: str, nowhere: Column) -> None:
+        super().__init__(0, None)
+        self._nowhere: Column | None = nowhere
+        self._share(nowhere)
         self.key: str = key
         #: How many codes there is room for in the tallies.
         self.room: int = 64
@@ -68,6 +97,13 @@ class Topology(CodeColumn[str | None]):
         if self._domains is None:
             self._domains = np.flatnonzero(self.sizes.values)
         return self._domains
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more rows, which have no label; a column that is shared has grown already."""
+        if self._nowhere is None:
+            super().grow(capacity)
+        else:
+            self._share(self._nowhere)
 
     def code(self, value: str | None) -> int:
         """Return the code of a value, giving it one if it is new."""
@@ -84,6 +120,9 @@ class Topology(CodeColumn[str | None]):
         old, new = self.cells[row], self.code(value)
         if old == new:
             return
+        if self._nowhere is not None:
+            self._nowhere = None
+            self._hold(self.values.copy())
         self.cells[row] = new
         self.sizes.add(old, -1)
         self.sizes.add(new, 1)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from itertools import chain
+from typing import Generic, TypeVar, cast
 
 import msgspec
 import numpy as np
 
 from kframework.objects import Node, Pod
-from kframework.objects.label_selectors import label_selector
+from kframework.objects.label_selectors import label_selector, parse_label_selector
 from kframework.objects.requests import allocatable, non_zero_requests, on_node_requests
 from kframework.state.cluster import ClusterState
+from kframework.state.existing_terms import Holders
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pod_counts import PodCount, Selection
 from kframework.state.topology import Tally, Topology
@@ -106,13 +108,27 @@ def rebuilt(
         labels, metadata = truth.nodes[on].metadata.labels, pod.metadata
         key = (metadata.namespace, frozenset(metadata.labels.items()), metadata.deletion_timestamp is not None)
         classes.setdefault(key, Counter())[on] += 1
-        for topology, *about in _anti_affinity(pod):
-            holders = held.setdefault((topology, *about), Counter())
-            holders.update([on, f"in {labels[topology]}"] if topology in labels else [on])
+        for term in _anti_affinity(pod):
+            held.setdefault(term, Counter())[on] += 1
         for name in (name for name, chosen in selections.items() if _chosen(pod, chosen)):
             for topology in (topology for topology in label_keys if topology in labels):
                 domains.setdefault((name, topology), Counter())[labels[topology]] += 1
-    return {"nodes": facts, "classes": classes, "held": held, "domains": domains}
+    refused = _refused(truth, classes)
+    return {"nodes": facts, "classes": classes, "held": held, "refused": refused, "domains": domains}
+
+
+def _refused(truth: Truth, classes: Iterable[object]) -> dict[object, Counter[str]]:
+    """Count, for the pods of each class, those whose anti-affinity is about them, by topology and domain."""
+    refused: dict[object, Counter[str]] = {}
+    for key in classes:
+        namespace, labels, _ = cast("tuple[str, frozenset[tuple[str, str]], bool]", key)
+        for pod, on in truth.placed.values():
+            for topology, namespaces, selector in _anti_affinity(pod) if on in truth.nodes else ():
+                about = namespace in namespaces and parse_label_selector(selector).matches(dict(labels))
+                domain = truth.nodes[on].metadata.labels.get(topology)
+                if about and domain is not None:
+                    refused.setdefault((key, topology), Counter())[domain] += 1
+    return refused
 
 
 def _chosen(pod: Pod, selections: tuple[Selection, ...]) -> bool:
@@ -177,12 +193,17 @@ def shown(state: ClusterState, label_keys: Iterable[str], counts: Mapping[str, P
             if pods.pods
         },
         "held": {
-            (held.term.topology_key, held.term.namespaces, str(held.term.selector)): {
-                name_of[row]: n for row, n in held.rows.items()
-            }
-            | {f"in {value}": n for value, n in _tallied(held.topology, held.domains(held.topology)).items()}
-            for held in nodes.counters._existing.values()
-            if held.rows
+            _only_term(holders): {name_of[row]: n for row, n in holders.rows.items()}
+            for holders in nodes.existing_terms._holders.values()
+            if holders.rows
+        },
+        "refused": {
+            ((pods.namespace, frozenset(pods.labels.items()), pods.terminating), topology.key): found
+            for classes in nodes.counters._classes.values()
+            for pods in classes
+            if pods.pods
+            for topology, tally in nodes.existing_terms.about(pods, {}).anti_affinity
+            if (found := _tallied(topology, tally))
         },
         "domains": {
             (name, key): found
@@ -191,6 +212,11 @@ def shown(state: ClusterState, label_keys: Iterable[str], counts: Mapping[str, P
             if (found := _tallied(nodes.label(key), count.domains(nodes.label(key))))
         },
     }
+
+
+def _only_term(holders: Holders) -> tuple[str, frozenset[str], str]:
+    ((_, _, term),) = chain.from_iterable(holders._terms.values())
+    return term.topology_key, term.namespaces, str(term.selector)
 
 
 def _tallied(topology: Topology, tally: Tally) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from hypothesis import settings
@@ -11,10 +11,11 @@ from kframework.objects import Node
 from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
 from kframework.state.counters import Counters
+from kframework.state.existing_terms import Holders, TermTally
 from kframework.state.log import Log
 from kframework.state.node_order import NodeOrder
 from kframework.state.nodes import NodeTable
-from kframework.state.pod_counts import LabelClass
+from kframework.state.pod_counts import LabelClass, PodCount
 from kframework.state.pods import PodInfo
 from kframework.state.topology import Topology
 from tests.properties.machines import StateMachine, fails
@@ -34,9 +35,10 @@ def count_up_only(nodes: NodeTable, pod: PodInfo, row: int, sign: int) -> None:
     count(nodes, pod, row, abs(sign))
 
 
-def forget_the_counts(counters: Counters, label_class: LabelClass) -> None:
+def forget_the_counts(counters: Counters, label_class: LabelClass) -> dict[PodCount, int]:
     join(counters, label_class)
-    label_class.counts = []
+    label_class.counts = {}
+    return label_class.counts
 
 
 def stay_in_the_domain(topology: Topology, row: int, value: str | None) -> None:
@@ -51,10 +53,12 @@ def leave_orphans_alone(state: ClusterState, node: Node) -> Node | None:
     return old
 
 
-def write_no_labels(nodes: NodeTable, row: int, node: Node) -> None:
-    labels, nodes._labels = nodes._labels, {}
-    write(nodes, row, node)
-    nodes._labels = labels
+def write_no_labels(nodes: NodeTable, row: int, node: Node, old_labels: Mapping[str, str]) -> None:
+    write(nodes, row, node, node.metadata.labels)
+
+
+def attach_to_nobody(holders: Holders, tally: TermTally, weight: int) -> None:
+    """Leave a tally as it is made."""
 
 
 def grow_without_the_last(column: Column, capacity: int) -> None:
@@ -78,6 +82,7 @@ def keep_the_zone(order: NodeOrder, row: int, zone: tuple[str, str]) -> None:
         (Topology, "put", stay_in_the_domain),
         (ClusterState, "put_node", leave_orphans_alone),
         (NodeTable, "_write", write_no_labels),
+        (Holders, "attach", attach_to_nobody),
         (Column, "grow", grow_without_the_last),
         (NodeOrder, "add", keep_the_zone),
     ],

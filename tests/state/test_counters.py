@@ -1,17 +1,13 @@
-"""Counts of pods that stay current, and the affinity terms that pods hold."""
+"""Counts of pods that stay current."""
 
 from __future__ import annotations
 
-import gc
-
 import pytest
 
-from kframework.objects import Affinity, LabelSelector, PodAffinityTerm, PodAntiAffinity
-from kframework.objects.label_selectors import EVERYTHING, exact
+from kframework.objects.label_selectors import EVERYTHING, exact, parse_label_selector
 from kframework.state import counters as counters_module
 from kframework.state.cluster import ClusterState
-from kframework.state.counters import Counters
-from kframework.state.pod_counts import LabelClass, PodCount, Selection
+from kframework.state.pod_counts import Jointly, LabelClass, Selection, Weighed
 from tests.support.objects_made import node, pod, selection
 
 WEB = selection("default", app="web")
@@ -25,14 +21,9 @@ def cluster(*nodes: str) -> ClusterState:
     return state
 
 
-def put(
-    state: ClusterState, uid: str, node_name: str, namespace: str = "default", away: str = "", **labels: str
-) -> None:
-    """Put an assigned pod into the cluster; `away`: from web pods, in this topology."""
-    term = PodAffinityTerm(topology_key=away, label_selector=LabelSelector(match_labels={"app": "web"}))
-    keeps_away = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
-    affinity = Affinity(pod_anti_affinity=keeps_away) if away else None
-    state.put_pod(pod(uid, namespace=namespace, labels=labels, node_name=node_name, affinity=affinity))
+def put(state: ClusterState, uid: str, node_name: str, namespace: str = "default", **labels: str) -> None:
+    """Put an assigned pod into the cluster."""
+    state.put_pod(pod(uid, namespace=namespace, labels=labels, node_name=node_name))
 
 
 def per_row(state: ClusterState, *selections: Selection) -> list[int]:
@@ -119,18 +110,17 @@ def test_a_count_is_made_and_dropped_without_a_look_at_the_pods_of_other_workloa
     for n in range(300):
         put(state, f"p{n}", "a", app="shared", workload=f"w{n}")
     looks: list[LabelClass] = []
-    chooses = PodCount.chooses
+    weight = Jointly.weight
 
-    def seen_choosing(count: PodCount, pods: LabelClass) -> bool:
+    def seen_weighing(chosen: Jointly, pods: LabelClass) -> int:
         looks.append(pods)
-        return chooses(count, pods)
+        return weight(chosen, pods)
 
-    monkeypatch.setattr(PodCount, "chooses", seen_choosing)
+    monkeypatch.setattr(Jointly, "weight", seen_weighing)
     for _ in range(2):
         for n in range(300):
             assert per_row(state, selection("default", app="shared", workload=f"w{n}")) == [1, 0]
-    made, dropped = 600, 600 - counters_module._FEWEST
-    assert len(looks) == made + dropped
+    assert len(looks) == 600
 
 
 def test_classes_are_found_by_a_label_whenever_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,41 +150,39 @@ def test_classes_without_pods_are_let_go() -> None:
     assert count.column.cells[0] == 1
 
 
-def about_web(counters: Counters) -> list[tuple[str, int]]:
-    """List the terms about a web pod of the default namespace: their topology and number of holders."""
-    found = counters.about("default", {}, {"app": "web", "tier": "x"})
-    return [(held.term.topology_key, sum(held.rows.values())) for held in found]
-
-
-def test_existing_terms_are_found_by_what_they_are_about() -> None:
+def test_a_sum_of_selections_is_one_count() -> None:
     state = cluster("a", "b")
-    counters = state.nodes.counters
-    put(state, "p", "a", away="zone")
-    put(state, "q", "b", away="zone")
-    put(state, "r", "b", away="host")
-    put(state, "s", "b", namespace="other", away="zone")
-    assert about_web(counters) == [("zone", 2), ("host", 1)]
-    assert not counters.about("default", {}, {"app": "db"})
-    assert len(counters.about("other", {}, {"app": "web"})) == 1
-    version = counters.version
-    put(state, "t", "a", away="zone")
-    assert counters.version == version
-    put(state, "u", "a", away="rack")
-    assert counters.version == version + 1
-
-
-def test_a_term_that_no_pod_has_any_more_is_forgotten() -> None:
-    state = cluster("a")
-    put(state, "p", "a", away="zone")
+    put(state, "p", "a", app="web")
+    count = state.nodes.counters.of(Weighed(((2, WEB), (3, Selection(None, EVERYTHING)))))
+    put(state, "q", "b", app="db")
+    put(state, "r", "a", app="web", tier="new class")
+    assert count.column.cells[:2].tolist() == [10, 3]
     state.remove_pod("p")
-    gc.collect()
-    assert about_web(state.nodes.counters) == []
+    assert count.column.cells[:2].tolist() == [5, 3]
 
 
-def test_labels_that_no_term_names_any_more_take_no_room() -> None:
+def test_counts_that_nobody_asks_for_cost_the_pods_that_come_and_go_nothing_for_long() -> None:
     state = cluster("a")
-    for n in range(2500):
-        term = PodAffinityTerm(topology_key="zone", label_selector=LabelSelector(match_labels={"app": str(n)}))
-        keeps_away = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
-        state.put_pod(pod("p", node_name="a", affinity=Affinity(pod_anti_affinity=keeps_away)))
-    assert len(state.nodes.counters._existing_by_pair) < 1200
+    put(state, "p", "a", app="web")
+    counters = state.nodes.counters
+    wanted = counters.count(WEB)
+    for n in range(100):
+        counters.count(WEB, Selection(None, parse_label_selector(f"app!=none-{n}")))
+    for _ in range(2 * counters_module._UNASKED):
+        put(state, "q", "a", app="web")
+        assert counters.count(WEB) is wanted
+    web = state.interned.label_class("default", {"app": "web"}, False)
+    assert web.counts is not None and wanted in web.counts
+    assert len(web.counts) <= counters_module._MANY + 1
+
+
+def test_no_count_is_dropped_in_the_middle_of_a_what_if() -> None:
+    state = cluster("a")
+    put(state, "p", "a", app="web")
+    counters = state.nodes.counters
+    counts = [counters.count(WEB, Selection(None, parse_label_selector(f"app!=none-{n}"))) for n in range(100)]
+    with state.statement() as statement:
+        for _ in range(2 * counters_module._UNASKED):
+            statement.remove(state.pods["p"])
+            statement.add(state.pods["p"], "a")
+    assert len(counters._counts) == len(counts)

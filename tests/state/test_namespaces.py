@@ -1,7 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from random import Random
+
+import pytest
+
 from kframework.objects import Namespace, ObjectMeta
-from kframework.objects.label_selectors import EVERYTHING, NOTHING, exact
+from kframework.objects.label_selectors import EVERYTHING, NOTHING, Selector, exact, parse_label_selector
+from kframework.state import namespaces as module
 from kframework.state.namespaces import Namespaces
 from kframework.state.objects import ObjectStore
 
@@ -40,3 +46,45 @@ def test_the_generation_moves_with_names_and_labels() -> None:
     before = namespaces.generation
     put(store, "a", version="2")
     assert namespaces.generation == before
+
+
+def test_a_selector_is_tried_on_the_namespaces_that_changed_since_it_was_asked_about() -> None:
+    store = ObjectStore[Namespace]()
+    namespaces = store.index(Namespaces)
+    for n in range(100):
+        put(store, f"n{n}", team="x")
+    tried: list[object] = []
+
+    def of_team_x(labels: Mapping[str, str]) -> bool:
+        tried.append(labels)
+        return labels.get("team") == "x"
+
+    selector = Selector((), of_team_x)
+    assert len(namespaces.chosen(selector)) == len(tried) == 100
+    put(store, "n7", team="y")
+    put(store, "n7", team="z")
+    store.remove(ObjectMeta(name="n8"))
+    assert namespaces.chosen(selector) == {f"n{n}" for n in range(100)} - {"n7", "n8"}
+    assert len(tried) == 101
+    again = namespaces.chosen(selector)
+    assert (namespaces.chosen(selector) is again, len(tried)) == (True, 101)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_chosen_stays_true_within_any_bounds(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(module, "_CHANGES", 4)
+    monkeypatch.setattr(module, "_NAMES", 36)
+    random, store = Random(seed), ObjectStore[Namespace]()
+    namespaces = store.index(Namespaces)
+    selectors = [parse_label_selector(text) for text in ("team=x", "team!=x", "team", "!team", "team in (x,y)")]
+    for _ in range(400):
+        name = random.choice("abcdef")
+        if random.random() < 0.2:
+            store.remove(ObjectMeta(name=name))
+        else:
+            put(store, name, **({"team": random.choice("xyz")} if random.random() < 0.7 else {}))
+        if random.random() < 0.5:
+            selector = random.choice(selectors)
+            chosen = {each.metadata.name for each in store if selector.matches(each.metadata.labels)}
+            assert namespaces.chosen(selector) == chosen
+        assert sum(10 + len(names) for _, names in namespaces._chosen.values()) <= 36 or len(namespaces._chosen) == 1

@@ -5,11 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.objects.label_selectors import exact
-from kframework.state.pod_counts import LabelClass, PodCount, Selection
+from kframework.objects.label_selectors import EVERYTHING, exact
+from kframework.state.columns import Column
+from kframework.state.pod_counts import Jointly, LabelClass, PodCount, Selection, Weighed
 from kframework.state.pods import Interned, PodInfo
 from kframework.state.topology import Topology
 from tests.support.objects_made import pod, selection
+
+WEB = selection("default", app="web")
 
 
 @pytest.mark.parametrize(
@@ -60,10 +63,10 @@ def test_a_selection_chooses_by_namespace_labels_and_deletion(
 
 
 def test_a_count_is_kept_per_row_and_per_domain() -> None:
-    zones = Topology("zone", 8)
+    zones = Topology("zone", Column(8))
     for row, zone in enumerate("aab"):
         zones.put(row, zone)
-    count = PodCount((selection("default", app="web"),), 8)
+    count = PodCount(Jointly((selection("default", app="web"),)), 8)
     count.add(0, 2)
     domains = count.domains(zones)
     count.add(1, 1)
@@ -71,3 +74,23 @@ def test_a_count_is_kept_per_row_and_per_domain() -> None:
     assert [count.on_row(row) for row in range(4)] == [2, 1, 1, 0]
     assert [domains.cells[zones.code(zone)] for zone in "ab"] == [3, 1]
     assert (domains.total, repr(count)) == (4, "<PodCount of 4 pods>")
+
+
+def test_pods_weigh_together_what_the_selections_that_choose_them_weigh() -> None:
+    weighed = Weighed(((2, WEB), (3, Selection(None, EVERYTHING)), (5, selection("default", app="db"))))
+    classes = [
+        LabelClass(namespace, {"app": app}, False) for namespace in ("default", "other") for app in ("web", "db")
+    ]
+    assert [weighed.weight(pods) for pods in classes] == [5, 8, 3, 3]
+    assert (weighed.namespaces, weighed.pairs) == (None, ())
+
+
+def test_what_all_selections_ask_for_is_what_all_pods_carry() -> None:
+    twice = Weighed(((2, WEB), (3, selection("other", app="web"))))
+    assert (twice.namespaces, twice.pairs) == (frozenset({"default", "other"}), (("app", "web"),))
+    assert Jointly((WEB, selection("other", tier="x"))).pairs == (("app", "web"), ("tier", "x"))
+
+
+def test_what_is_chosen_is_told_apart_by_its_content() -> None:
+    assert Weighed(((2, WEB),)) == Weighed(((2, selection("default", app="web")),)) != Weighed(((3, WEB),))
+    assert Jointly((WEB,)) == Jointly((selection("default", app="web"),)) != Weighed(((1, WEB),))

@@ -69,3 +69,32 @@ def test_values_that_no_node_has_any_more_are_forgotten() -> None:
     assert (topology.sizes.total, tally.total, tally.values.sum()) == (2, 2, 2)
     state.remove_node("stays")
     assert tallied(topology, tally) == {"z2999": 1}
+
+
+def test_label_keys_are_those_of_the_nodes_there_are() -> None:
+    state = ClusterState()
+    keys, versions = state.nodes.label_keys, [0]
+    for labels in ({"zone": "x"}, {"zone": "y"}, {"zone": "y", "disk": "1"}, {"disk": "1"}):
+        state.put_node(node("a", labels=labels))
+        versions.append(keys.version)
+    assert (dict(keys), versions) == ({"disk": 1}, [0, 1, 1, 2, 3])
+    state.put_node(node("b", labels={"disk": "1"}))
+    state.remove_node("a")
+    assert (dict(keys), keys.version, repr(keys)) == ({"disk": 1}, 3, "<LabelKeys 1>")
+
+
+def test_topologies_that_no_node_has_share_a_column_and_live_as_long_as_they_are_used() -> None:
+    state = ClusterState()
+    state.put_node(node("a", labels={"zone": "x"}))
+    absent = [state.nodes.label(f"key-{n}") for n in range(100)]
+    assert len({id(topology.values) for topology in absent}) == 1
+    for n in range(100):
+        state.put_node(node(f"n{n}"))
+    assert {len(topology.values) for topology in absent} == {state.nodes.capacity}
+    state.put_node(node("a", labels={"key-7": "x"}))
+    assert absent[7] is state.nodes.label("key-7")
+    assert (absent[7].present.tolist(), absent[8].present.tolist()) == ([1], [])
+    state.put_node(node("a"))
+    assert (absent[7].present.tolist(), len(state.nodes._labels)) == ([], 0)
+    del absent
+    assert len(state.nodes._absent) == 0

@@ -2,80 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from kframework.objects.pod_affinity import AffinityTerm, PodTerms
-from kframework.state.counters import Counters, ExistingTerm, Role, terms_of
+from kframework.state.existing_terms import TermsAbout, terms_of
 from kframework.state.namespaces import Namespaces
-from kframework.state.pod_counts import LabelClass, Selection
+from kframework.state.nodes import NodeTable
+from kframework.state.pod_counts import Jointly, LabelClass, Selection, Weighed
 from kframework.state.pods import PodInfo, PodTemplate
 
 #: The labels of whatever has none.
 NO_LABELS: Mapping[str, str] = {}
 
 
+#: Pods that are counted in a topology, and what that number is multiplied by.
+Sum = tuple[int, str, Jointly | Weighed]
+
+
 class IncomingTerms(NamedTuple):
     """The terms of a pod, with their namespace selectors resolved.
 
     `affinity` is what one and the same pod must be to satisfy the required affinity, `keys` the topologies in whose
-    domains there must be such a pod. The other terms stand with their topology, preferred ones with their weight before
-    it. `problem` says what could not be read.
+    domains there must be such a pod. The other terms are summed up by topology, preferred ones by sign too; `refused`
+    are the single ones of anti-affinity. `problem` says what could not be read.
     """
 
-    affinity: tuple[Selection, ...] = ()
+    affinity: Jointly | None = None
     keys: tuple[str, ...] = ()
-    anti_affinity: tuple[tuple[str, Selection], ...] = ()
-    preferred: tuple[tuple[int, str, Selection], ...] = ()
+    refused: tuple[tuple[str, Selection], ...] = ()
+    anti_affinity: tuple[Sum, ...] = ()
+    preferred: tuple[Sum, ...] = ()
     problem: str = ""
 
     def met_by(self, pods: LabelClass) -> bool:
         """Return whether such pods satisfy the required affinity."""
-        return bool(self.affinity) and all(selection.chooses(pods) for selection in self.affinity)
+        return self.affinity is not None and self.affinity.weight(pods) > 0
 
 
 _NO_TERMS = IncomingTerms()
-
-
-class ExistingTerms(NamedTuple):
-    """The terms of pods on nodes that are about a pod."""
-
-    affinity: tuple[ExistingTerm, ...]
-    anti_affinity: tuple[ExistingTerm, ...]
-    preferred: tuple[ExistingTerm, ...]
+_NOT_KNOWN: tuple[int | None, IncomingTerms] = (-1, _NO_TERMS)
 
 
 class Affinities:
-    """What was worked out for pods, remembered until namespaces change or terms come into use that no pod had."""
+    """What was worked out for pods, remembered until namespaces change that make a difference."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self.namespaces: Namespaces = namespaces
-        self._incoming_terms: WeakKeyDictionary[PodTemplate, dict[str, IncomingTerms]] = WeakKeyDictionary()
-        self._incoming_terms_at = -1
-        self._existing_terms: WeakKeyDictionary[LabelClass, ExistingTerms] = WeakKeyDictionary()
-        self._existing_terms_at = (-1, -1)
+        #: By template and namespace, with the generation of namespaces; None where they make no difference.
+        self._incoming_terms: WeakKeyDictionary[PodTemplate, dict[str, tuple[int | None, IncomingTerms]]] = (
+            WeakKeyDictionary()
+        )
 
     def incoming_terms(self, pod: PodInfo) -> IncomingTerms:
         """Return what the terms of a pod choose."""
         if not pod.template.has_terms:
             return _NO_TERMS
-        generation = self.namespaces.generation
-        if self._incoming_terms_at != generation:
-            self._incoming_terms.clear()
-            self._incoming_terms_at = generation
         by_namespace = self._incoming_terms.setdefault(pod.template, {})
-        incoming_terms = by_namespace.get(pod.namespace)
-        if incoming_terms is None:
-            incoming_terms = by_namespace[pod.namespace] = self._resolved(terms_of(pod))
+        at, incoming_terms = by_namespace.get(pod.namespace, _NOT_KNOWN)
+        if at is not None and at != self.namespaces.generation:
+            terms = terms_of(pod)
+            at = self.namespaces.generation if _choose_namespaces(terms) else None
+            incoming_terms = self._resolved(terms)
+            by_namespace[pod.namespace] = (at, incoming_terms)
         return incoming_terms
 
     def _resolved(self, terms: PodTerms) -> IncomingTerms:
+        refused = tuple((term.topology_key, self._selection(term)) for term in terms.anti_affinity)
         return IncomingTerms(
-            tuple(self._selection(term) for term in terms.affinity),
+            Jointly(tuple(self._selection(term) for term in terms.affinity)) if terms.affinity else None,
             tuple(dict.fromkeys(term.topology_key for term in terms.affinity)),
-            tuple((term.topology_key, self._selection(term)) for term in terms.anti_affinity),
-            tuple((weight, term.topology_key, self._selection(term)) for weight, term in terms.preferred),
+            refused,
+            _summed_up((1, key, selection) for key, selection in refused),
+            _summed_up((weight, term.topology_key, self._selection(term)) for weight, term in terms.preferred),
             terms.problem,
         )
 
@@ -87,26 +87,33 @@ class Affinities:
         """
         if term.namespace_selector.matches(NO_LABELS):
             return Selection(None, term.selector)
+        if not term.namespace_selector.requirements:
+            return Selection(term.namespaces, term.selector)
         return Selection(term.namespaces | self.namespaces.chosen(term.namespace_selector), term.selector)
 
-    def existing_terms(self, pod: PodInfo, counters: Counters) -> ExistingTerms:
+    def existing_terms(self, pod: PodInfo, nodes: NodeTable) -> TermsAbout:
         """Return which terms of others are about a pod, of those in use; some may have lost their last pod."""
-        at = (counters.version, self.namespaces.generation)
-        if self._existing_terms_at != at:
-            self._existing_terms.clear()
-            self._existing_terms_at = at
-        existing_terms = self._existing_terms.get(pod.label_class)
-        if existing_terms is None:
-            existing_terms = self._existing_terms[pod.label_class] = self._about(pod, counters)
-        return existing_terms
-
-    def _about(self, pod: PodInfo, counters: Counters) -> ExistingTerms:
-        about = counters.about(pod.namespace, self.namespaces.labels(pod.namespace), pod.labels)
-
-        def of(role: Role) -> tuple[ExistingTerm, ...]:
-            return tuple(term for term in about if term.role == role)
-
-        return ExistingTerms(of("affinity"), of("anti_affinity"), of("preferred"))
+        return nodes.existing_terms.about(pod.label_class, self.namespaces.labels(pod.namespace))
 
     def __repr__(self) -> str:
-        return f"<Affinities of {len(self._incoming_terms)} templates and {len(self._existing_terms)} label classes>"
+        return f"<Affinities of {len(self._incoming_terms)} templates>"
+
+
+def _choose_namespaces(terms: PodTerms) -> bool:
+    """Return whether some of the terms choose namespaces by their labels."""
+    every = (*terms.affinity, *terms.anti_affinity, *(term for _, term in terms.preferred))
+    return any(term.namespace_selector.requirements for term in every)
+
+
+def _summed_up(terms: Iterable[tuple[int, str, Selection]]) -> tuple[Sum, ...]:
+    """Join terms of one topology and sign; a single one is shared with whoever counts the same pods."""
+    joined: dict[tuple[str, int], list[tuple[int, Selection]]] = {}
+    for weight, key, selection in terms:
+        sign = (weight > 0) - (weight < 0)
+        joined.setdefault((key, sign), []).append((weight, selection))
+    return tuple(
+        (weighted[0][0], key, Jointly((weighted[0][1],)))
+        if len(weighted) == 1
+        else (sign, key, Weighed(tuple((abs(weight) or 1, selection) for weight, selection in weighted)))
+        for (key, sign), weighted in joined.items()
+    )

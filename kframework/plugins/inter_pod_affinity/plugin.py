@@ -19,10 +19,10 @@ from kframework.objects import Namespace, Node
 from kframework.objects.label_selectors import Selector
 from kframework.plugins.inter_pod_affinity.affinity import NO_LABELS, Affinities, IncomingTerms
 from kframework.plugins.inter_pod_affinity.suggestions import delete_unwanted, drop_terms
-from kframework.state.counters import ExistingTerm, terms_of
+from kframework.state.existing_terms import terms_of
 from kframework.state.namespaces import Namespaces
 from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.pod_counts import LabelClass, Selection
+from kframework.state.pod_counts import Jointly, LabelClass, Weighed
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.topology import Tally, Topology
 
@@ -82,11 +82,14 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         incoming_terms = self._affinities.incoming_terms(pod)
         if incoming_terms.problem:
             return unresolvable(f"parsing pod: {incoming_terms.problem}")
-        existing_anti_affinity = _existing(self._affinities.existing_terms(pod, nodes.counters).anti_affinity)
+        existing_anti_affinity = self._affinities.existing_terms(pod, nodes).anti_affinity
         if not (incoming_terms.affinity or incoming_terms.anti_affinity or _anywhere(existing_anti_affinity)):
             return Skip
-        affinity = tuple(_counted(nodes, key, *incoming_terms.affinity) for key in incoming_terms.keys)
-        anti_affinity = tuple(_counted(nodes, key, selection) for key, selection in incoming_terms.anti_affinity)
+        required = incoming_terms.affinity
+        affinity = tuple(_counted(nodes, key, required) for key in incoming_terms.keys) if required else ()
+        anti_affinity = tuple(
+            _counted(nodes, key, refused) for _, key, refused in incoming_terms.anti_affinity if key in nodes.label_keys
+        )
         state[_RULES] = _Rules(incoming_terms, affinity, anti_affinity, existing_anti_affinity)
         return None
 
@@ -96,8 +99,8 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
 
         All else, and a pod that leaves, shows in the counts.
         """
-        existing_anti_affinity = self._affinities.existing_terms(pod, node.table.counters).anti_affinity
-        state[_RULES] = state[_RULES]._replace(existing_anti_affinity=_existing(existing_anti_affinity))
+        existing_anti_affinity = self._affinities.existing_terms(pod, node.table).anti_affinity
+        state[_RULES] = state[_RULES]._replace(existing_anti_affinity=existing_anti_affinity)
         return None
 
     @hookimpl
@@ -114,7 +117,9 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         rules = state[_RULES]
         counts = (*rules.affinity, *rules.anti_affinity, *rules.existing_anti_affinity)
         codes = _codes((topology for topology, _ in counts), rows)
-        bits = np.zeros(len(next(iter(codes.values()))), dtype=np.int64)
+        # All terms may be about topologies that no node has.
+        any_codes = next(iter(codes.values())) if codes else nodes.places[rows]
+        bits = np.zeros(len(any_codes), dtype=np.int64)
         # The last word is the first rejection.
         for reason, refused in ((_EXISTING, rules.existing_anti_affinity), (_ANTI_AFFINITY, rules.anti_affinity)):
             for topology, tally in refused:
@@ -161,13 +166,12 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
 
     def _worths(self, pod: PendingPod, incoming_terms: IncomingTerms, nodes: NodeTable) -> Iterator[_Worth]:
         """Yield what others are worth to the pod, then what it is worth to others."""
-        for weight, key, selection in incoming_terms.preferred:
-            yield weight, *_counted(nodes, key, selection)
-        existing_terms, hard = self._affinities.existing_terms(pod, nodes.counters), self.args.hard_pod_affinity_weight
-        for term in existing_terms.preferred:
-            yield term.weight, term.topology, term.domains(term.topology)
-        for term in existing_terms.affinity if hard else ():
-            yield hard, term.topology, term.domains(term.topology)
+        for weight, key, wanted in incoming_terms.preferred:
+            if key in nodes.label_keys:
+                yield weight, *_counted(nodes, key, wanted)
+        existing_terms, hard = self._affinities.existing_terms(pod, nodes), self.args.hard_pod_affinity_weight
+        yield from existing_terms.preferred
+        yield from ((hard, *counts) for counts in existing_terms.affinity if hard)
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
@@ -229,7 +233,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         """Return whether a pod is no longer one of those that the anti-affinity is about."""
         return before is not None and any(
             selection.chooses(before) and not (after is not None and selection.chooses(after))
-            for _, selection in self._affinities.incoming_terms(pod).anti_affinity
+            for _, selection in self._affinities.incoming_terms(pod).refused
         )
 
     def _existing_anti_affinity_was_about(self, pod: PendingPod, other: PodInfo) -> bool:
@@ -247,8 +251,8 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
             return QueueingHint.QUEUE
         before = old.metadata.labels if old is not None else NO_LABELS
         after = new.metadata.labels if new is not None else NO_LABELS
-        existing = self._affinities.existing_terms(pod, self.handle.nodes.counters).anti_affinity
-        left = [*(key for key, _ in incoming_terms.anti_affinity), *(term.topology.key for term in existing)]
+        existing_terms = self._affinities.existing_terms(pod, self.handle.nodes)
+        left = [*(key for _, key, _ in incoming_terms.anti_affinity), *existing_terms.refused_by]
         if incoming_terms.met_by(pod.label_class):
             left += incoming_terms.keys
         return queue_if(_enters(incoming_terms.keys, before, after) or _enters(left, after, before))
@@ -279,13 +283,9 @@ def _enters(keys: Iterable[str], before: Mapping[str, str], after: Mapping[str, 
 # -- pods and domains ----------------------------------------------------------------------------------------------
 
 
-def _counted(nodes: NodeTable, key: str, *selections: Selection) -> _Counts:
+def _counted(nodes: NodeTable, key: str, chosen: Jointly | Weighed) -> _Counts:
     topology = nodes.label(key)
-    return topology, nodes.counters.count(*selections).domains(topology)
-
-
-def _existing(terms: Iterable[ExistingTerm]) -> tuple[_Counts, ...]:
-    return tuple((term.topology, term.domains(term.topology)) for term in terms)
+    return topology, nodes.counters.of(chosen).domains(topology)
 
 
 def _anywhere(counts: tuple[_Counts, ...]) -> bool:

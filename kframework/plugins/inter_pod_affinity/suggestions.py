@@ -25,13 +25,13 @@ def delete_unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> 
 def unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Iterator[PodInfo]:
     """Yield the pods in the node's domains that the pod refuses, then those that refuse it; some twice."""
     nodes = node.table
-    for key, selection in affinities.incoming_terms(pod).anti_affinity:
+    for key, selection in affinities.incoming_terms(pod).refused:
         yield from pods_in_domain(node, key, selection)
-    for held in affinities.existing_terms(pod, nodes.counters).anti_affinity:
-        cells = held.topology.cells
-        for row in held.rows if cells[node.row] else ():
-            if cells[row] == cells[node.row]:
-                yield from (other for other in nodes[row].pods if held in nodes.counters.existing_terms(other))
+    for _, tally in affinities.existing_terms(pod, nodes).anti_affinity:
+        unwilling = set(tally.sources[::2])
+        for row in tally.rows_beside(node.row):
+            others = (other for other in nodes[row].pods if other.template.has_terms)
+            yield from (other for other in others if nodes.existing_terms.holders(other).serial in unwilling)
 
 
 def drop_terms(pod: PendingPod) -> Iterator[Suggestion]:

@@ -12,7 +12,7 @@ from kframework.objects.label_selectors import exact
 from kframework.plugins.inter_pod_affinity.affinity import Affinities, IncomingTerms
 from kframework.state.cluster import ClusterState
 from kframework.state.namespaces import Namespaces
-from kframework.state.pod_counts import Selection
+from kframework.state.pod_counts import Jointly, Selection, Weighed
 from kframework.state.pods import PendingPod
 from tests.support.objects_made import node, pod
 
@@ -45,10 +45,18 @@ def test_incoming_terms_are_worked_out_once_for_each_namespace_until_namespaces_
     terms = affinity("podAffinity", namespaceSelector={"matchLabels": {"team": "a"}})
     first, twin = (pending(state, name, affinity=terms) for name in "pq")
     incoming_terms = affinities.incoming_terms(first)
-    assert incoming_terms == IncomingTerms(affinity=(Selection(frozenset(), WEB),), keys=("zone",))
+    assert incoming_terms == IncomingTerms(affinity=Jointly((Selection(frozenset(), WEB),)), keys=("zone",))
     assert affinities.incoming_terms(twin) is incoming_terms
     put(state, "other", team="a")
-    assert affinities.incoming_terms(twin).affinity == (Selection(frozenset({"other"}), WEB),)
+    assert affinities.incoming_terms(twin).affinity == Jointly((Selection(frozenset({"other"}), WEB),))
+
+
+def test_terms_that_choose_no_namespaces_by_labels_are_not_worked_out_again() -> None:
+    state, affinities = cluster()
+    web = pending(state, affinity=affinity("podAffinity", namespaces=["a"]))
+    incoming_terms = affinities.incoming_terms(web)
+    put(state, "other", team="a")
+    assert affinities.incoming_terms(web) is incoming_terms
 
 
 def test_incoming_terms_of_the_same_template_differ_by_namespace() -> None:
@@ -56,7 +64,22 @@ def test_incoming_terms_of_the_same_template_differ_by_namespace() -> None:
     pods = [pending(state, namespace=name, affinity=affinity("podAntiAffinity")) for name in ("default", "other")]
     for each in pods:
         expected = Selection(frozenset({each.namespace}), WEB)
-        assert affinities.incoming_terms(each) == IncomingTerms(anti_affinity=(("zone", expected),))
+        assert affinities.incoming_terms(each) == IncomingTerms(
+            refused=(("zone", expected),), anti_affinity=((1, "zone", Jointly((expected,))),)
+        )
+
+
+def test_incoming_terms_are_summed_up_by_topology_and_sign() -> None:
+    state, affinities = cluster()
+    stated = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+    weighted = [{"weight": weight, "podAffinityTerm": stated} for weight in (1, 2)]
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    both = {"podAffinity": {preferred: weighted}, "podAntiAffinity": {preferred: weighted[1:]}}
+    own = Selection(frozenset({"default"}), WEB)
+    assert affinities.incoming_terms(pending(state, affinity=msgspec.convert(both, Affinity))).preferred == (
+        (1, "zone", Weighed(((1, own), (2, own)))),
+        (-2, "zone", Jointly((own,))),
+    )
 
 
 def test_incoming_terms_are_met_by_what_satisfies_every_term() -> None:
@@ -67,28 +90,24 @@ def test_incoming_terms_are_met_by_what_satisfies_every_term() -> None:
     assert not IncomingTerms().met_by(web)
 
 
-def test_existing_terms_are_found_once_until_a_term_comes_into_use_or_namespaces_change() -> None:
+def test_existing_terms_are_those_about_the_pods_of_a_namespace_as_it_is_labelled_now() -> None:
     state, affinities = cluster()
-    counters = state.nodes.counters
-    web, twin = (pending(state, name, labels={"app": "web"}) for name in "pq")
-    before = affinities.existing_terms(web, counters)
-    assert before == ((), (), ())
-    assert affinities.existing_terms(twin, counters) is before
+    web = pending(state, labels={"app": "web"})
     selected = affinity("podAntiAffinity", namespaceSelector={"matchLabels": {"team": "a"}})
     state.put_pod(pod("holder", node_name="n", affinity=selected))
-    assert affinities.existing_terms(web, counters) == ((), (), ())
+    assert affinities.existing_terms(web, state.nodes).anti_affinity == ()
     put(state, "default", team="a")
-    ((held,),) = (affinities.existing_terms(web, counters).anti_affinity,)
-    assert held.rows == {0: 1}
-    assert affinities.existing_terms(pending(state, labels={"app": "db"}), counters) == ((), (), ())
+    ((_, tally),) = affinities.existing_terms(web, state.nodes).anti_affinity
+    assert tally.total == 1
+    put(state, "default", team="b")
+    assert affinities.existing_terms(web, state.nodes).anti_affinity == ()
 
 
 def test_what_no_pod_needs_any_more_is_forgotten() -> None:
     state, affinities = cluster()
     gone = pending(state, labels={"app": "web"}, affinity=affinity("podAffinity"))
     affinities.incoming_terms(gone)
-    affinities.existing_terms(gone, state.nodes.counters)
-    assert repr(affinities) == "<Affinities of 1 templates and 1 label classes>"
+    assert repr(affinities) == "<Affinities of 1 templates>"
     del gone
     gc.collect()
-    assert repr(affinities) == "<Affinities of 0 templates and 0 label classes>"
+    assert repr(affinities) == "<Affinities of 0 templates>"

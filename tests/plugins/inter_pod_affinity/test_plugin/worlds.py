@@ -64,10 +64,10 @@ def _term(random: Random) -> Spec:
 def _part(random: Random) -> Spec:
     part: Spec = {}
     if random.random() < 0.6:
-        part[REQUIRED] = [_term(random) for _ in range(random.choice([1, 1, 2]))]
+        part[REQUIRED] = [_term(random) for _ in range(random.choice([1, 1, 2, 5]))]
     if random.random() < 0.6:
-        weighted = [{"weight": random.choice([0, 1, 7, 100]), "podAffinityTerm": _term(random)} for _ in range(2)]
-        part[PREFERRED] = weighted[: random.randint(1, 2)]
+        weights = [random.choice([0, 1, 7, 100]) for _ in range(random.choice([1, 2, 8]))]
+        part[PREFERRED] = [{"weight": weight, "podAffinityTerm": _term(random)} for weight in weights]
     return part
 
 

@@ -1,0 +1,291 @@
+"""The affinity terms of the pods on the nodes: what those about a pod come to in each domain, however many they are.
+
+Pods with the same terms are counted together, per row. Of one label class only the sum matters: of each role and
+topology one tally with the weights multiplied in, made when it is asked for and current from then on, shared by all
+label classes for which the same holders weigh the same. So what a cycle looks at depends on roles and topologies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
+
+from kframework.objects.pod_affinity import AffinityTerm, PodTerms, pod_terms
+from kframework.state.by_label import Pair, found, pair
+from kframework.state.pod_counts import LabelClass
+from kframework.state.pods import PodInfo
+from kframework.state.row_counts import count
+from kframework.state.topology import LabelKeys, Tally, Topology
+
+#: What an existing term is: required affinity or anti-affinity, or a preference.
+Role = Literal["affinity", "anti_affinity", "preferred"]
+
+#: So many holders may come, and as many again as weigh, before a label class seeks its anew: most may be gone.
+_SPARE = 64
+#: The memory for the tallies of label classes, in bytes; what is about the oldest is dropped, and made anew when asked
+#: for. So many label classes are remembered all the same.
+_BUDGET = 64 << 20
+_FEWEST = 64
+
+
+class Place(NamedTuple):
+    """Where terms are summed up: a role, the sign of a preference (else 1), and a topology."""
+
+    role: Role
+    sign: int
+    topology_key: str
+
+
+class Holders:
+    """The pods on nodes that have the same terms, counted per row, and the tallies that they are part of."""
+
+    __slots__ = ("__weakref__", "_attached", "_terms", "rows", "serial")
+
+    def __init__(self, terms: PodTerms, serial: int) -> None:
+        self.serial: int = serial
+        self.rows: dict[int, int] = {}
+        self._terms: dict[Pair | None, list[tuple[Place, int, AffinityTerm]]] = {}
+        self._attached: list[tuple[ref[TermTally], int]] = []
+        for place, weight, term in _placed(terms):
+            self._terms.setdefault(pair(term), []).append((place, weight, term))
+
+    @property
+    def pairs(self) -> Iterable[Pair | None]:
+        """The labels of which pods must carry one for any term to be about them; None if some term asks for none."""
+        return self._terms.keys()
+
+    def weights(self, pods: LabelClass, namespace_labels: Mapping[str, str]) -> dict[Place, int]:
+        """Return what the terms that are about such pods weigh together."""
+        namespace, labels = pods.namespace, pods.labels
+        weights: dict[Place, int] = {}
+        for place, weight, term in found(self._terms, labels):
+            if term.matches(namespace, namespace_labels, labels):
+                weights[place] = weights.get(place, 0) + weight
+        return weights
+
+    def add(self, row: int, more: int) -> None:
+        """Count so many pods more on a row."""
+        count(self.rows, row, more)
+        for tally_ref, weight in self._attached:
+            tally = tally_ref()
+            if tally is not None:
+                tally.count(row, weight * more)
+
+    def attach(self, tally: TermTally, weight: int) -> None:
+        """Count the holders in a tally, and keep it current for as long as somebody looks at it."""
+        for row, number in self.rows.items():
+            tally.count(row, weight * number)
+        attached = self._attached
+        # When full, room is made of the places of those that are gone: a list grows by doubling, so that is seldom.
+        if len(attached) & (len(attached) - 1) == 0:
+            self._attached = attached = [entry for entry in attached if entry[0]() is not None]
+        attached.append((ref(tally), weight))
+
+    def __repr__(self) -> str:
+        return f"<Holders {self.serial} on {len(self.rows)} nodes>"
+
+
+#: The serial numbers of holders, each with what the terms of one of them weigh behind it: flat, as it may be long, and
+#: is hashed and compared (1,000 holders: 40 us, 83 in pairs).
+Sources = tuple[int, ...]
+
+
+class TermTally(Tally):
+    """What the terms of some holders weigh together, per domain of a topology."""
+
+    __slots__ = ("_rows", "sources", "topology")
+
+    def __init__(self, topology: Topology, sources: Sources) -> None:
+        super().__init__(topology.room)
+        self.topology: Topology = topology
+        self.sources: Sources = sources
+        self._rows: dict[int, int] = {}
+        topology.follow(self)
+
+    def count(self, row: int, more: int) -> None:
+        """Add to a row, and to its domain."""
+        count(self._rows, row, more)
+        self.add(self.topology.cells[row], more)
+
+    def on_row(self, row: int) -> int:
+        """Return what there is on a row."""
+        return self._rows.get(row, 0)
+
+    def domains(self, topology: Topology) -> Tally:
+        """Return the tally itself."""
+        return self
+
+    def rows_beside(self, row: int) -> Iterator[int]:
+        """Yield the rows with holders that share the domain of this row."""
+        cells = self.topology.cells
+        domain = cells[row]
+        yield from (other for other in self._rows if domain and cells[other] == domain)
+
+    def __repr__(self) -> str:
+        return f"<TermTally of {len(self.sources) // 2} holders by {self.topology.key}>"
+
+
+class TermsAbout:
+    """The existing terms that are about the pods of a label class.
+
+    `affinity`, `anti_affinity` and `preferred` (with the sign before it) stand summed up in the topologies that nodes
+    have; `refused_by` are the keys of all topologies of anti-affinity. A tally changes, these tuples never do.
+    """
+
+    __slots__ = (
+        "_tallies",
+        "affinity",
+        "anti_affinity",
+        "at",
+        "namespace_labels",
+        "nbytes",
+        "preferred",
+        "refused_by",
+        "sources",
+        "spare",
+    )
+
+    def __init__(self, namespace_labels: Mapping[str, str]) -> None:
+        self.namespace_labels: Mapping[str, str] = namespace_labels
+        self.sources: dict[Place, Sources] = {}
+        #: So many holders may come before the sources are sought anew, without those that are gone.
+        self.spare: int = 0
+        #: The versions of terms and of the nodes' labels with which the rest was worked out.
+        self.at: tuple[int, int] = (-1, -1)
+        self._tallies: dict[Place, TermTally] = {}
+        self.affinity: tuple[tuple[Topology, TermTally], ...] = ()
+        self.anti_affinity: tuple[tuple[Topology, TermTally], ...] = ()
+        self.preferred: tuple[tuple[int, Topology, TermTally], ...] = ()
+        self.refused_by: frozenset[str] = frozenset()
+        self.nbytes: int = 0
+
+    def look_up(self, tally_of: Callable[[str, Sources], TermTally], topology_keys: Container[str]) -> None:
+        """Let the tallies of these topologies be those of the sources."""
+        known, self._tallies = self._tallies, {}
+        for place, sources in self.sources.items():
+            if place.topology_key in topology_keys:
+                tally = known.get(place)
+                if tally is None or tally.sources is not sources:
+                    tally = tally_of(place.topology_key, sources)
+                    self.sources[place] = tally.sources
+                self._tallies[place] = tally
+        self.affinity, self.anti_affinity = self._required("affinity"), self._required("anti_affinity")
+        self.preferred = tuple(
+            (place.sign, tally.topology, tally) for place, tally in self._tallies.items() if place.role == "preferred"
+        )
+        self.refused_by = frozenset(place.topology_key for place in self.sources if place.role == "anti_affinity")
+        self.nbytes = sum(tally.values.nbytes + 16 * len(tally.sources) for tally in self._tallies.values())
+
+    def _required(self, role: Role) -> tuple[tuple[Topology, TermTally], ...]:
+        return tuple((tally.topology, tally) for place, tally in self._tallies.items() if place.role == role)
+
+
+class ExistingTerms:
+    """The terms of the pods on the nodes, found by what they are about.
+
+    `version` counts the sets of terms that came into use.
+    """
+
+    def __init__(self, topology_of: Callable[[str], Topology], label_keys: LabelKeys) -> None:
+        self._topology_of = topology_of
+        self._label_keys = label_keys
+        self._holders: WeakValueDictionary[PodTerms, Holders] = WeakValueDictionary()
+        self._by_serial: WeakValueDictionary[int, Holders] = WeakValueDictionary()
+        self._by_pair: dict[Pair | None, WeakSet[Holders]] = {}
+        self._sweep_at = 1024
+        self._about: WeakKeyDictionary[LabelClass, TermsAbout] = WeakKeyDictionary()
+        self._tallies: WeakValueDictionary[tuple[str, Sources], TermTally] = WeakValueDictionary()
+        self.version: int = 0
+
+    # -- pods that have terms --------------------------------------------------------------------------------------
+
+    def holders(self, pod: PodInfo) -> Holders:
+        """Return those that a pod with terms is counted among."""
+        return pod.template.once((self, pod.namespace), lambda _: self._holders_of(terms_of(pod)))
+
+    def _holders_of(self, terms: PodTerms) -> Holders:
+        holders = self._holders.get(terms)
+        if holders is None:
+            self.version += 1
+            holders = self._holders[terms] = self._by_serial[self.version] = Holders(terms, self.version)
+            self._file(holders)
+        return holders
+
+    def _file(self, holders: Holders) -> None:
+        """Let holders be found by the labels of the pods that their terms are about."""
+        by_pair = self._by_pair
+        for filed_under in holders.pairs:
+            by_pair.setdefault(filed_under, WeakSet()).add(holders)
+        if len(by_pair) > self._sweep_at:
+            for empty in [filed_under for filed_under, filed in by_pair.items() if not filed]:
+                del by_pair[empty]
+            self._sweep_at = 2 * len(by_pair) + 1024
+
+    # -- pods that the terms are about -----------------------------------------------------------------------------
+
+    def about(self, pods: LabelClass, namespace_labels: Mapping[str, str]) -> TermsAbout:
+        """Return the terms that are about the pods of a class, in a namespace with these labels."""
+        known = self._about.get(pods)
+        if known is not None and known.namespace_labels == namespace_labels:
+            if known.at == (self.version, self._label_keys.version):
+                return known
+            missed = self.version - known.at[0]
+            if missed < known.spare:
+                known.spare -= missed
+                youngest = map(self._by_serial.get, range(known.at[0] + 1, self.version + 1))
+                return self._summed_up(known, [each for each in youngest if each is not None], pods)
+        return self._found(pods, namespace_labels)
+
+    def _found(self, pods: LabelClass, namespace_labels: Mapping[str, str]) -> TermsAbout:
+        """Ask all that may have terms about the pods, oldest first."""
+        asked = sorted(set(found(self._by_pair, pods.labels)), key=lambda holders: holders.serial)
+        about = self._summed_up(TermsAbout(namespace_labels), asked, pods)
+        about.spare = _SPARE + sum(map(len, about.sources.values())) // 2
+        self._about.pop(pods, None)
+        self._about[pods] = about
+        while len(self._about) > max(_FEWEST, _BUDGET // max(1, about.nbytes)):
+            del self._about[next(iter(self._about))]
+        return about
+
+    def _summed_up(self, about: TermsAbout, asked: Iterable[Holders], pods: LabelClass) -> TermsAbout:
+        """Add what these holders' terms weigh, and look up the tallies of the topologies that nodes have."""
+        more: dict[Place, list[int]] = {}
+        for holders in asked:
+            for place, weight in holders.weights(pods, about.namespace_labels).items():
+                more.setdefault(place, []).extend((holders.serial, weight))
+        for place, sources in more.items():
+            about.sources[place] = (*about.sources.get(place, ()), *sources)
+        at = (self.version, self._label_keys.version)
+        if more or about.at[1] != at[1]:
+            about.look_up(self._tally, self._label_keys)
+        about.at = at
+        return about
+
+    def _tally(self, topology_key: str, sources: Sources) -> TermTally:
+        tally = self._tallies.get((topology_key, sources))
+        if tally is None:
+            tally = self._tallies[topology_key, sources] = TermTally(self._topology_of(topology_key), sources)
+            for serial, weight in zip(sources[::2], sources[1::2], strict=True):
+                holders = self._by_serial.get(serial)
+                if holders is not None:
+                    holders.attach(tally, weight)
+        return tally
+
+    def __repr__(self) -> str:
+        return f"<ExistingTerms of {len(self._holders)} kinds of pods about {len(self._about)} label classes>"
+
+
+def terms_of(pod: PodInfo) -> PodTerms:
+    """Return a pod's affinity terms, compiled once for its template and namespace."""
+    namespace = pod.namespace
+    return pod.template.once((terms_of, namespace), lambda spec: pod_terms(namespace, spec))
+
+
+def _placed(terms: PodTerms) -> Iterator[tuple[Place, int, AffinityTerm]]:
+    """Yield the terms with the place where they are summed up and what they weigh there, more than nothing."""
+    yield from ((Place("affinity", 1, term.topology_key), 1, term) for term in terms.affinity)
+    yield from ((Place("anti_affinity", 1, term.topology_key), 1, term) for term in terms.anti_affinity)
+    for weight, term in terms.preferred:
+        sign = (weight > 0) - (weight < 0)
+        yield Place("preferred", sign, term.topology_key), abs(weight) or 1, term

@@ -1,0 +1,32 @@
+"""What is filed under one label that pods must carry."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.objects.label_selectors import EVERYTHING, parse_label_selector
+from kframework.state.by_label import found, pair, pairs
+from kframework.state.pod_counts import Selection
+
+
+@pytest.mark.parametrize(
+    ("text", "carried"),
+    [
+        ("app=web,tier=x", [("app", "web"), ("tier", "x")]),
+        ("app in (web)", [("app", "web")]),
+        ("app in (web,db),app notin (x),tier,!z", []),
+    ],
+)
+def test_labels_that_pods_must_carry(text: str, carried: list[tuple[str, str]]) -> None:
+    selection = Selection(None, parse_label_selector(text))
+    assert list(pairs([selection])) == carried
+    assert pair(selection) == next(iter(carried), None)
+
+
+def test_what_several_ask_for_is_filed_under_the_first() -> None:
+    assert pair(Selection(None, EVERYTHING), Selection(None, parse_label_selector("b=2,a=1"))) == ("a", "1")
+
+
+def test_found_is_what_is_filed_under_a_label_or_under_none() -> None:
+    filed = {None: ["any"], ("app", "web"): ["web"], ("app", "db"): ["db"]}
+    assert list(found(filed, {"app": "web", "tier": "x"})) == ["any", "web"]
