@@ -8,7 +8,7 @@ import secrets
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -50,7 +50,7 @@ class Server(Protocol):
 
     kubeconfig: Path
 
-    def client(self, kubeconfig: Path, stack: ExitStack) -> Client:
+    def client(self, kubeconfig: Path) -> AbstractContextManager[Client]:
         """Write a kubeconfig for one more client that may do anything, and return what it does."""
         ...
 
@@ -78,8 +78,8 @@ class FakeServer(Server):
             yield cls(kubeconfig)
             assert program.stop() == 0
 
-    def client(self, kubeconfig: Path, stack: ExitStack) -> Tapped:
-        return stack.enter_context(tapped(self.kubeconfig, kubeconfig))
+    def client(self, kubeconfig: Path) -> AbstractContextManager[Tapped]:
+        return tapped(self.kubeconfig, kubeconfig)
 
 
 class RealServer(Server):
@@ -120,7 +120,8 @@ class RealServer(Server):
         api = Api(self.kubeconfig)
         until(lambda: self.api.runs() and api.is_ready())
 
-    def client(self, kubeconfig: Path, stack: ExitStack) -> Audited:
+    @contextmanager
+    def client(self, kubeconfig: Path) -> Iterator[Audited]:
         name = kubeconfig.stem
         api = Api(self.kubeconfig)
         api.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": name}})
@@ -128,7 +129,7 @@ class RealServer(Server):
         subject = {"kind": "ServiceAccount", "namespace": "default", "name": name}
         binding = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
         api.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
-        return self.account("default", name, kubeconfig)
+        yield self.account("default", name, kubeconfig)
 
     def account(self, namespace: str, name: str, kubeconfig: Path) -> Audited:
         """Write a kubeconfig with a token of a ServiceAccount, which may do what its roles allow."""

@@ -93,7 +93,7 @@ class Crew:
         name = f"replica-{len(self._replicas)}"
         config, kubeconfig = self._folder / f"{name}.config", self._folder / f"{name}.kubeconfig"
         config.write_text(CONFIG)
-        client = self._server.client(kubeconfig, self._stack)
+        client = self._stack.enter_context(self._server.client(kubeconfig))
         running = kframework("run", "--config", str(config), "--kubeconfig", str(kubeconfig), "--secure-port=0")
         self._replicas.append(Replica(self._stack.enter_context(running), client))
         return self._replicas[-1]
