@@ -61,10 +61,10 @@ class Api:
             return connection.getresponse().status == 200
         return False
 
-    def follow(self, path: str) -> Followed:
-        """Follow a collection."""
+    def follow(self, path: str, selector: str = "") -> Followed:
+        """Follow a collection, or what a field selector chooses of it."""
         connection = self._connection(None)
-        connection.request("GET", f"{path}?watch=true", headers=self._headers)
+        connection.request("GET", f"{path}?watch=true&fieldSelector={selector}", headers=self._headers)
         return Followed(connection)
 
     def _connection(self, timeout: float | None) -> HTTPConnection:
