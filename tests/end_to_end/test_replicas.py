@@ -65,7 +65,7 @@ class Crew:
     def __init__(self, folder: Path, server: Server, stack: ExitStack) -> None:
         self._api = Api(server.kubeconfig)
         self.pods = stack.enter_context(self._api.follow("/api/v1/pods"))
-        self.leases = stack.enter_context(self._api.follow(LEASES))
+        self.leases = stack.enter_context(self._api.follow(LEASES, "metadata.name=kube-scheduler"))
         self._folder = folder
         self._server = server
         self._stack = stack
