@@ -9,13 +9,17 @@ PYPROJECTS := pyproject.toml $(DISTRIBUTIONS:%=%/pyproject.toml)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint conformance bench clean
+.PHONY: demo test real lint conformance bench clean
 
 demo: $(VENV)/.demo-installed
 	$(BIN)/kframework simulate -f examples/clusters/demo.yaml --config examples/configs/demo.yaml
 
 test: lint
 	$(BIN)/pytest -n auto
+
+real: $(VENV)/.dev-installed
+	@# Only the tests that need the kube-apiserver and etcd in KUBE_ASSETS.
+	$(BIN)/pytest -m real
 
 lint: $(VENV)/.dev-installed
 	$(BIN)/ruff check

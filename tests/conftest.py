@@ -47,9 +47,9 @@ _deselected = pytest.StashKey[Counter[str]]()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests whose outside tool is missing, but not in CI: there they fail."""
+    """Deselect the tests whose outside tool is missing, but in CI only those without a real API server: others fail."""
     in_ci = os.environ.get("KFRAMEWORK_CI_TOOLS") == "require"
-    missing = {item: tool for item in items if not in_ci and (tool := _missing_tool(item))}
+    missing = {item: tool for item in items if (tool := _missing_assets(item) or (not in_ci and _missing_tool(item)))}
     config.stash[_deselected] = Counter(missing.values())
     config.hook.pytest_deselected(items=list(missing))
     items[:] = [item for item in items if item not in missing]
@@ -64,6 +64,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def _missing_tool(item: pytest.Item) -> str | None:
     tools = (name for marker in item.iter_markers("tool") for name in marker.args)
     return next((name for name in tools if shutil.which(name) is None), None)
+
+
+def _missing_assets(item: pytest.Item) -> str | None:
+    return "KUBE_ASSETS" if item.get_closest_marker("real") and not os.environ.get("KUBE_ASSETS") else None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

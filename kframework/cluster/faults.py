@@ -28,9 +28,9 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """How probable each fault is, at every request or at every line of a watch, from 0 to 1.
 
     Requests: the four errors (`conflict` only of writes), `lost` before it is done, `unanswered` though it is done,
-    `late` answers, `doubtful` ones (504 though it is done), `expired` pages of a list and versions of a watch. Watches:
-    the connection is `dropped`, the history `forgotten` (410), it `stalls` without an end, a line is `repeated` or
-    `slow`.
+    `late` answers, `doubtful` ones (504, of a binding 409, though it is done), `expired` pages of a list and versions
+    of a watch. Watches: the connection is `dropped`, the history `forgotten` (410), it `stalls` without an end, a line
+    is `repeated` or `slow`.
     """
 
     conflict: float = 0.0
@@ -87,7 +87,7 @@ class FaultyTransport(TransportLayer):
         if self._strikes("unanswered"):
             await self._no_answer(request)
         if self._strikes("doubtful"):
-            return _refused(504, "Timeout", "the request did not complete within the allotted timeout")
+            return _doubtful(request)
         if self._strikes("late"):
             await asyncio.sleep(self._random.uniform(0.0, 0.5) * (request.timeout or _PATIENCE))
         if self._restarts != restarts:
@@ -174,6 +174,13 @@ class FaultyTransport(TransportLayer):
             return False
         self.counts[fault] += 1
         return True
+
+
+def _doubtful(request: Request) -> Response:
+    """Answer as an API server whose etcd falls silent: whatever it hears of a binding it calls a conflict."""
+    if request.path.endswith("/binding"):
+        return _refused(409, "Conflict", "Operation cannot be fulfilled on pods/binding: etcdserver: request timed out")
+    return _refused(504, "Timeout", "the request did not complete within the allotted timeout")
 
 
 async def _one(body: bytes) -> AsyncIterator[bytes]:

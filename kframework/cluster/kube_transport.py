@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 from kframework.cluster.transport import Credentials, Request, Response, Stream, Transport
@@ -29,6 +30,18 @@ LARGEST_ANSWER = 1 << 30
 _CHUNK = 1 << 18
 _AUTHORIZATION = "Authorization"
 _FAILURES = (aiohttp.ClientError, OSError, ValueError)
+
+
+class _Body(aiohttp.BytesPayload):
+    """A body that asks whether it may leave when it does: before that the request may have waited for a connection."""
+
+    def __init__(self, body: bytes, may_leave: Callable[[], None]) -> None:
+        super().__init__(body)
+        self._may_leave = may_leave
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        self._may_leave()  # nothing of the request has been sent: aiohttp sends its head with the first of its body
+        await super().write_with_length(writer, content_length)
 
 
 class KubeTransport(Transport):
@@ -94,13 +107,15 @@ class KubeTransport(Transport):
             return await self._session.request(
                 request.method,
                 URL(url, encoded=True),
-                data=request.body or None,
+                data=_Body(request.body, request.may_leave) if request.may_leave else request.body or None,
                 headers={"Accept": request.accept, "Content-Type": request.content_type},
                 timeout=limits,
                 server_hostname=self._server_name,
                 allow_redirects=False,
             )
         except _FAILURES as error:
+            if isinstance(error.__cause__, ClusterError):
+                raise error.__cause__ from None  # it may not leave
             raise _no_answer(request, error) from error
 
     # --- who we are ---------------------------------------------------------------------------------------------------

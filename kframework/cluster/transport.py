@@ -5,7 +5,7 @@ Everything above, from the paging of lists to the retries, is the same for both.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,7 +20,8 @@ JSON = "application/json"
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One request, as it stands in the HTTP message; `path` starts with a slash, values of `query` are not escaped.
 
-    `timeout` says after how many seconds without an answer, or without the next piece of a stream, it has failed.
+    `timeout` says after how many seconds without an answer, or without the next piece of a stream, it has failed. A
+    transport that waits for a connection asks `may_leave` right before it sends a body, and raises what that raises.
     """
 
     method: str
@@ -30,6 +31,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str = JSON
     accept: str = JSON
     timeout: float | None = None
+    may_leave: Callable[[], None] | None = None
 
 
 class Response(msgspec.Struct, frozen=True):

@@ -1,12 +1,15 @@
 """Whether this process may still write to the cluster: not once it was stopped, nor once its lease is over.
 
-A write passes the fence twice: where it begins, so that whoever asks for it learns early, and right before it leaves
-the process. In between it may wait long for its turn, or with the whole process, and another scheduler leads meanwhile.
+A write passes the fence where it begins, so that whoever asks for it learns early, and again right before it leaves the
+process. In between it may wait long for its turn, for a connection, or with the whole process, and another scheduler
+leads meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+from msgspec.structs import replace
 
 from kframework.cluster.transport import Request, Response, Transport, TransportLayer
 from kframework.errors import ClusterError
@@ -54,4 +57,5 @@ class FencedTransport(TransportLayer):
         """Send a request; ClusterError 403 if it writes and the fence is closed."""
         if request.method != "GET":
             self._fence.check()
+            request = replace(request, may_leave=self._fence.check)
         return await self._inner.send(request)

@@ -25,8 +25,9 @@ T = TypeVar("T", bound=ApiObject)
 #: kube-scheduler at once.
 PAUSES = (0.01, 0.05, 0.25, 1.25)
 
-#: No answer came, or the server says that it gave up waiting for its own.
-UNANSWERED = frozenset({0, 504})
+#: No answer came, or the server says that it gave up waiting for its own, or that there is a conflict: so it calls
+#: whatever becomes of a binding, also when etcd fell silent and may have written it.
+UNANSWERED = frozenset({0, 409, 504})
 
 #: Reading back goes on until there is an answer; each pause, in seconds, is five times the one before, up to the last.
 FIRST_PAUSE, LAST_PAUSE = 0.01, 10.0

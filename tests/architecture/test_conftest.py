@@ -33,6 +33,7 @@ MISSING = "deselected: 1 test needs no-other-tool, 2 tests need no-such-tool"
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plant the conftest and the settings of this project."""
     monkeypatch.delenv("KFRAMEWORK_CI_TOOLS", raising=False)
+    monkeypatch.delenv("KUBE_ASSETS", raising=False)
     pytester.makeconftest(Path(tests.conftest.__file__).read_text())
     pytester.makepyprojecttoml((ROOT / "pyproject.toml").read_text())
 
@@ -57,6 +58,19 @@ def test_in_ci_they_fail(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPa
     result = pytester.runpytest_inprocess(".")
     result.assert_outcomes(passed=1, errors=3)
     result.stdout.fnmatch_lines(["this test needs no-such-tool"])
+
+
+@pytest.mark.parametrize("tools", ["", "require"])
+def test_tests_against_a_real_server_are_deselected_without_one(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tools: str
+) -> None:
+    monkeypatch.setenv("KFRAMEWORK_CI_TOOLS", tools)
+    pytester.makepyfile("import pytest\n@pytest.mark.real\ndef test_real(): ...\ndef test_plain(): ...")
+    result = pytester.runpytest_inprocess(".")
+    result.assert_outcomes(passed=1, deselected=1)
+    assert "deselected: 1 test needs KUBE_ASSETS" in result.outlines
+    monkeypatch.setenv("KUBE_ASSETS", "bin")
+    pytester.runpytest_inprocess(".").assert_outcomes(passed=2)
 
 
 def test_nothing_is_said_when_no_tool_is_missing(pytester: pytest.Pytester) -> None:

@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 GET = Request(method="GET", path="/api/v1/pods", timeout=10.0)
 POST = Request(method="POST", path="/api/v1/pods", timeout=10.0)
+BIND = Request(method="POST", path="/api/v1/namespaces/default/pods/p/binding", timeout=10.0)
 NEXT_PAGE = Request(method="GET", path="/api/v1/pods", query=(("continue", "token"),), timeout=10.0)
 WATCH = Request(method="GET", path="/api/v1/pods", query=(("watch", "true"),), timeout=10.0)
 
@@ -134,10 +135,11 @@ def test_no_answer_is_an_error_after_the_timeout(rates: Rates, done: bool) -> No
     assert bool(silent.plain.asked) == done
 
 
-def test_a_doubtful_answer_comes_though_it_is_done() -> None:
+@pytest.mark.parametrize(("request_", "status"), [(POST, 504), (BIND, 409)])
+def test_a_doubtful_answer_comes_though_it_is_done(request_: Request, status: int) -> None:
     doubtful = Try(Rates(doubtful=1.0))
-    assert doubtful.send(POST).status == 504
-    assert doubtful.plain.asked == [POST]
+    assert doubtful.send(request_).status == status
+    assert doubtful.plain.asked == [request_]
 
 
 def test_a_late_answer_comes_within_the_timeout() -> None:

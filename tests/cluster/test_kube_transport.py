@@ -13,6 +13,7 @@ from aiohttp import web
 from kframework.cluster import kube_transport
 from kframework.cluster.kube_transport import KubeTransport
 from kframework.cluster.transport import Request
+from kframework.cluster.write_fence import WriteFence
 from kframework.errors import ClusterError, ConfigError
 
 Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -90,6 +91,25 @@ async def text(transport: KubeTransport, request: Request) -> list[bytes]:
 
 
 # --- requests and answers ---------------------------------------------------------------------------------------------
+
+
+async def test_a_request_that_may_not_leave_once_it_has_its_connection_does_not() -> None:
+    seen: list[str] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        seen.append(request.path)
+        return web.Response()
+
+    async with connected(handle) as transport:
+        fence = WriteFence()
+        request = Request(method="POST", path="/late", timeout=5.0, may_leave=fence.check)
+        under_way = asyncio.create_task(transport.send(request))
+        await asyncio.sleep(0)  # now it waits for its connection
+        fence.close()
+        with pytest.raises(ClusterError, match="writes nothing any more"):
+            await under_way
+        await transport.send(get("/read"))
+    assert seen == ["/read"]
 
 
 async def test_a_request_arrives_as_it_is() -> None:

@@ -71,6 +71,7 @@ def test_nothing_that_writes_gets_through_a_closed_fence(method: str) -> None:
             pass
         await transport.close()
         assert [request.method for request in inner.requests] == [method, "GET", "GET"]
+        assert [request.may_leave for request in inner.requests] == [fence.check, None, None]
 
     run_virtual(main)
 

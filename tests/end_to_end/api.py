@@ -1,14 +1,15 @@
-"""The API of a fake cluster over plain HTTP, as a test asks it, follows it, and listens in on those who write to it."""
+"""The API of a cluster, as a test asks it, follows it, and listens in on those who write to it over plain HTTP."""
 
 from __future__ import annotations
 
 import json
 import re
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from http.client import HTTPConnection
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,32 +31,64 @@ class Api:
     """The API server that a kubeconfig names."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        server = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
-        self.address: str = urlsplit(server).netloc
+        config = yaml.safe_load(kubeconfig.read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        self.address: str = urlsplit(cluster["server"]).netloc
+        authority = cluster.get("certificate-authority")
+        self._tls = ssl.create_default_context(cafile=authority) if authority else None
+        self._headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
 
     def create(self, path: str, *objects: Json) -> None:
         """Create objects."""
-        connection = HTTPConnection(self.address, timeout=DEADLINE)
-        for each in objects:
-            connection.request("POST", path, json.dumps(each), {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            answer = response.read()
-            assert response.status == 201, answer
-        connection.close()
+        with closing(self._connection(DEADLINE)) as connection:
+            for each in objects:
+                self._ask(connection, "POST", path, each)
 
-    def follow(self, path: str) -> Followed:
-        """Follow a collection."""
-        return Followed(self.address, path)
+    def ask(self, method: str, path: str, body: Json | None = None) -> Json:
+        """Send a request and return the answer; it must succeed."""
+        with closing(self._connection(DEADLINE)) as connection:
+            return self._ask(connection, method, path, body)
+
+    def items(self, path: str) -> list[Json]:
+        """List a collection."""
+        items: list[Json] = self.ask("GET", path)["items"]
+        return items
+
+    def is_ready(self) -> bool:
+        """Return whether there is a server, and it is ready."""
+        with closing(self._connection(DEADLINE)) as connection, suppress(OSError, HTTPException):
+            connection.request("GET", "/readyz", headers=self._headers)
+            return connection.getresponse().status == 200
+        return False
+
+    def follow(self, path: str, selector: str = "") -> Followed:
+        """Follow a collection, or what a field selector chooses of it."""
+        connection = self._connection(None)
+        connection.request("GET", f"{path}?watch=true&fieldSelector={selector}", headers=self._headers)
+        return Followed(connection)
+
+    def _connection(self, timeout: float | None) -> HTTPConnection:
+        if self._tls is None:
+            return HTTPConnection(self.address, timeout=timeout)
+        return HTTPSConnection(self.address, timeout=timeout, context=self._tls)
+
+    def _ask(self, connection: HTTPConnection, method: str, path: str, body: Json | None) -> Json:
+        headers = {**self._headers, "Content-Type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        response = connection.getresponse()
+        answer = response.read()
+        assert response.status < 300, answer
+        read: Json = json.loads(answer)
+        return read
 
 
 class Followed:
     """Every version of the objects of a collection, in order, as a watch from the start tells them."""
 
-    def __init__(self, address: str, path: str) -> None:
+    def __init__(self, connection: HTTPConnection) -> None:
         self.versions: list[Json] = []
         self._grown = threading.Condition()
-        self._connection = HTTPConnection(address, timeout=None)
-        self._connection.request("GET", f"{path}?watch=true")
+        self._connection = connection
         self._reader = threading.Thread(target=self._read)
 
     def __enter__(self) -> Followed:

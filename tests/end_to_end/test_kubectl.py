@@ -1,4 +1,4 @@
-"""kubectl drives a fake cluster that `kframework run` schedules, all of them as processes of their own."""
+"""kubectl drives a cluster that `kframework run` schedules, all of them as processes of their own."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.processes import Kubectl, kframework, until
+from tests.end_to_end.servers import SERVERS, started
 
 pytestmark = [pytest.mark.tool("kubectl"), pytest.mark.timeout(180)]
 
 
 @pytest.fixture
-def kubectl(tmp_path: Path) -> Iterator[Kubectl]:
-    """Start a fake cluster and a scheduler for it."""
-    kubeconfig = tmp_path / "kubeconfig"
-    with kframework("fake-api", "--port", "0", "--write-kubeconfig", str(kubeconfig)) as fake_api:
-        fake_api.says(f"export KUBECONFIG={kubeconfig}")
-        with kframework("run", "--kubeconfig", str(kubeconfig), "--leader-elect=false", "--secure-port=0") as scheduler:
-            yield Kubectl(kubeconfig)
+def kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kubectl]:
+    """Start a cluster, a fake one if nothing else is said, and a scheduler for it."""
+    with started(getattr(request, "param", "fake"), tmp_path) as server:
+        kubeconfig = str(server.kubeconfig)
+        with kframework("run", "--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0") as scheduler:
+            yield Kubectl(server.kubeconfig)
             assert scheduler.stop() == 0
-        assert fake_api.stop() == 0
+
+
+#: For tests of which nothing waits for kubelets or controllers.
+on_either_server = pytest.mark.parametrize("kubectl", SERVERS, indirect=True)
 
 
 Document = dict[str, object]
@@ -58,6 +61,7 @@ def waits_because(kubectl: Kubectl, name: str, reason: str) -> None:
     until(lambda: reason in kubectl("get", "pod", name, "-o", path))
 
 
+@on_either_server
 def test_pods_are_scheduled_and_described(kubectl: Kubectl) -> None:
     assert given(kubectl, "create", node("n1"), pod("web")) == ["node/n1 created", "pod/web created"]
     assert scheduled_to(kubectl, "web") == "n1"
@@ -100,6 +104,7 @@ def source_and_message(rest: str) -> tuple[str, str]:
     return source, message.strip()
 
 
+@on_either_server
 def test_labels_taints_and_cordons_count_at_once(kubectl: Kubectl) -> None:
     given(kubectl, "create", node("n1"))
     given(kubectl, "create", pod("picky", cpu="100m", nodeSelector={"disk": "ssd"}))
@@ -134,6 +139,7 @@ def test_what_is_deleted_makes_room(kubectl: Kubectl) -> None:
     assert (missing.returncode, missing.stderr) == (1, 'Error from server (NotFound): nodes "n1" not found\n')
 
 
+@on_either_server
 def test_an_applied_change_keeps_what_others_wrote(kubectl: Kubectl) -> None:
     assert given(kubectl, "apply", node("n1"), pod("web")) == ["node/n1 created", "pod/web created"]
     assert scheduled_to(kubectl, "web") == "n1"
@@ -207,6 +213,7 @@ def test_a_node_is_drained_and_a_namespace_deleted(kubectl: Kubectl) -> None:
     assert kubectl("get", "pods", "-A", "-o", "name") == ""
 
 
+@on_either_server
 def test_a_misspelt_manifest_is_refused_or_told(kubectl: Kubectl) -> None:
     given(kubectl, "create", node("n1"))
     misspelt = json.dumps(pod("web", tolerrations=[]))

@@ -1,4 +1,4 @@
-"""Two replicas of `kframework run` share one fake cluster: one leads, and when it fails the other takes over.
+"""Two replicas of `kframework run` share one cluster: one leads, and when it fails the other takes over.
 
 The one that is left leads in the next test, whichever that is: to start a process takes longer than to replace one.
 """
@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.end_to_end.api import Api, Followed, Json, Tapped, tapped
+from tests.end_to_end.api import Api, Json
 from tests.end_to_end.processes import DEADLINE, Running, kframework, until
+from tests.end_to_end.servers import SERVERS, Client, Server, started
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -29,6 +30,8 @@ kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: true, leaseDuration: 2s, renewDeadline: 1.5s, retryPeriod: 0.3s}
 clientConnection: {qps: 40, burst: 1}
 """
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 #: In seconds. Who stands by looks at the lease every LOOKS at least: the retry period, stretched by chance.
 LEASE, LOOKS = 2.0, 0.3 * 2.2
@@ -42,10 +45,10 @@ PODS = NODES * PODS_PER_NODE
 
 
 class Replica(NamedTuple):
-    """A replica, and the way on which it reaches the API."""
+    """A replica, and what it writes."""
 
     running: Running
-    tap: Tapped
+    client: Client
 
     @property
     def is_alive(self) -> bool:
@@ -57,14 +60,14 @@ class Replica(NamedTuple):
 
 
 class Crew:
-    """A fake cluster, the replicas that schedule it, and what happens there."""
+    """A cluster, the replicas that schedule it, and what happens there."""
 
-    def __init__(self, folder: Path, kubeconfig: Path, pods: Followed, leases: Followed, stack: ExitStack) -> None:
-        self.pods = pods
-        self.leases = leases
+    def __init__(self, folder: Path, server: Server, stack: ExitStack) -> None:
+        self._api = Api(server.kubeconfig)
+        self.pods = stack.enter_context(self._api.follow("/api/v1/pods"))
+        self.leases = stack.enter_context(self._api.follow(LEASES, "metadata.name=kube-scheduler"))
         self._folder = folder
-        self._kubeconfig = kubeconfig
-        self._api = Api(kubeconfig)
+        self._server = server
         self._stack = stack
         self._replicas: list[Replica] = []
         self._turns = count(1)
@@ -90,9 +93,9 @@ class Crew:
         name = f"replica-{len(self._replicas)}"
         config, kubeconfig = self._folder / f"{name}.config", self._folder / f"{name}.kubeconfig"
         config.write_text(CONFIG)
-        tap = self._stack.enter_context(tapped(self._kubeconfig, kubeconfig))
+        client = self._stack.enter_context(self._server.client(kubeconfig))
         running = kframework("run", "--config", str(config), "--kubeconfig", str(kubeconfig), "--secure-port=0")
-        self._replicas.append(Replica(self._stack.enter_context(running), tap))
+        self._replicas.append(Replica(self._stack.enter_context(running), client))
         return self._replicas[-1]
 
     @contextmanager
@@ -153,21 +156,14 @@ def seconds_between(before: Json, after: Json) -> float:
     return (acquired - renewed).total_seconds()
 
 
-@pytest.fixture(scope="module")
-def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
-    """Start a fake cluster; in the end, all who are left end in good order."""
+@pytest.fixture(scope="module", params=SERVERS)
+def crew(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
+    """Start a cluster; in the end, all who are left end in good order."""
     folder = tmp_path_factory.mktemp("replicas")
-    kubeconfig = folder / "kubeconfig"
-    with ExitStack() as stack:
-        fake_api = stack.enter_context(kframework("fake-api", "--port", "0", "--write-kubeconfig", str(kubeconfig)))
-        fake_api.says("export KUBECONFIG=")
-        api = Api(kubeconfig)
-        pods = stack.enter_context(api.follow("/api/v1/pods"))
-        leases = stack.enter_context(api.follow("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"))
-        crew = Crew(folder, kubeconfig, pods, leases, stack)
+    with started(request.param, folder) as server, ExitStack() as stack:
+        crew = Crew(folder, server, stack)
         yield crew
         assert {each.running.stop() for each in crew.alive} <= {0}
-        assert fake_api.stop() == 0
 
 
 def test_a_leader_that_is_killed_is_followed_when_its_lease_is_over(crew: Crew) -> None:
@@ -194,10 +190,10 @@ def test_a_leader_that_hung_writes_nothing_when_it_comes_back(crew: Crew) -> Non
     with crew.load():
         leader.running.process.send_signal(signal.SIGSTOP)
         before, after = crew.taken_over_by(standby)
-        written = leader.tap.writes()
+        written = leader.client.writes()
         leader.running.process.send_signal(signal.SIGCONT)
         assert leader.running.process.wait(DEADLINE) == 1
-    assert leader.tap.writes() == written, "most of its bindings still waited for their turn"
+    assert leader.client.writes() == written, "most of its bindings still waited for their turn"
     assert holder(before) == leader.leads_as()
     assert LEASE <= seconds_between(before, after) <= LEASE + 2 * LOOKS + SLACK
     leader.running.says("Leaderelection lost")

@@ -275,7 +275,7 @@ class OutsideRun(Observer):
             return None
         status = self._random.choice([0, 409, 500, 504])
         error = ClusterError(f"binding failed with {status}", status=status, retryable=True)
-        return Fault(error=error, delay=self._random.choice([0.0, 0.5]), done=status in (0, 504))
+        return Fault(error=error, delay=self._random.choice([0.0, 0.5]), done=status in (0, 409, 504))
 
     # -- what must hold --------------------------------------------------------------------------------------------
 

@@ -29,6 +29,15 @@ from kframework.testing import make_node, make_pod
 Fate = str | float | int
 
 
+#: A binding that is done, though the server calls it a conflict: its etcd was killed before it answered.
+SILENT_ETCD = ClusterError(
+    'Operation cannot be fulfilled on pods/binding "p": '
+    "rpc error: code = Unavailable desc = error reading from server: EOF",
+    status=409,
+    reason="Conflict",
+)
+
+
 class Lossy(MemoryCluster):
     """A cluster that has a fate for each bind of a pod, while it has any left for it; calls are noted."""
 
@@ -108,6 +117,7 @@ def at_a_desk(work: Callable[[Desk], Awaitable[None]], *fates: Fate) -> None:
         ((60.0,), ["bind", "get", "bind"]),  # the late one is refused
         ((60.0, 0.02), ["bind", "get"] * 3),
         ((504,), ["bind", "get", "bind"]),
+        ((409,), ["bind", "get", "bind"]),
         ((60.0, 500, 409, 403), ["bind", "get"] * 4 + ["bind"]),  # what is refused leaves the late one open
         (("lost",) * len(PAUSES), ["bind", "get"] * len(PAUSES) + ["bind"]),
     ],
@@ -125,7 +135,7 @@ def test_a_bind_without_an_answer_ends_bound_to_the_chosen_node(fates: tuple[Fat
 @pytest.mark.parametrize(
     ("fates", "status", "calls"),
     [
-        ((409,), 409, ["bind"]),
+        ((409,) * 9, 409, ["bind", "get"] * (len(PAUSES) + 1)),
         ((403,), 403, ["bind"]),
         ((500,), 500, ["bind", "get"]),
         ((503,), 503, ["bind", "get"]),
@@ -192,6 +202,15 @@ def test_a_pod_is_read_back_until_there_is_an_answer(status: int) -> None:
         assert desk.methods.count("bind") == 1
 
     at_a_desk(work, "done")
+
+
+def test_a_conflict_may_be_a_binding_that_is_done() -> None:
+    async def work(desk: Desk) -> None:
+        desk.cluster.faults.append(lambda method, *_: Fault(error=SILENT_ETCD, done=True) if method == "bind" else None)
+        await desk.api.bind(desk.pod, "a")
+        assert (desk.node_name, desk.methods) == ("a", ["bind", "get"])
+
+    at_a_desk(work)
 
 
 def test_where_reading_is_forbidden_binding_again_must_tell() -> None:
