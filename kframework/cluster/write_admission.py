@@ -44,8 +44,9 @@ STRETCH, MORE = 2.0, 8.0
 GOOD = 0.001
 
 #: For how long the best answer counts, in seconds. A server that has become slower for good is then met anew, with a
-#: quarter of the writes, so that what is measured is not how long they wait for each other.
-MEMORY, PROBE = 10.0, 4.0
+#: third of the writes, so that what is measured is not how long they wait for each other. For so long after a failure
+#: there is only one write more after a round: what a server refuses costs it, and whoever must come again, too.
+MEMORY, PROBE = 10.0, 3.0
 
 #: How long the place of a write that failed stays empty where the server does not say, in seconds: a server that is down
 #: refuses thousands a second.
@@ -66,6 +67,7 @@ class WriteLimit:
         self._clock = clock
         self._best = [math.inf] * len(WriteClass)
         self._forget_at = clock.now() + MEMORY
+        self._failed_at = -math.inf
         self._begin()
 
     def _begin(self) -> None:
@@ -74,7 +76,8 @@ class WriteLimit:
 
     def failed(self, sent: float) -> None:
         """Take notice of a write that was put off, went wrong at the server or got no answer."""
-        if sent >= self._began:
+        if sent > self._began:
+            self._failed_at = self._clock.now()
             self.value = max(1.0, self.value / 2)
             self._begin()
 
@@ -98,7 +101,8 @@ class WriteLimit:
                 self.value = max(1.0, self.value / PROBE)
         elif self.full:
             slow = self._stretch / self._answers / STRETCH
-            self.value = min(self.value / min(max(slow, 1.0), 2.0) + MORE, MOST)
+            more = MORE if now >= self._failed_at + MEMORY else 1.0
+            self.value = min(self.value / min(max(slow, 1.0), 2.0) + more, MOST)
         self._begin()
 
     def __repr__(self) -> str:
