@@ -125,7 +125,7 @@ class WriteAdmission(TransportLayer):
 
     async def send(self, request: Request) -> Response:
         """Send a request, a write when its turn comes."""
-        if request.method == "GET":
+        if not request.writes:
             return await self._inner.send(request)
         of = _class_of(request)
         if self._waiting[of] or not self._has_room(of):
@@ -197,7 +197,6 @@ class WriteAdmission(TransportLayer):
 
 
 def _class_of(request: Request) -> WriteClass:
-    path = request.path
-    if path.startswith("/apis/events.k8s.io/"):
+    if request.is_event:
         return WriteClass.EVENT
-    return WriteClass.STATUS if path.endswith("/status") else WriteClass.BINDING
+    return WriteClass.STATUS if request.path.endswith("/status") else WriteClass.BINDING

@@ -224,7 +224,7 @@ class Outbox:
     async def _write_event(self, event: EventRecord) -> None:
         event.tries += 1
         try:
-            self.check()
+            self.fence.check_event()
             await self._cluster.record_event(event.event())
         except ClusterError as error:
             if error.status == 404 or error.reason == STOPPED:

@@ -25,7 +25,7 @@ from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondit
 from kframework.observe.history import History
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.scheduler import FINISHING, WRITING, Scheduler
+from kframework.scheduler.scheduler import ENDING, FINISHING, Scheduler
 from kframework.scheduler.simulate import simulate
 from kframework.scheduler.timeouts import GRACE
 from kframework.state.pods import Interned
@@ -433,7 +433,7 @@ def test_a_pod_that_waits_on_permit_does_not_keep_others_from_being_bound() -> N
 
 def test_writing_is_bounded_too() -> None:
     stopped = Stopped(plugin("A", pre_bind=sleeping(4.0)), fault=Fault(delay=1e6))
-    assert (stopped.seconds, stopped.nodes) == (3.0 + WRITING, {"pod": "a"})
+    assert (stopped.seconds, stopped.nodes) == (ENDING, {"pod": "a"})
 
 
 def test_closing_is_bounded_too(caplog: pytest.LogCaptureFixture) -> None:

@@ -35,7 +35,11 @@ def asked(request: Request) -> Asked:
         namespace = steps[1]
         steps = steps[2:]
     resource, name, *subresource = [*steps, ""][: max(len(steps), 2)]
-    verb = _VERBS.get(request.method) or ("get" if name else "watch" if ("watch", "true") in request.query else "list")
+    query = dict(request.query)
+    verb = _VERBS.get(request.method) or ("get" if name else "watch" if query.get("watch") == "true" else "list")
+    selected, _, one = query.get("fieldSelector", "").partition("=")
+    if not name and selected == "metadata.name":
+        name = one
     return Asked(verb, group, "/".join([resource, *subresource]), namespace, name)
 
 
