@@ -141,7 +141,7 @@ class LeaderThread:
             if self._led:
                 _log.exception("leader election broke down")
         finally:
-            for event in (self._won, self._lost, self._ended):
+            for event in (self._won, self._ended) if self._released else (self._won, self._lost, self._ended):
                 self._tell(event)
 
     async def _contend(self) -> None:

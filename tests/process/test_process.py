@@ -383,6 +383,35 @@ def test_a_leader_schedules_and_gives_the_lease_up_when_it_ends() -> None:
     assert holder(stage) == ""
 
 
+def test_a_leader_hands_over_before_its_events_are_written() -> None:
+    companion = Companion()
+
+    async def work(stage: Stage) -> None:
+        written = asyncio.Event()
+        record = stage.cluster.record_event
+
+        async def hold_up(event: Event) -> None:
+            await written.wait()
+            await record(event)
+
+        stage.cluster.record_event = hold_up  # type: ignore[method-assign]  # for this test
+        moved, loop = asyncio.Event(), asyncio.get_running_loop()
+        stage.leases.subscribe([Lease], lambda change: loop.call_soon_threadsafe(moved.set))
+        await stage.until(lambda: stage.node)
+        stage.process.stop()
+        while holder(stage) != "":
+            moved.clear()
+            await moved.wait()
+        assert companion.cancelled, "it writes too"
+        assert repr(stage.fence) == "<WriteFence handed over>"
+        assert stage.lines[-1] != EXITING and not stage.cluster.objects(Event)
+        written.set()
+
+    stage = elected(work, held=False, companions=[companion.run])
+    assert [event.reason for event in stage.cluster.objects(Event)] == ["Scheduled"]
+    assert stage.lines[-1] == EXITING
+
+
 @pytest.mark.parametrize("delay", [False, True])
 def test_a_replica_that_stands_by_schedules_nothing_until_it_leads(delay: bool) -> None:
     async def work(stage: Stage) -> None:
