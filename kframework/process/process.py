@@ -75,8 +75,6 @@ class Process(Generic[E]):
         self._tell = tell
         self._begin = asyncio.Event()
         self._stopping = self._synced = False
-        #: What is done while this process leads, and only then.
-        self._leading = anyio.CancelScope()
 
     async def run(self) -> None:
         """Schedule; raises LeadershipLost, and ConfigError for what cannot be used."""
@@ -175,6 +173,8 @@ class Process(Generic[E]):
     async def _lead(self, leader: LeaderThread) -> None:
         """Stand by until the lease is ours, or do not even begin before if caches are to be delayed; then schedule."""
         self.scheduler.stand_by()
+        #: What is done while this process leads, and only then.
+        self._leading = anyio.CancelScope()
         self.scheduler.on_finished = partial(self._hand_over, leader)
         if not self.configuration.settings.delay_cache_until_active:
             self._begin.set()

@@ -312,7 +312,9 @@ async def test_one_object_is_asked_for_by_its_name() -> None:
     def tell(found: Lease | None) -> None:
         told.append(found and found.metadata.resource_version)
 
-    transport = Scripted([happened("ADDED", some("l", 1)), happened("MODIFIED", some("l", 2)), happened("DELETED", some("l", 3))])
+    transport = Scripted(
+        [happened("ADDED", some("l", 1)), happened("MODIFIED", some("l", 2)), happened("DELETED", some("l", 3))]
+    )
     await cluster(transport).follow(Lease, "l", "default", tell)
     assert told == ["1", "2", None]
     (request,) = transport.requests
@@ -325,9 +327,13 @@ async def test_one_object_is_asked_for_by_its_name() -> None:
 
 
 async def test_an_object_that_may_not_be_followed_is_an_error() -> None:
-    error = await refusal(lambda client: client.follow(Lease, "l", "default", lambda found: None), refused(403, "Forbidden"))
+    error = await refusal(
+        lambda client: client.follow(Lease, "l", "default", lambda found: None), refused(403, "Forbidden")
+    )
     assert (error.status, error.reason) == (403, "Forbidden")
-    error = await refusal(lambda client: client.follow(Lease, "l", "default", lambda found: None), [failed(410, "Expired")])
+    error = await refusal(
+        lambda client: client.follow(Lease, "l", "default", lambda found: None), [failed(410, "Expired")]
+    )
     assert error.status == 410
 
 

@@ -52,9 +52,7 @@ class Rush:
                 await asyncio.sleep(0.01)
 
 
-def rushing(
-    server: SlowServer, work: Callable[[Rush], Coroutine[object, object, None]], *requests: Request
-) -> None:
+def rushing(server: SlowServer, work: Callable[[Rush], Coroutine[object, object, None]], *requests: Request) -> None:
     async def main() -> None:
         rush = Rush(server)
         async with anyio.create_task_group() as tasks:

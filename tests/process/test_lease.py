@@ -548,7 +548,9 @@ async def test_a_release_with_slow_answers_ends_in_time(cluster: MemoryCluster) 
     assert asyncio.get_running_loop().time() == 1 + RELEASING, "the event was not waited for"
 
 
-async def test_no_release_is_tried_over_a_dead_network(cluster: MemoryCluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_release_is_tried_over_a_dead_network(
+    cluster: MemoryCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     """Else the end of the process would wait for it."""
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)

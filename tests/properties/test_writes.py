@@ -43,9 +43,7 @@ class Drain:
             api = self.faulty = FaultyTransport(api, Random(0), faults, clock)
         self.server = SlowServer(capacity, latency, api)
         transport = FlowControl(WriteAdmission(self.server, clock), ClientConnection(qps=qps, burst=100), clock)
-        self.scheduler = Scheduler(
-            CONFIGURATION, KubeCluster(transport, clock, random=Random(0)), clock, slice=0.0
-        )
+        self.scheduler = Scheduler(CONFIGURATION, KubeCluster(transport, clock, random=Random(0)), clock, slice=0.0)
 
     @property
     def bound(self) -> int:
