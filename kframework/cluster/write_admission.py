@@ -1,7 +1,7 @@
 """How many writes are under way, and whose turn it is: one admission that all writes to an API server pass.
 
-How many it takes is learned from its answers, so a fixed number is right for nobody: at 5 ms an answer sixteen at a time
-are 3,200 a second, at 500 ms they are 32. Of what is under way each class has its share, so that none waits for ever.
+How many it takes is learned from its answers: sixteen at a time are 3,200 a second where an answer takes 5 ms, and 32
+where it takes 500 ms. Of what is under way each class has its share, so that none waits for ever.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ GOOD = 0.001
 #: there is only one write more after a round: what a server refuses costs it, and whoever must come again, too.
 MEMORY, PROBE = 10.0, 3.0
 
-#: How long the place of a write that failed stays empty where the server does not say, in seconds: a server that is down
+#: How long the place of a write that failed stays empty where the server does not say, in seconds: one that is down
 #: refuses thousands a second.
 REST = 0.5
 

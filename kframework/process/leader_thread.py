@@ -38,8 +38,8 @@ class LeaderThread:
     """Contends for the lease while its context is entered; leaving it, for whatever reason, gives the lease up.
 
     `connect` opens the thread's own client, in that thread, and closes it. `on_lost` is called in that thread when the
-    leadership ends unasked, before anyone else can have it and however long the scheduler's loop stands still by then: it must
-    only set a flag, after which nothing is written any more. What has to be written is written before leaving.
+    leadership ends unasked, before anyone else can have it and however long the scheduler's loop stands still by then:
+    it must only set a flag, after which nothing is written any more. What has to be written is written before leaving.
     """
 
     def __init__(

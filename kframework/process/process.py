@@ -106,7 +106,7 @@ class Process(Generic[E]):
         self._tell("Requested to terminate, exiting")
 
     def stop(self) -> None:
-        """End in good order: `Scheduler.stop`, in which the lease is given up before the events; the endpoints close."""
+        """End in good order: `Scheduler.stop`, on the way of which the lease is given up; then the endpoints close."""
         self._stopping = True
         self.scheduler.stop()
         self._begin.set()

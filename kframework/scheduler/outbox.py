@@ -1,8 +1,8 @@
 """What the scheduler writes back in the background: statuses of pods in one queue, events in another.
 
 A later status of a pod is merged into one that waits, and a binding takes its place; what a pod says already is not
-written. A status that fails for good is logged and dropped: the next attempt says it again. Events never hold up a status
-or a binding: they have writers, and on a real cluster a share of the writes under way, of their own.
+written. A status that fails for good is logged and dropped: the next attempt says it again. Events never hold up a
+status or a binding: they have writers, and on a real cluster a share of the writes under way, of their own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 #: through (`kframework.cluster.write_admission`); in memory, where there is none, all answer at once.
 AT_ONCE = 64
 
-#: How many events may wait; further ones are dropped. kube-scheduler drops what comes after 1,000, and at full speed that
+#: How many events may wait; further ones are dropped. kube-scheduler drops what comes after 1,000: at full speed that
 #: was two thirds of them.
 MAX_EVENTS = 100_000
 

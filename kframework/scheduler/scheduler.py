@@ -53,8 +53,8 @@ _log = logging.getLogger(__name__)
 #: How long the loop works before it lets others run, in seconds.
 SLICE = 0.002
 
-#: How long a scheduler that stops lets binding cycles and evictions end, then statuses be written, and when it writes no
-#: more events, in seconds; with the closing of plugins (`hookTimeouts.close`) it is less than Kubernetes gives a pod.
+#: How long a scheduler that stops lets binding cycles and evictions end, then statuses be written, and when it writes
+#: no more events, in seconds; with the closing of plugins (`hookTimeouts.close`) Kubernetes gives a pod more than that.
 FINISHING, WRITING, ENDING = 10.0, 5.0, 20.0
 
 

@@ -19,8 +19,8 @@ from kframework.cluster.faults import FaultyTransport, Rates
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.write_admission import WriteAdmission
 from kframework.cluster.volume_controller import VolumeController
+from kframework.cluster.write_admission import WriteAdmission
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from kframework import ConfigError, Plugin
 from kframework.clock import LoopClock, SystemClock, VirtualTimeLoop, run_virtual
 from kframework.cluster import Cluster
+from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.write_fence import WriteFence
 from kframework.config.configuration import Configuration
@@ -396,7 +397,11 @@ def test_a_leader_hands_over_before_its_events_are_written() -> None:
 
         stage.cluster.record_event = hold_up  # type: ignore[method-assign]  # for this test
         moved, loop = asyncio.Event(), asyncio.get_running_loop()
-        stage.leases.subscribe([Lease], lambda change: loop.call_soon_threadsafe(moved.set))
+
+        def note(change: Change) -> None:
+            loop.call_soon_threadsafe(moved.set)
+
+        stage.leases.subscribe([Lease], note)
         await stage.until(lambda: stage.node)
         stage.process.stop()
         while holder(stage) != "":

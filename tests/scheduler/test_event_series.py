@@ -24,7 +24,7 @@ def came(now: float, note: str = "no room", occasion: Occasion = OCCASION) -> Ev
 
 
 def due(record: EventRecord | None) -> Due | None:
-    return record and (record.occasion, record.note, record.count, record.seen_at - START)
+    return None if record is None else (record.occasion, record.note, record.count, record.seen_at - START)
 
 
 def test_the_first_is_written_the_second_starts_a_series_and_the_rest_is_counted() -> None:

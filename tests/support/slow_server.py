@@ -10,8 +10,11 @@ from kframework.cluster.transport import Request, Response, Transport, Transport
 from kframework.errors import ClusterError
 
 
-class AnswersAtOnce(Transport):
+class AnswersAtOnce(TransportLayer):
     """Creates whatever it is asked to."""
+
+    def __init__(self) -> None:
+        """There is nothing behind it."""
 
     async def send(self, request: Request) -> Response:
         return Response(201)
@@ -21,8 +24,8 @@ class SlowServer(TransportLayer):
     """Stands before another transport and takes `capacity` writes a second, each of which takes `latency` seconds.
 
     More than `room` at a time are refused with 429 and a Retry-After of one second. While it is `down` it refuses
-    connections, while it `hangs` it answers nobody within 30 seconds. `slower` adds seconds to some writes, by a part of
-    their path.
+    connections, while it `hangs` it answers nobody within 30 seconds. `slower` adds seconds to some writes, by a part
+    of their path.
     """
 
     def __init__(
