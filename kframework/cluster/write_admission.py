@@ -26,6 +26,8 @@ class WriteClass(IntEnum):
     EVENT = 2
 
 
+_CLASSES = tuple(WriteClass)
+
 #: How many of ten writes under way are of which class while all of them wait.
 SHARES = (7, 2, 1)
 
@@ -175,15 +177,21 @@ class WriteAdmission(TransportLayer):
     def _leave(self, of: WriteClass) -> None:
         """Give up a place, and let in whose turn it is."""
         self._under_way[of] -= 1
-        while any(self._waiting):
-            ready = [each for each in WriteClass if self._waiting[each] and self._has_room(each)]
-            if not ready:
-                return
-            chosen = min(ready, key=lambda each: self._under_way[each] / SHARES[each])
+        while (chosen := self._next()) is not None:
             turn = self._waiting[chosen].popleft()
             if not turn.done():  # else it was cancelled a moment ago
                 self._under_way[chosen] += 1
                 turn.set_result(None)
+
+    def _next(self) -> WriteClass | None:
+        """Return the class whose turn it is, None if nobody waits or there is no place."""
+        chosen, least = None, math.inf
+        for of in _CLASSES:
+            if self._waiting[of] and self._has_room(of):
+                load = self._under_way[of] / SHARES[of]
+                if load < least:
+                    chosen, least = of, load
+        return chosen
 
     def _has_room(self, of: WriteClass) -> bool:
         mine, limit = self._under_way[of], self.limit.value

@@ -310,7 +310,7 @@ async def test_one_object_is_asked_for_by_its_name() -> None:
     told: list[str | None] = []
 
     def tell(found: Lease | None) -> None:
-        told.append(found and found.metadata.resource_version)
+        told.append(None if found is None else found.metadata.resource_version)
 
     transport = Scripted(
         [happened("ADDED", some("l", 1)), happened("MODIFIED", some("l", 2)), happened("DELETED", some("l", 3))]

@@ -37,7 +37,7 @@ async def test_one_object_is_followed_through_all_that_happens_to_it(stage: Stag
     grown = asyncio.Event()
 
     def tell(found: Lease | None) -> None:
-        told.append(found and found.spec.holder_identity)
+        told.append(None if found is None else found.spec.holder_identity)
         grown.set()
 
     async def until(holder: str | None) -> None:
