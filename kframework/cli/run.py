@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -63,30 +66,53 @@ def command(
     Works until it is told to stop (SIGTERM, Ctrl-C); then it finishes what it has begun. All flags of kube-scheduler
     are known; those that mean nothing here are named and passed over.
     """
-    embedded.refuse_alone(filenames)
-    client: dict[str, object] = {"qps": kube_api_qps, "burst": kube_api_burst}
-    if config is not None and any(value is not None for value in client.values()):
-        say("notice", "--kube-api-qps and --kube-api-burst are passed over: clientConnection of the --config counts")
-        client.clear()
-    plugins = named_plugins(plugin)
-    options = {"pod_max_in_unschedulable_pods_duration": pod_max_in_unschedulable_pods_duration}
-    configuration = overriding(configured(config, plugins), process, client, options)
-    say_passed_over(context.obj, "kube-scheduler")
-    if write_config_to is not None:
-        _write(configuration, plugins, write_config_to)
-        return
-    schedule(
-        configuration,
-        plugins,
-        process,
-        embedded,
-        filenames,
-        record=record,
-        limit=record_limit,
-        annotations=record_annotations,
-        verbosity=verbosity,
-        dev=dev,
-    )
+    with obeying_early_signals():
+        embedded.refuse_alone(filenames)
+        client: dict[str, object] = {"qps": kube_api_qps, "burst": kube_api_burst}
+        if config is not None and any(value is not None for value in client.values()):
+            say(
+                "notice", "--kube-api-qps and --kube-api-burst are passed over: clientConnection of the --config counts"
+            )
+            client.clear()
+        plugins = named_plugins(plugin)
+        options = {"pod_max_in_unschedulable_pods_duration": pod_max_in_unschedulable_pods_duration}
+        configuration = overriding(configured(config, plugins), process, client, options)
+        say_passed_over(context.obj, "kube-scheduler")
+        if write_config_to is not None:
+            _write(configuration, plugins, write_config_to)
+            return
+        schedule(
+            configuration,
+            plugins,
+            process,
+            embedded,
+            filenames,
+            record=record,
+            limit=record_limit,
+            annotations=record_annotations,
+            verbosity=verbosity,
+            dev=dev,
+        )
+
+
+@contextmanager
+def obeying_early_signals() -> Iterator[None]:
+    """End in good order when SIGTERM comes before there is a process that obeys it, or after it has ended."""
+    ended = SystemExit(0)
+
+    def end(number: int, frame: FrameType | None) -> None:
+        say("notice", "Requested to terminate, exiting")
+        raise ended
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        if group.subgroup(lambda error: error is ended) is None:
+            raise
+        raise ended from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def overriding(

@@ -31,6 +31,10 @@ class Cluster(Protocol):
         """
         ...
 
+    async def follow(self, kind: type[T], name: str, namespace: str, tell: Callable[[T | None], None]) -> None:
+        """Tell of one object as it is now, then of each change, None when it goes, until the server ends that."""
+        ...
+
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
         """Bind a pod to a node; the uid is a precondition, and status 409 says it is bound, gated or being deleted."""
         ...

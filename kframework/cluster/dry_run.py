@@ -73,6 +73,10 @@ class DryRunCluster(Cluster):
         else:
             self._offer(Gone(bound or pod))
 
+    async def follow(self, kind: type[T], name: str, namespace: str, tell: Callable[[T | None], None]) -> None:
+        """Tell of one object as it is."""
+        await self._cluster.follow(kind, name, namespace, tell)
+
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         """Read one object as it is."""
         return await self._cluster.get(kind, name, namespace)

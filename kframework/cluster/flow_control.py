@@ -19,9 +19,6 @@ _log = logging.getLogger(__name__)
 #: A wait this long is worth a line in the log, but no more often than that, both in seconds; as in client-go.
 LONG, SELDOM = 1.0, 10.0
 
-#: Requests about events have a bucket of their own: kube-scheduler's recorder has its own client.
-_EVENTS = "/apis/events.k8s.io/"
-
 
 class TokenBucket:
     """Lets `burst` through at once, and `qps` a second after that, in the order in which they come.
@@ -73,7 +70,8 @@ class FlowControl(TransportLayer):
     async def send(self, request: Request) -> Response:
         """Send a request when its turn comes; its timeout counts from then on."""
         if self._buckets is not None:
-            bucket = self._buckets[request.path.startswith(_EVENTS)]
+            # Events have a bucket of their own: kube-scheduler's recorder has its own client.
+            bucket = self._buckets[request.is_event]
             waited = await bucket.admit()
             self._tell(request.method, waited)
             self._log(waited)

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
 from kframework.cluster import Cluster, api_errors
-from kframework.cluster.reflector import Reflector
-from kframework.cluster.rest import ANSWER_TIMEOUT, ask, path_of
+from kframework.cluster.reflector import LONGEST_WATCH, SHORTEST_WATCH, SILENCE, Reflector
+from kframework.cluster.rest import ANSWER_TIMEOUT, ask, path_of, refusal
 from kframework.cluster.transitions import says_the_same
 from kframework.cluster.transport import JSON, Request, Transport
-from kframework.cluster.wire import Page, Undecodable, pages, read_object
+from kframework.cluster.wire import Page, Undecodable, pages, read_event, read_object
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, EventSeries, Kind, Pod, PodCondition, kind_of
 from kframework.objects.codec import encode
@@ -77,6 +77,21 @@ class KubeCluster(Cluster):
                 )
                 tasks.start_soon(reflector.run)
             await asyncio.get_running_loop().create_future()
+
+    async def follow(self, kind: type[T], name: str, namespace: str, tell: Callable[[T | None], None]) -> None:
+        described = kind_of(kind)
+        query = (
+            ("fieldSelector", f"metadata.name={name}"),  # by it a role may name the object that may be watched
+            ("watch", "true"),
+            ("timeoutSeconds", str(self._random.randint(SHORTEST_WATCH, LONGEST_WATCH))),
+        )
+        request = Request(method="GET", path=path_of(described, namespace), query=query, timeout=SILENCE)
+        async with self._transport.stream(request) as stream:
+            if stream.status != 200:
+                raise refusal(request, stream.status, b"\n".join([line async for line in stream.lines]))
+            async for line in stream.lines:
+                event, found = read_event(line, described)
+                tell(None if event == "DELETED" else _fitting(found, described))
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
         binding = {

@@ -241,6 +241,22 @@ class MemoryCluster(Cluster):
         finally:
             stop()
 
+    async def follow(self, kind: type[T], name: str, namespace: str, tell: Callable[[T | None], None]) -> None:
+        await self._call("watch", kind, namespace, name, lambda: None)
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake(change: Change) -> None:
+            loop.call_soon_threadsafe(changed.set)  # whoever writes may do so in another thread
+
+        stop = self.subscribe([kind], wake)
+        try:
+            while True:
+                changed.clear()
+                tell(self.find(kind, name, namespace))
+                await changed.wait()
+        finally:
+            stop()
+
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
         await self._call("bind", Pod, namespace, name, lambda: self.assign(namespace, name, uid, node_name))
 

@@ -46,7 +46,7 @@ async def ask(transport: Transport, request: Request) -> bytes:
     """Send a request, again where the server asks for it, and return the answer's body; raises ClusterError."""
     response = await transport.send(request)
     for _ in range(MOST_REPEATS):
-        pause = _pause(response)
+        pause = pause_of(response)
         if pause is None:
             break
         await asyncio.sleep(pause)
@@ -56,7 +56,7 @@ async def ask(transport: Transport, request: Request) -> bytes:
     return response.body
 
 
-def _pause(response: Response) -> float | None:
+def pause_of(response: Response) -> float | None:
     """Return the seconds after which the server wants to see the request again, None if it does not."""
     if response.status != 429 and response.status < 500:
         return None

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 
+_EVENTS = "/apis/events.k8s.io/"
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One request, as it stands in the HTTP message; `path` starts with a slash, values of `query` are not escaped.
@@ -32,6 +34,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     accept: str = JSON
     timeout: float | None = None
     may_leave: Callable[[], None] | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change something."""
+        return self.method != "GET"
+
+    @property
+    def is_event(self) -> bool:
+        """Whether it is about what schedulers tell of pods."""
+        return self.path.startswith(_EVENTS)
 
 
 class Response(msgspec.Struct, frozen=True):

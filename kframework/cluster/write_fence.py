@@ -22,25 +22,41 @@ class WriteFence:
     """Open until it is closed for good; any thread may use it."""
 
     def __init__(self) -> None:
-        self._closed = False
+        self._closed = self._handed_over = False
         self._holds: Callable[[], bool] = lambda: True
 
     def close(self) -> None:
         """Let nothing be written any more."""
         self._closed = True
 
+    def hand_over(self) -> None:
+        """Let nothing but events be written any more: another scheduler may lead from now on, whom they disturb not."""
+        self._handed_over = True
+
     def only_while(self, holds: Callable[[], bool]) -> None:
         """Let nothing be written when this does not hold, though nobody has closed the fence yet."""
         self._holds = holds
 
     def check(self) -> None:
-        """Raise ClusterError when nothing may be written."""
-        if self._closed or not self._holds():
-            message = "this scheduler has stopped, or lost its lease, and writes nothing any more"
-            raise ClusterError(message, status=403, reason=STOPPED)
+        """Raise ClusterError when nothing may be written, or events only."""
+        if self._handed_over:
+            raise _stopped()
+        self.check_event()
+
+    def check_event(self) -> None:
+        """Raise ClusterError when not even an event may be written."""
+        if self._closed or not (self._handed_over or self._holds()):
+            raise _stopped()
 
     def __repr__(self) -> str:
-        return f"<WriteFence {'closed' if self._closed or not self._holds() else 'open'}>"
+        if self._closed or not (self._handed_over or self._holds()):
+            return "<WriteFence closed>"
+        return f"<WriteFence {'handed over' if self._handed_over else 'open'}>"
+
+
+def _stopped() -> ClusterError:
+    message = "this scheduler has stopped, or lost its lease, and writes nothing any more"
+    return ClusterError(message, status=403, reason=STOPPED)
 
 
 class FencedTransport(TransportLayer):
@@ -55,7 +71,8 @@ class FencedTransport(TransportLayer):
 
     async def send(self, request: Request) -> Response:
         """Send a request; ClusterError 403 if it writes and the fence is closed."""
-        if request.method != "GET":
-            self._fence.check()
-            request = replace(request, may_leave=self._fence.check)
+        if request.writes:
+            check = self._fence.check_event if request.is_event else self._fence.check
+            check()
+            request = replace(request, may_leave=check)
         return await self._inner.send(request)

@@ -20,7 +20,7 @@ import anyio
 from kframework.clock import Clock
 from kframework.cluster import Cluster
 from kframework.config.models import LeaderElection as LeaderElectionSettings
-from kframework.process.lease import LeaderElection
+from kframework.process.lease import RELEASING, LeaderElection
 
 _log = logging.getLogger(__name__)
 
@@ -38,8 +38,8 @@ class LeaderThread:
     """Contends for the lease while its context is entered; leaving it, for whatever reason, gives the lease up.
 
     `connect` opens the thread's own client, in that thread, and closes it. `on_lost` is called in that thread when the
-    leadership ends, before anyone else can have it and however long the scheduler's loop stands still by then: it must
-    only set a flag, after which nothing is written any more. What has to be written is written before leaving.
+    leadership ends unasked, before anyone else can have it and however long the scheduler's loop stands still by then:
+    it must only set a flag, after which nothing is written any more. What has to be written is written before leaving.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class LeaderThread:
             may_lead=self._scheduler_runs,
         )
         self._election: LeaderElection | None = None
-        self._led = False
+        self._led = self._released = False
         self._failure: Exception | None = None
         self._beaten = 0.0
         self._won, self._lost, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -96,6 +96,15 @@ class LeaderThread:
 
     # -- in the scheduler's thread ---------------------------------------------------------------------------------
 
+    def release(self) -> None:
+        """Give the lease up before leaving; whoever asks for it writes nothing any more by which two would lead."""
+        self._released = True
+        self._end()
+
+    def _end(self) -> None:
+        with suppress(RuntimeError):  # the thread's loop is closed: it has ended already
+            self._loop.call_soon_threadsafe(self._contending.cancel)
+
     async def __aenter__(self) -> LeaderThread:
         self._scheduler_loop = asyncio.get_running_loop()
         self._loop = asyncio.new_event_loop()
@@ -110,9 +119,8 @@ class LeaderThread:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._beating.cancel()
-        with suppress(RuntimeError):  # the thread's loop is closed: it has ended already
-            self._loop.call_soon_threadsafe(self._contending.cancel)
-        with anyio.move_on_after(self._settings.renew_deadline + CLOSING, shield=True):
+        self._end()
+        with anyio.move_on_after(RELEASING + CLOSING, shield=True):
             await self._ended.wait()
 
     async def _beat(self) -> None:
@@ -133,7 +141,7 @@ class LeaderThread:
             if self._led:
                 _log.exception("leader election broke down")
         finally:
-            for event in (self._won, self._lost, self._ended):
+            for event in (self._won, self._ended) if self._released else (self._won, self._lost, self._ended):
                 self._tell(event)
 
     async def _contend(self) -> None:
@@ -149,8 +157,9 @@ class LeaderThread:
         self._tell(self._won)
 
     def _stopped(self) -> None:
-        self._on_lost()
-        self._tell(self._lost)
+        if not self._released:
+            self._on_lost()
+            self._tell(self._lost)
 
     def _scheduler_runs(self) -> bool:
         return self._clock.now() - self._beaten <= self._settings.renew_deadline + PATIENCE

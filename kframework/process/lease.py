@@ -36,6 +36,10 @@ JITTER = 1.2
 #: How long a leader's lease may be over before that counts as a fault of this process, in seconds.
 TOLERATED = 20.0
 
+#: How long giving up the lease may take, in seconds: over a network that is dead it runs out sooner or later anyway,
+#: and whoever waits for the end of this process, a rolling update, say, waits for that.
+RELEASING = 3.0
+
 _NEVER = -math.inf
 
 
@@ -79,6 +83,8 @@ class LeaderElection:
         #: The lease as we wrote it last, and whether we ever tried to: an answer that did not come says nothing.
         self._lease = Lease()
         self._tried = False
+        #: Whether the last request was answered.
+        self._answered = True
         #: What the lease said when we last read it as another's, and since when.
         self._seen: LeaseSpec | None = None
         self._seen_since = _NEVER
@@ -114,7 +120,10 @@ class LeaderElection:
         led, self._expires = self._expires > _NEVER, _NEVER
         if led:
             self._on_stopped()
-        with anyio.move_on_after(self._settings.renew_deadline, shield=True):
+        if not self._answered:
+            _log.warning("lease %s runs out: the server has not answered, so it is not asked to release it", self._name)
+            return
+        with anyio.move_on_after(RELEASING, shield=True):
             if self._tried:
                 await self._release()
             if led:
@@ -125,11 +134,33 @@ class LeaderElection:
     async def _acquire(self) -> None:
         """Try to get the lease until we have it."""
         _log.info("attempting to acquire leader lease %s", self._name)
-        while True:
-            if await self._acquired():
-                break
-            await asyncio.sleep(self._settings.retry_period * (1 + JITTER * self._random.random()))
+        freed = asyncio.Event()
+        watching = asyncio.create_task(self._watch(freed))
+        try:
+            while not await self._acquired():
+                with anyio.move_on_after(self._settings.retry_period * (1 + JITTER * self._random.random())):
+                    await freed.wait()
+                freed.clear()
+        finally:
+            watching.cancel()
         _log.info("successfully acquired lease %s", self._name)
+
+    async def _watch(self, freed: asyncio.Event) -> None:
+        """Tell for ever when nobody holds the lease any more; where it may not be watched, looking at it must do."""
+
+        def look(lease: Lease | None) -> None:
+            if lease is None or not lease.spec.holder_identity:
+                freed.set()
+
+        name, namespace, said = self._settings.resource_name, self._settings.resource_namespace, ""
+        while True:
+            try:
+                await self._cluster.follow(Lease, name, namespace, look)
+            except ClusterError as error:
+                if str(error) != said:
+                    said = str(error)
+                    _log.info("cannot watch lease %s, which is only looked at every now and then: %s", self._name, said)
+            await asyncio.sleep(self._settings.retry_period)
 
     async def _acquired(self) -> bool:
         """Take the lease if it is free; return whether it is ours now."""
@@ -303,10 +334,16 @@ class LeaderElection:
         """Await an answer for so long as a request may take."""
         try:
             async with asyncio.timeout(self._request_timeout):
-                return await call
+                answer = await call
+        except ClusterError as error:
+            self._answered = error.status != 0
+            raise
         except TimeoutError as error:
+            self._answered = False
             message = f"no answer within {self._request_timeout:g} s"
             raise ClusterError(message, status=0, reason="Timeout", retryable=True) from error
+        self._answered = True
+        return answer
 
     def __repr__(self) -> str:
         return f"<LeaderElection {self._name}: {self.identity} {'leads' if self.leading else 'does not lead'}>"

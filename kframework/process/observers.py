@@ -8,9 +8,11 @@ from kframework.core.cycle.decision import Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.observe.explain.routes import explain_routes
 from kframework.observe.history import History
+from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.observe.metrics.metrics import Metrics
+from kframework.observe.metrics.series import Readings, Series
 from kframework.observe.web.routes import web_routes
 from kframework.process.endpoints import Checked
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
@@ -45,7 +47,7 @@ class Observers(Generic[E]):
 
     def routes(self, scheduler: Scheduler[E]) -> list[RouteDef]:
         """Return the routes of what was seen; call it before the scheduler begins."""
-        return metrics_routes(scheduler, self.metrics.series, self.metrics.health)
+        return metrics_routes(scheduler, (*self.metrics.series, dropped_events(scheduler)), self.metrics.health)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(type(observer).__name__ for observer in self.all)}>"
@@ -67,5 +69,13 @@ class PodObservers(Observers[PodEngine]):
         return [
             *web_routes(scheduler, self.history),
             *explain_routes(scheduler, self.history),
-            *metrics_routes(scheduler, self.metrics.attach(scheduler.engine), self.metrics.health),
+            *metrics_routes(
+                scheduler, (*self.metrics.attach(scheduler.engine), dropped_events(scheduler)), self.metrics.health
+            ),
         ]
+
+
+def dropped_events(scheduler: Scheduler[E]) -> Series:
+    """Return the series of the events that a scheduler has dropped."""
+    dropped = scheduler.outbox.dropped
+    return Readings(families.DROPPED_EVENTS, lambda: {(reason,): count for reason, count in dropped.items()})

@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from types import FrameType
 from typing import Generic
 
@@ -105,7 +106,7 @@ class Process(Generic[E]):
         self._tell("Requested to terminate, exiting")
 
     def stop(self) -> None:
-        """End in good order: `Scheduler.stop`, then the lease is given up and the endpoints close."""
+        """End in good order: `Scheduler.stop`, on the way of which the lease is given up; then the endpoints close."""
         self._stopping = True
         self.scheduler.stop()
         self._begin.set()
@@ -173,27 +174,38 @@ class Process(Generic[E]):
     async def _lead(self, leader: LeaderThread) -> None:
         """Stand by until the lease is ours, or do not even begin before if caches are to be delayed; then schedule."""
         self.scheduler.stand_by()
+        #: What is done while this process leads, and only then.
+        self._leading = anyio.CancelScope()
+        self.scheduler.on_finished = partial(self._hand_over, leader)
         if not self.configuration.settings.delay_cache_until_active:
             self._begin.set()
         async with leader, anyio.create_task_group() as tasks:
-            tasks.start_soon(self._follow_lease, leader, tasks)
+            tasks.start_soon(self._follow_lease, leader)
             await self._begin.wait()
             if not self._stopping:
                 await self.scheduler.run()
             tasks.cancel_scope.cancel()
 
-    async def _follow_lease(self, leader: LeaderThread, tasks: TaskGroup) -> None:
+    async def _follow_lease(self, leader: LeaderThread) -> None:
         election = self.configuration.settings.leader_election
         self._tell(f"waiting for the lease {election.resource_namespace}/{election.resource_name}")
-        await leader.won()
-        # A process that stood still for long is told by the clock alone, before the election's thread has a turn.
-        self._server.fence.only_while(lambda: leader.leading)
-        self._tell(f"leading as {leader.identity}")
-        self.scheduler.take_over()
-        self._accompany(tasks)
-        self._begin.set()
-        await leader.lost()
-        raise LeadershipLost("Leaderelection lost")
+        with self._leading:
+            await leader.won()
+            # A process that stood still for long is told by the clock alone, before the election's thread has a turn.
+            self._server.fence.only_while(lambda: leader.leading)
+            self._tell(f"leading as {leader.identity}")
+            self.scheduler.take_over()
+            async with anyio.create_task_group() as companions:
+                self._accompany(companions)
+                self._begin.set()
+                await leader.lost()
+                raise LeadershipLost("Leaderelection lost")
+
+    def _hand_over(self, leader: LeaderThread) -> None:
+        """Let the next one lead while events are still written here: they disturb nobody."""
+        self._server.fence.hand_over()
+        self._leading.cancel()
+        leader.release()
 
     def __repr__(self) -> str:
         return f"<Process of {', '.join(profile.scheduler_name for profile in self.configuration.profiles)}>"

@@ -67,7 +67,7 @@ def lease_rules(election: LeaderElection) -> list[Rule]:
     return [
         Rule((_group(event),), (event.plural,), ("create",)),
         Rule((_group(lease),), (lease.plural,), ("create",)),  # what is not there yet has no name to limit it to
-        Rule((_group(lease),), (lease.plural,), ("get", "update"), (election.resource_name,)),
+        Rule((_group(lease),), (lease.plural,), ("get", "watch", "update"), (election.resource_name,)),
     ]
 
 

@@ -19,6 +19,7 @@ from kframework.cluster.flow_control import FlowControl
 from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.missing_rights import RIGHTS_COMMAND, MissingRights, RightsTransport
+from kframework.cluster.write_admission import WriteAdmission
 from kframework.cluster.write_fence import FencedTransport, WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.models import PluginEntry, PluginSet
@@ -81,8 +82,9 @@ class RealServer(Server):
         async with self._transport("scheduler") as transport:
             metered = MeteredTransport(RightsTransport(transport, self.rights), self._requests, transport.address)
             fenced = FencedTransport(metered, self.fence)
+            admitted = WriteAdmission(fenced, self._clock)
             waited = partial(self._requests.waited, transport.address)
-            yield KubeCluster(FlowControl(fenced, self._client, self._clock, waited), self._clock, random=chance())
+            yield KubeCluster(FlowControl(admitted, self._client, self._clock, waited), self._clock, random=chance())
 
     @asynccontextmanager
     async def elect(self) -> AsyncIterator[Cluster]:

@@ -1,6 +1,7 @@
 """What a scheduler tells about pods, in the form of Kubernetes' Events: names, references, notes, series.
 
-Events that come again and again are written as one Event with a count, as kube-scheduler's recorder does it.
+Events that come again and again are written as one Event with a count, as kube-scheduler's recorder does it. What waits
+to be written, or to come again, is a few words; the Event is made of them when it is sent.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from functools import lru_cache
 
-from msgspec import structs
+import msgspec
 
 from kframework.clock import Clock, rfc3339_micro
 from kframework.core.effects import PodEvent
@@ -28,37 +30,89 @@ SILENCE = 360.0
 #: How often the count of a series that goes on is written, in seconds.
 REFRESH = 1800.0
 
-_Key = tuple[str, str, str, str, str, ObjectReference, ObjectReference | None]
+
+class PodReference(msgspec.Struct, frozen=True, gc=False):
+    """A pod, and where its object is known the version of it: a changed pod starts another series."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str = ""
+
+    def object(self) -> ObjectReference:
+        """Write it as Events do."""
+        return ObjectReference(
+            api_version="v1",
+            kind="Pod",
+            name=self.name,
+            namespace=self.namespace,
+            uid=self.uid,
+            resource_version=self.version,
+        )
+
+
+class Occasion(msgspec.Struct, frozen=True, gc=False):
+    """What events of one series have in common: all but their names, times and notes."""
+
+    profile: str
+    reason: str
+    action: str
+    warning: bool
+    pod: PodReference
+    related: PodReference | None = None
+
+
+class EventRecord(msgspec.Struct, gc=False, eq=False):
+    """An event, how often it came by now, and how often it was tried to write it; times are in seconds since 1970.
+
+    It keeps no pod alive: it takes 440 bytes, and the names of the pod.
+    """
+
+    occasion: Occasion
+    note: str
+    since: float
+    #: Keeps the names of two events of one moment apart.
+    number: int
+    seen_at: float
+    count: int = 1
+    tries: int = 0
+
+    def event(self) -> Event:
+        """Make the Event of it, with a series if it came more than once."""
+        occasion, pod = self.occasion, self.occasion.pod
+        return Event(
+            metadata=ObjectMeta(name=_name(pod, int(self.since * 1e9) + self.number), namespace=pod.namespace),
+            event_time=rfc3339_micro(self.since),
+            reporting_controller=occasion.profile,
+            reporting_instance=_instance(occasion.profile),
+            action=occasion.action,
+            reason=occasion.reason,
+            regarding=pod.object(),
+            related=occasion.related.object() if occasion.related is not None else None,
+            note=self.note,
+            type="Warning" if occasion.warning else "Normal",
+            series=EventSeries(count=self.count, last_observed_time=rfc3339_micro(self.seen_at))
+            if self.count > 1
+            else None,
+        )
 
 
 class EventRecorder:
-    """Gives events their form and passes those on to `write` that are to be written."""
+    """Passes those events on to `write` that are to be written."""
 
-    def __init__(self, clock: Clock, write: Callable[[Event], None]) -> None:
+    def __init__(self, clock: Clock, write: Callable[[EventRecord], None]) -> None:
         self._clock = clock
         self._write = write
         self._aggregator = EventAggregator()
-        self._host = socket.gethostname()
         self._recorded = 0
 
     def record(self, told: PodEvent) -> None:
         """Record an Event about a pod."""
         self._recorded += 1
-        now, pod, related = self._clock.now(), told.pod, told.related
-        event = Event(
-            # The number keeps two events of one moment apart.
-            metadata=ObjectMeta(name=_name(pod, int(now * 1e9) + self._recorded), namespace=pod.namespace),
-            event_time=rfc3339_micro(now),
-            reporting_controller=told.profile,
-            reporting_instance=f"{told.profile}-{self._host}",
-            action=told.action,
-            reason=told.reason,
-            regarding=_reference(pod),
-            related=_reference(related) if related is not None else None,
-            note=_cut(told.note),
-            type="Warning" if told.warning else "Normal",
-        )
-        due = self._aggregator.observe(event, now)
+        now, related = self._clock.now(), told.related
+        pod, other = _reference(told.pod), _reference(related) if related is not None else None
+        occasion = Occasion(told.profile, told.reason, told.action, told.warning, pod, other)
+        due = self._aggregator.observe(EventRecord(occasion, _cut(told.note), now, self._recorded, now))
         if due is not None:
             self._write(due)
 
@@ -67,27 +121,29 @@ class EventRecorder:
         while True:
             for _ in range(int(REFRESH // SILENCE)):
                 await asyncio.sleep(SILENCE)
-                for event in self._aggregator.finish(self._clock.now()):
-                    self._write(event)
-            for event in self._aggregator.refresh():
-                self._write(event)
+                for record in self._aggregator.finish(self._clock.now()):
+                    self._write(record)
+            for record in self._aggregator.refresh():
+                self._write(record)
 
     def __repr__(self) -> str:
         return f"<EventRecorder {self._recorded} events, {self._aggregator!r}>"
 
 
-def _name(pod: PodInfo, nanoseconds: int) -> str:
+@lru_cache(maxsize=64)
+def _instance(profile: str) -> str:
+    return f"{profile}-{socket.gethostname()}"
+
+
+def _name(pod: PodReference, nanoseconds: int) -> str:
     """Name an event after its pod; after the pod's uid where that name would be too long."""
     name = f"{pod.name}.{nanoseconds:x}"
     return name if len(name) <= _MAX_NAME else f"{pod.uid}.{nanoseconds:x}"
 
 
-def _reference(pod: PodInfo) -> ObjectReference:
-    """Point to a pod, and where its object is known to that version: a changed pod starts another series."""
+def _reference(pod: PodInfo) -> PodReference:
     version = pod.object.metadata.resource_version if isinstance(pod, PendingPod) else ""
-    return ObjectReference(
-        api_version="v1", kind="Pod", name=pod.name, namespace=pod.namespace, uid=pod.uid, resource_version=version
-    )
+    return PodReference(pod.namespace, pod.name, pod.uid, version)
 
 
 def _cut(note: str) -> str:
@@ -101,69 +157,40 @@ def _cut(note: str) -> str:
 # -- series ------------------------------------------------------------------------------------------------------------
 
 
-class _Known:
-    """An event that was written, how often it came, and when last, in seconds since 1970."""
-
-    __slots__ = ("count", "event", "seen_at")
-
-    def __init__(self, event: Event, now: float) -> None:
-        self.event = event
-        self.count = 1
-        self.seen_at = now
-
-    def series(self) -> Event:
-        series = EventSeries(count=self.count, last_observed_time=rfc3339_micro(self.seen_at))
-        return structs.replace(self.event, series=series)
-
-
 class EventAggregator:
     """Knows the events of the last minutes, and says what of a further one is to be written; `now` is in seconds.
 
-    Events are the same if all but name, time and note are: another note is never written while the series goes on.
+    Events of one occasion are the same: another note is never written while the series goes on.
     """
 
     def __init__(self) -> None:
-        self._known: dict[_Key, _Known] = {}
+        self._known: dict[Occasion, EventRecord] = {}
 
-    def observe(self, event: Event, now: float) -> Event | None:
+    def observe(self, record: EventRecord) -> EventRecord | None:
         """Return what is to be written now that an event has come.
 
         That is the event itself the first time, its series the second time, and nothing after that.
         """
-        key = _key(event)
-        known = self._known.get(key)
-        if known is None:
-            self._known[key] = _Known(event, now)
-            return event
+        known = self._known.setdefault(record.occasion, record)
+        if known is record:
+            return record
         known.count += 1
-        known.seen_at = now
-        return known.series() if known.count == 2 else None
+        known.seen_at = record.seen_at
+        return known if known.count == 2 else None
 
-    def refresh(self) -> list[Event]:
+    def refresh(self) -> list[EventRecord]:
         """Return every series, to be written with its count."""
-        return [known.series() for known in self._known.values() if known.count > 1]
+        return [known for known in self._known.values() if known.count > 1]
 
-    def finish(self, now: float) -> list[Event]:
+    def finish(self, now: float) -> list[EventRecord]:
         """Forget what has been silent for long; return the series among it, to be written a last time."""
-        silent = {key: known for key, known in self._known.items() if known.seen_at < now - SILENCE}
-        for key in silent:
-            del self._known[key]
-        return [known.series() for known in silent.values() if known.count > 1]
+        silent = [known for known in self._known.values() if known.seen_at < now - SILENCE]
+        for known in silent:
+            del self._known[known.occasion]
+        return [known for known in silent if known.count > 1]
 
     def __len__(self) -> int:
         return len(self._known)
 
     def __repr__(self) -> str:
         return f"<EventAggregator {len(self)} events known>"
-
-
-def _key(event: Event) -> _Key:
-    return (
-        event.type,
-        event.action,
-        event.reason,
-        event.reporting_controller,
-        event.reporting_instance,
-        event.regarding,
-        event.related,
-    )

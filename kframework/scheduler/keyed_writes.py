@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
 
+K = TypeVar("K", bound=Hashable)
 W = TypeVar("W")
 
 
-class KeyedWriteQueue(Generic[W]):
+class KeyedWriteQueue(Generic[K, W]):
     """Makes at most `limit` writes at a time, first come, first served; `on_idle` is called after the last one.
 
     A write that is put while one of its key waits takes that one's place; while one of its key is in flight, it waits
@@ -23,45 +26,50 @@ class KeyedWriteQueue(Generic[W]):
         self._write = write
         self._limit = limit
         self._on_idle = on_idle
-        self._waiting: dict[str, W] = {}
-        self._in_flight: dict[str, W] = {}
+        self._waiting: dict[K, W] = {}
+        self._in_flight: dict[K, W] = {}
         #: The keys whose turn it is next. One that was dropped meanwhile, or is in flight, is passed over.
-        self._turns: deque[str] = deque()
+        self._turns: deque[K] = deque()
         #: The writers that have nothing to do, each waiting for its future. (A Queue costs twice as much per write.)
         self._resting: list[asyncio.Future[None]] = []
-        self._landings: dict[str, asyncio.Event] = {}
+        #: Writers are started when there is work for one more.
+        self._writers: TaskGroup | None = None
+        self._started = 0
+        self._landings: dict[K, asyncio.Event] = {}
 
-    def put(self, key: str, write: W) -> None:
+    def put(self, key: K, write: W) -> None:
         """Let a write wait for its turn."""
         if key not in self._waiting and key not in self._in_flight:
             self._turns.append(key)
             self._wake()
         self._waiting[key] = write
 
-    def waiting(self, key: str) -> W | None:
+    def waiting(self, key: K) -> W | None:
         """Return the write that waits under a key."""
         return self._waiting.get(key)
 
-    def in_flight(self, key: str) -> W | None:
+    def in_flight(self, key: K) -> W | None:
         """Return the write of this key that is in flight."""
         return self._in_flight.get(key)
 
-    def drop(self, key: str) -> W | None:
+    def drop(self, key: K) -> W | None:
         """Do not make the write that waits under this key; return it."""
         return self._waiting.pop(key, None)
 
-    async def landed(self, key: str) -> None:
+    async def landed(self, key: K) -> None:
         """Wait until the write of this key that is in flight has ended, if there is one."""
         if key in self._in_flight:
             await self._landings.setdefault(key, asyncio.Event()).wait()
 
     async def run(self) -> None:
         """Write for ever."""
-        async with anyio.create_task_group() as writers:
-            for _ in range(self._limit):
-                writers.start_soon(self._take_turns)
+        async with anyio.create_task_group() as self._writers:
+            for _ in self._turns:
+                self._wake()
+            await asyncio.get_running_loop().create_future()
 
     async def _take_turns(self) -> None:
+        await anyio.lowlevel.checkpoint_if_cancelled()  # it may have been started while all are being cancelled
         while True:
             while self._turns:
                 key = self._turns.popleft()
@@ -72,14 +80,17 @@ class KeyedWriteQueue(Generic[W]):
             await woken
 
     def _wake(self) -> None:
-        """Wake a writer, if one rests that was not cancelled a moment ago."""
+        """Wake a writer that rests and was not cancelled a moment ago, or start one more."""
         while self._resting:
             woken = self._resting.pop()
             if not woken.done():
                 woken.set_result(None)
                 return
+        if self._writers is not None and self._started < self._limit:
+            self._started += 1
+            self._writers.start_soon(self._take_turns)
 
-    async def _make(self, key: str, write: W) -> None:
+    async def _make(self, key: K, write: W) -> None:
         self._in_flight[key] = write
         try:
             await self._write(write)
@@ -92,7 +103,7 @@ class KeyedWriteQueue(Generic[W]):
         if self.idle:
             self._on_idle()
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: K) -> bool:
         """Whether something waits or is in flight under this key."""
         return key in self._waiting or key in self._in_flight
 

@@ -1,8 +1,8 @@
 """What the scheduler writes back in the background: statuses of pods in one queue, events in another.
 
 A later status of a pod is merged into one that waits, and a binding takes its place; what a pod says already is not
-written. A write that fails for good is logged and dropped: the next attempt says it again. Events never hold up a
-status or a binding: they have writers, and on a real cluster a share of the requests, of their own.
+written. A status that fails for good is logged and dropped: the next attempt says it again. Events never hold up a
+status or a binding: they have writers, and on a real cluster a share of the writes under way, of their own.
 """
 
 from __future__ import annotations
@@ -22,27 +22,34 @@ from kframework.cluster.missing_rights import lacks_right
 from kframework.cluster.transitions import says_the_same
 from kframework.cluster.write_fence import STOPPED, WriteFence
 from kframework.errors import ClusterError
-from kframework.objects import Event, PodCondition
+from kframework.objects import PodCondition
+from kframework.scheduler.event_recorder import EventRecord
 from kframework.scheduler.keyed_writes import KeyedWriteQueue
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.verbosity import V3
 
 _log = logging.getLogger(__name__)
 
-#: How many writes are in flight at a time. At 50 requests a second, kube-scheduler's default, sixteen suffice unless
-#: one takes longer than a third of a second; more would only press an API server that is slower than that.
-STATUSES_AT_ONCE, EVENTS_AT_ONCE = 16, 8
+#: How many statuses, and how many events, ask for their turn at a time, so many as an admission of writes ever lets
+#: through (`kframework.cluster.write_admission`); in memory, where there is none, all answer at once.
+AT_ONCE = 64
 
-#: How many events may wait; further ones are dropped. As in kube-scheduler.
-MAX_EVENTS = 1000
+#: How many events may wait; further ones are dropped. kube-scheduler drops what comes after 1,000: at full speed that
+#: was two thirds of them.
+MAX_EVENTS = 100_000
 
 #: How long to wait before each further try to write a status, in seconds, by how much at most that is stretched, and
 #: what is worth a try: a conflict, an internal error, a service or a server that is not there. As in kube-scheduler.
 PAUSES, JITTER = (0.01, 0.05, 0.25), 0.1
 WORTH_ANOTHER_TRY = frozenset({409, 500, 503, 0})
 
-#: The same of an event; only one that got no answer is worth another try.
-EVENT_TRIES, EVENT_PAUSE, EVENT_JITTER = 12, 10.0, 0.25
+#: How often an event is tried that the server put off or could not take, or that got no answer; the seconds before the
+#: second try, which double up to the longest, and by how much at most each is stretched. kube-scheduler tries an event
+#: twelve times in two minutes where there was no answer, and any other once.
+EVENT_TRIES, EVENT_PAUSE, LONGEST_PAUSE, EVENT_JITTER = 12, 1.0, 16.0, 0.25
+
+#: Why events are dropped, as the metric says it.
+QUEUE_FULL, WRITE_FAILED = "queue_full", "write_failed"
 
 #: Tells when something has been written: what went wrong, None if nothing did. Whoever asks gets one of its own, since
 #: several may wait for one write, and who is cancelled while it waits would else cancel what the others wait for.
@@ -65,24 +72,10 @@ class _StatusWrite:
         self.written.set_result(error)
 
 
-class _EventWrite:
-    """An event on its way, and how often it was tried."""
-
-    __slots__ = ("event", "tries")
-
-    def __init__(self, event: Event) -> None:
-        self.event = event
-        self.tries = 0
-
-    @property
-    def key(self) -> str:
-        return f"{self.event.metadata.namespace}/{self.event.metadata.name}"
-
-
 class Outbox:
-    """Writes that wait, and those who make them; it calls `on_empty` when the last one is made.
+    """Writes that wait, and those who make them; it calls `on_empty` when the last status, or all, is written.
 
-    Nothing is written unless `fence` is open. `dropped` counts the events that were not written because too many wait.
+    Nothing is written unless `fence` is open. `dropped` counts the events that were not written, by the reason.
     """
 
     def __init__(
@@ -98,13 +91,13 @@ class Outbox:
         self._clock = clock
         self._random = random
         self._on_empty = on_empty
-        self._statuses = KeyedWriteQueue[_StatusWrite](self._write_status, STATUSES_AT_ONCE, self._look)
-        self._events = KeyedWriteQueue[_EventWrite](self._write_event, EVENTS_AT_ONCE, self._look)
-        #: Events that got no answer and rest before their next try.
+        self._statuses = KeyedWriteQueue[str, _StatusWrite](self._write_status, AT_ONCE, self._on_empty)
+        self._events = KeyedWriteQueue[EventRecord, EventRecord](self._write_event, AT_ONCE, self._look)
+        #: Events that were put off and rest before their next try.
         self._resting = 0
         self._tasks: TaskGroup | None = None
-        self._full = False
-        self.dropped: int = 0
+        self._dropping = False
+        self.dropped: dict[str, int] = {QUEUE_FULL: 0, WRITE_FAILED: 0}
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> Written:
         """Write a pod's condition, its nominated node or both; None leaves as it is."""
@@ -140,20 +133,29 @@ class Outbox:
         if status is not None:
             status.end(None)
 
-    def record(self, event: Event) -> None:
+    def record(self, event: EventRecord) -> None:
         """Write an Event, or that its series has grown."""
-        write = _EventWrite(event)
-        if len(self._events) + self._resting < MAX_EVENTS or self._events.waiting(write.key) is not None:
-            self._events.put(write.key, write)
-            return
-        self.dropped += 1
-        if not self._full:
-            self._full = True
-            _log.warning("%d events wait to be written: until all are, further ones may be dropped", MAX_EVENTS)
+        event.tries = 0
+        if len(self._events) + self._resting < MAX_EVENTS or self._events.waiting(event) is not None:
+            self._events.put(event, event)
+        else:
+            self._lost(QUEUE_FULL, f"{MAX_EVENTS} wait to be written")
+
+    def _lost(self, reason: str, why: str) -> None:
+        """Count an event that is dropped, and say so once until all that wait are written."""
+        self.dropped[reason] += 1
+        if not self._dropping:
+            self._dropping = True
+            _log.warning("an event was dropped: %s; until all are written, further ones may be", why)
 
     def check(self) -> None:
         """Raise ClusterError once nothing may be written any more."""
         self.fence.check()
+
+    @property
+    def only_events(self) -> bool:
+        """Whether all but events has been written."""
+        return self._statuses.idle
 
     @property
     def empty(self) -> bool:
@@ -167,10 +169,10 @@ class Outbox:
             self._tasks.start_soon(self._events.run)
 
     def _look(self) -> None:
-        if not self._events.idle:
+        if not self._events.idle or self._resting:
             return
-        self._full = False
-        if self._statuses.idle and not self._resting:
+        self._dropping = False
+        if self._statuses.idle:
             self._on_empty()
 
     # -- statuses --------------------------------------------------------------------------------------------------
@@ -184,6 +186,11 @@ class Outbox:
             self._refused(refusal)
         finally:
             status.end(error)
+
+    def _refused(self, error: ClusterError) -> None:
+        """Log a refusal, but not that the subject is gone, the scheduler has stopped, or a right is missing."""
+        if error.status != 404 and error.reason != STOPPED and not lacks_right(error.message):
+            _log.warning("a write was refused: %s", error)
 
     async def _patched(self, status: _StatusWrite) -> None:
         """Patch a status, if need be several times, while it is wanted; raises the last ClusterError."""
@@ -215,30 +222,29 @@ class Outbox:
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    async def _write_event(self, write: _EventWrite) -> None:
-        write.tries += 1
+    async def _write_event(self, event: EventRecord) -> None:
+        event.tries += 1
         try:
-            self.check()
-            await self._cluster.record_event(write.event)
+            self.fence.check_event()
+            await self._cluster.record_event(event.event())
         except ClusterError as error:
-            self._refused(error)
-            if error.status == 0 and write.tries < EVENT_TRIES:
+            if error.status == 404 or error.reason == STOPPED:
+                return  # there is nothing left to write about, or nobody left who may write
+            if event.tries < EVENT_TRIES and (error.status in (0, 429) or error.status >= 500):
                 self._resting += 1
                 assert self._tasks is not None
-                self._tasks.start_soon(self._write_again, write)
+                self._tasks.start_soon(self._write_again, event)
+            else:
+                self._lost(WRITE_FAILED, str(error))
 
-    async def _write_again(self, write: _EventWrite) -> None:
+    async def _write_again(self, event: EventRecord) -> None:
         """Let an event rest and try it again, unless more is to be told of it by now."""
-        await asyncio.sleep(EVENT_PAUSE * (1 + EVENT_JITTER * self._random.random()))
+        pause = min(EVENT_PAUSE * 2 ** (event.tries - 1), LONGEST_PAUSE)
+        await asyncio.sleep(pause * (1 + EVENT_JITTER * self._random.random()))
         self._resting -= 1
-        if write.key not in self._events:
-            self._events.put(write.key, write)
+        if event not in self._events:
+            self._events.put(event, event)
         self._look()
-
-    def _refused(self, error: ClusterError) -> None:
-        """Log a refusal, but not that the subject is gone, the scheduler has stopped, or a right is missing."""
-        if error.status != 404 and error.reason != STOPPED and not lacks_right(error.message):
-            _log.warning("a write was refused: %s", error)
 
     def __repr__(self) -> str:
         return f"<Outbox {len(self._statuses)} statuses, {len(self._events)} events waiting>"

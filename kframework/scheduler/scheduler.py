@@ -53,9 +53,9 @@ _log = logging.getLogger(__name__)
 #: How long the loop works before it lets others run, in seconds.
 SLICE = 0.002
 
-#: How long a scheduler that stops lets binding cycles and evictions end, then what waits be written, in seconds; with
-#: the closing of plugins (`hookTimeouts.close`) it is less than Kubernetes gives a pod to end.
-FINISHING, WRITING = 10.0, 5.0
+#: How long a scheduler that stops lets binding cycles and evictions end, then statuses be written, and when it writes
+#: no more events, in seconds; with the closing of plugins (`hookTimeouts.close`) Kubernetes gives a pod more than that.
+FINISHING, WRITING, ENDING = 10.0, 5.0, 20.0
 
 
 class Engine(HandledEngine, Protocol):
@@ -177,6 +177,8 @@ class Scheduler(EngineHost, Generic[E]):
         self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record)
         self._api = ClusterApi(cluster, self.outbox)
         self.on_idle: Callable[[], None] = lambda: None
+        #: Called when it has stopped and writes nothing more but events: from then on another scheduler may lead.
+        self.on_finished: Callable[[], None] = lambda: None
         self._slice = slice
         self._tasks: TaskGroup | None = None
         self._cycles: TaskGroup | None = None
@@ -234,8 +236,12 @@ class Scheduler(EngineHost, Generic[E]):
                 tasks.start_soon(watch, self.kinds, self.engine.offer)
                 async with anyio.create_task_group() as self._cycles:
                     await self._loop()
+                    over = anyio.current_time() + ENDING
                     await self._finish()
                     self._cycles.cancel_scope.cancel()
+                self.on_finished()
+                with anyio.CancelScope(deadline=over):
+                    await self._write_events()
                 tasks.cancel_scope.cancel()
                 self.engine.catch_up()  # undoes what was broken off; nobody is left to write about it
             finally:
@@ -297,13 +303,19 @@ class Scheduler(EngineHost, Generic[E]):
         return self.engine.step()
 
     async def _finish(self) -> None:
-        """Let what is under way end and what waits be written, each for a bounded time."""
+        """Let what is under way end and statuses be written, each for a bounded time."""
         waiting = self.engine.cluster.waiting
         with anyio.move_on_after(FINISHING):
             # A pod may wait on Permit for minutes, so nobody waits for it here.
             await self._follow_until(lambda: self._under_way <= sum(1 for _ in waiting.undecided()))
         with anyio.move_on_after(WRITING):
-            await self._follow_until(lambda: self.outbox.empty)
+            await self._follow_until(lambda: self.outbox.only_events)
+
+    async def _write_events(self) -> None:
+        """Wait until all is written, and follow nothing any more: what was broken off is not to be told."""
+        while not self.outbox.empty:
+            self._woken.clear()
+            await self._woken.wait()
 
     async def _follow_until(self, over: Callable[[], bool]) -> None:
         while True:

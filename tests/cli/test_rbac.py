@@ -95,6 +95,7 @@ rules:
   - leases
   verbs:
   - get
+  - watch
   - update
   resourceNames:
   - mine

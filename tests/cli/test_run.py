@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import signal
 import socket
 from pathlib import Path
 
+import anyio
 import pytest
 import yaml
 
+from kframework.cli.run import obeying_early_signals
+from kframework.verbosity import NOTICE
 from tests.cli.conftest import Command
 from tests.cli.processes import exported, fake_api, server_of, started, until_bound
 
@@ -183,6 +188,27 @@ def test_it_schedules_a_cluster_and_ends_in_good_order(cluster: Path, number: si
         in_step, leading, waiting = sorted(err[:-1])
         assert (in_step, waiting, err[-1]) == (IN_STEP, WAITING, EXITING)
         assert leading.startswith("notice: leading as ")
+
+
+def test_a_signal_that_comes_too_early_ends_it_in_good_order_too(caplog: pytest.LogCaptureFixture) -> None:
+    """While the configuration is read, say: nobody else obeys it then."""
+    before = signal.getsignal(signal.SIGTERM)
+    with caplog.at_level(NOTICE), pytest.raises(SystemExit) as ended, obeying_early_signals():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert (ended.value.code, caplog.messages) == (0, ["Requested to terminate, exiting"])
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_signal_that_comes_too_early_ends_tasks_too() -> None:
+    async def main() -> None:
+        async with anyio.create_task_group():
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(60)
+
+    with pytest.raises(SystemExit), obeying_early_signals():
+        asyncio.run(main())
+    with pytest.raises(ExceptionGroup), obeying_early_signals():
+        raise ExceptionGroup("others", [ValueError("no")])
 
 
 def test_a_server_may_be_named_by_its_address_alone(cluster: Path) -> None:

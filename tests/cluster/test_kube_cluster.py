@@ -29,7 +29,7 @@ from kframework.objects import (
     StorageClass,
 )
 from kframework.state.inbox import Changed, Message
-from tests.cluster.scripted import NO_ANSWER, Answer, Scripted, happened, listed, ok, refused, some
+from tests.cluster.scripted import NO_ANSWER, Answer, Scripted, failed, happened, listed, ok, refused, some
 
 CREATED = Response(201, b'{"kind": "Status", "status": "Success"}')
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -304,6 +304,37 @@ async def test_a_list_that_takes_too_long_begins_again() -> None:
     assert [each.metadata.name for each in found] == ["b", "c"]
     assert transport.requests[-1].query == ()
     assert (await refusal(lambda client: client.list(Pod), refused(500))).status == 500
+
+
+async def test_one_object_is_asked_for_by_its_name() -> None:
+    told: list[str | None] = []
+
+    def tell(found: Lease | None) -> None:
+        told.append(None if found is None else found.metadata.resource_version)
+
+    transport = Scripted(
+        [happened("ADDED", some("l", 1)), happened("MODIFIED", some("l", 2)), happened("DELETED", some("l", 3))]
+    )
+    await cluster(transport).follow(Lease, "l", "default", tell)
+    assert told == ["1", "2", None]
+    (request,) = transport.requests
+    assert request.path == "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    assert dict(request.query) | {"timeoutSeconds": ""} == {
+        "fieldSelector": "metadata.name=l",
+        "watch": "true",
+        "timeoutSeconds": "",
+    }
+
+
+async def test_an_object_that_may_not_be_followed_is_an_error() -> None:
+    error = await refusal(
+        lambda client: client.follow(Lease, "l", "default", lambda found: None), refused(403, "Forbidden")
+    )
+    assert (error.status, error.reason) == (403, "Forbidden")
+    error = await refusal(
+        lambda client: client.follow(Lease, "l", "default", lambda found: None), [failed(410, "Expired")]
+    )
+    assert error.status == 410
 
 
 async def test_create_and_update() -> None:

@@ -57,6 +57,39 @@ def test_a_fence_is_closed_while_what_it_depends_on_does_not_hold() -> None:
         fence.check()
 
 
+def test_a_fence_that_is_handed_over_lets_events_through_and_nothing_else() -> None:
+    """Though the leadership, on which all else depends, is over."""
+    pods, events = "/api/v1/namespaces/default/pods", "/apis/events.k8s.io/v1/namespaces/default/events"
+
+    async def main() -> None:
+        leading = [True]
+        fence, inner = WriteFence(), Scripted(*[ok({})] * 3)
+        fence.only_while(lambda: leading[0])
+        transport = FencedTransport(inner, fence)
+        fence.hand_over()
+        leading[0] = False
+        assert repr(fence) == "<WriteFence handed over>"
+        await transport.send(Request(method="POST", path=events))
+        await transport.send(Request(method="PATCH", path=f"{events}/e"))
+        await transport.send(Request(method="GET", path=pods))
+        for method, path in (("POST", f"{pods}/p/binding"), ("PATCH", f"{pods}/p/status"), ("DELETE", f"{pods}/p")):
+            with pytest.raises(ClusterError, match=WORDS):
+                await transport.send(Request(method=method, path=path))
+        fence.close()
+        with pytest.raises(ClusterError, match=WORDS):
+            await transport.send(Request(method="POST", path=events))
+        assert len(inner.requests) == 3
+
+    run_virtual(main)
+
+
+def test_a_leadership_that_is_over_unasked_stops_events_too() -> None:
+    fence = WriteFence()
+    fence.only_while(lambda: False)
+    with pytest.raises(ClusterError, match=WORDS):
+        fence.check_event()
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_nothing_that_writes_gets_through_a_closed_fence(method: str) -> None:
     async def main() -> None:

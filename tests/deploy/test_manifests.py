@@ -14,7 +14,8 @@ from kframework.cli import app
 from kframework.config.load import load
 from kframework.process.endpoints import SHUTDOWN, scheduler_routes
 from kframework.process.leader_thread import CLOSING
-from kframework.scheduler.scheduler import FINISHING, WRITING
+from kframework.process.lease import RELEASING
+from kframework.scheduler.scheduler import ENDING
 from tests.cli.conftest import Command, plain_terminal, run
 from tests.deploy.command_lines import parse
 from tests.examples.clean_environment import ROOT
@@ -140,8 +141,8 @@ def test_the_pods_are_restricted_as_their_namespace_demands() -> None:
 def test_it_is_given_the_time_that_its_end_may_take() -> None:
     configuration = load(CONFIG)
     closing = configuration.options.hook_timeouts.close
-    scheduler = FINISHING + WRITING + closing + closing  # plugins, then extenders
-    lease = configuration.settings.leader_election.renew_deadline + CLOSING
+    scheduler = ENDING + closing + closing  # plugins, then extenders
+    lease = RELEASING + CLOSING
     endpoints = 2 * SHUTDOWN  # requests under way are waited for, then cancelled and waited for
     longest = scheduler + lease + endpoints
     assert f" {longest:g}.\n" in (DEPLOY / "deployment.yaml").read_text()

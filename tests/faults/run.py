@@ -20,6 +20,7 @@ from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
+from kframework.cluster.write_admission import WriteAdmission
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
@@ -131,7 +132,7 @@ class FaultyRun:
         self._world = World(store, clock, self._random("world"), shape.nodes, shape.pods, shape.pause)
         api = InProcess(ApiServer(store, clock))
         self._faulty = FaultyTransport(api, self._random("faults"), shape.rates, clock)
-        self._client = KubeCluster(self._faulty, clock, random=self._random("client"), page=50)
+        self._client = KubeCluster(WriteAdmission(self._faulty, clock), clock, random=self._random("client"), page=50)
         recorder = Recorder(self._file, limit=self._limit)
         self._scheduler = Scheduler(
             configuration(self._seed),

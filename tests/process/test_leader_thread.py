@@ -109,6 +109,22 @@ async def test_a_leader_leads_until_it_leaves() -> None:
     assert side.threads == {"leader-election"}
 
 
+async def test_a_leader_that_releases_its_lease_is_not_told_that_it_is_lost() -> None:
+    """The next one leads while this one has not left."""
+    first = Side("a")
+    second = Side("b", first.cluster)
+    async with first.leader:
+        await first.leader.won()
+        async with second.leader:
+            lost = asyncio.create_task(first.leader.lost())
+            first.leader.release()
+            await second.leader.won()
+            assert (first.leader.leading, second.leader.leading) == (False, True)
+            assert not lost.done() and "lost" not in first.log
+            first.leader.release()
+            lost.cancel()
+
+
 async def test_a_scheduler_that_crashes_gives_the_lease_up() -> None:
     side = Side()
     with pytest.raises(RuntimeError, match="out of luck"):

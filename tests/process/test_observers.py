@@ -11,7 +11,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.observe.metrics.attempts import TIMED_SHARE
-from kframework.process.observers import PodObservers
+from kframework.process.observers import PodObservers, dropped_events
 from kframework.scheduler.scheduler import Scheduler
 
 
@@ -42,5 +42,19 @@ def test_the_routes_show_what_they_see() -> None:
         scheduler = Scheduler(default_configuration(), MemoryCluster(clock), clock)
         paths = {route.path for route in PodObservers().routes(scheduler)}
         assert {"/", "/explain", "/metrics", "/metrics/resources", "/metrics/slis"} <= paths
+
+    run_virtual(main)
+
+
+def test_events_that_were_dropped_are_counted_by_the_reason() -> None:
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        scheduler = Scheduler(default_configuration(), MemoryCluster(clock), clock)
+        series = dropped_events(scheduler)
+        scheduler.outbox.dropped["queue_full"] += 7
+        assert list(series.lines()) == [
+            'kframework_dropped_events_total{reason="queue_full"} 7\n',
+            'kframework_dropped_events_total{reason="write_failed"} 0\n',
+        ]
 
     run_virtual(main)

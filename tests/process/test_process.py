@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from kframework import ConfigError, Plugin
 from kframework.clock import LoopClock, SystemClock, VirtualTimeLoop, run_virtual
 from kframework.cluster import Cluster
+from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.missing_rights import MissingRights
 from kframework.cluster.write_fence import WriteFence
@@ -383,6 +384,39 @@ def test_a_leader_schedules_and_gives_the_lease_up_when_it_ends() -> None:
     assert set(stage.lines[:-1]) == {"waiting for the lease kube-system/kube-scheduler", "leading as me", IN_STEP}
     assert stage.lines[-1] == EXITING
     assert holder(stage) == ""
+
+
+def test_a_leader_hands_over_before_its_events_are_written() -> None:
+    companion = Companion()
+
+    async def work(stage: Stage) -> None:
+        written = asyncio.Event()
+        record = stage.cluster.record_event
+
+        async def hold_up(event: Event) -> None:
+            await written.wait()
+            await record(event)
+
+        stage.cluster.record_event = hold_up  # type: ignore[method-assign]  # for this test
+        moved, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def note(change: Change) -> None:
+            loop.call_soon_threadsafe(moved.set)
+
+        stage.leases.subscribe([Lease], note)
+        await stage.until(lambda: stage.node)
+        stage.process.stop()
+        while holder(stage) != "":
+            moved.clear()
+            await moved.wait()
+        assert companion.cancelled, "it writes too"
+        assert repr(stage.fence) == "<WriteFence handed over>"
+        assert stage.lines[-1] != EXITING and not stage.cluster.objects(Event)
+        written.set()
+
+    stage = elected(work, held=False, companions=[companion.run])
+    assert [event.reason for event in stage.cluster.objects(Event)] == ["Scheduled"]
+    assert stage.lines[-1] == EXITING
 
 
 @pytest.mark.parametrize("delay", [False, True])

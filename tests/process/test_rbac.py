@@ -29,7 +29,7 @@ from kframework.config.in_tree import DEFAULT_PLUGINS
 from kframework.config.load import parse
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.core.runtime.registry import Registry
-from kframework.objects import ApiObject, Event, Namespace, ObjectMeta, Pod
+from kframework.objects import ApiObject, Event, Lease, LeaseSpec, Namespace, ObjectMeta, Pod
 from kframework.process.lease import LeaderElection
 from kframework.process.rbac import cluster_rules, lease_rules, manifests
 from kframework.scheduler.scheduler import Scheduler
@@ -104,9 +104,15 @@ async def eventful(authorizer: Authorizer, config: str) -> MemoryCluster:
 
 
 async def elect(authorizer: Authorizer, settings: LeaderElectionSettings) -> None:
-    """Win the lease, renew it and give it up."""
+    """Watch the lease while it is another's, make it anew, renew it and give it up."""
     home = Namespace(metadata=ObjectMeta(name=settings.resource_namespace))
-    async with world(authorizer, home) as (_, cluster, clock):
+    theirs = Lease(
+        metadata=ObjectMeta(name=settings.resource_name, namespace=settings.resource_namespace),
+        spec=LeaseSpec(holder_identity="other", lease_duration_seconds=3),
+    )
+    async with world(authorizer, home, theirs) as (memory, cluster, clock):
+        remove = partial(memory.remove, Lease, settings.resource_name, settings.resource_namespace)
+        asyncio.get_running_loop().call_later(1.0, remove)
         election = LeaderElection(
             cluster,
             settings,
@@ -263,7 +269,7 @@ def test_the_lease_is_the_only_one() -> None:
     assert lease_rules(election) == [
         Rule(("",), ("events",), ("create",)),
         Rule(("coordination.k8s.io",), ("leases",), ("create",)),
-        Rule(("coordination.k8s.io",), ("leases",), ("get", "update"), ("mine",)),
+        Rule(("coordination.k8s.io",), ("leases",), ("get", "watch", "update"), ("mine",)),
     ]
     assert lease_rules(LeaderElectionSettings(leader_elect=False)) == []
 

@@ -13,7 +13,7 @@ from kframework import CycleState, NodeInfo, PendingPod, Status, error, unschedu
 from kframework.clock import LoopClock, run_virtual
 from kframework.core.effects import PodEvent
 from kframework.objects import Event
-from kframework.scheduler.event_recorder import REFRESH, SILENCE, EventRecorder
+from kframework.scheduler.event_recorder import REFRESH, SILENCE, EventRecord, EventRecorder
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, run, scenario
@@ -27,8 +27,8 @@ class Recording:
         self.written: list[tuple[float, Event]] = []
         self.recorder = EventRecorder(LoopClock(self.loop), self._write)
 
-    def _write(self, event: Event) -> None:
-        self.written.append((self.loop.time(), event))
+    def _write(self, record: EventRecord) -> None:
+        self.written.append((self.loop.time(), record.event()))
 
     @property
     def counts(self) -> list[tuple[float, int]]:

@@ -7,74 +7,75 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kframework.clock import VIRTUAL_EPOCH, rfc3339_micro
-from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
-from kframework.scheduler.event_recorder import SILENCE, EventAggregator
+from kframework.clock import VIRTUAL_EPOCH
+from kframework.objects import EventSeries
+from kframework.scheduler.event_recorder import SILENCE, EventAggregator, EventRecord, Occasion, PodReference
 
-POD = ObjectReference(kind="Pod", name="p", uid="1", resource_version="7")
-EVENT = Event(
-    metadata=ObjectMeta(name="p.1"),
-    event_time="2026-01-01T00:00:00.000000Z",
-    type="Warning",
-    action="Scheduling",
-    reason="FailedScheduling",
-    reporting_controller="default-scheduler",
-    reporting_instance="default-scheduler-host",
-    regarding=POD,
-    note="no room",
-)
+POD = PodReference("default", "p", "1", "7")
+OCCASION = Occasion("default-scheduler", "FailedScheduling", "Scheduling", True, POD)
 START = VIRTUAL_EPOCH
 
+#: What is to be written: of which occasion, with which note, as how many events, the last one when.
+Due = tuple[Occasion, str, int, float]
 
-def series(count: int, seconds: float) -> Event:
-    return counted(EVENT, [START + seconds] * count)
+
+def came(now: float, note: str = "no room", occasion: Occasion = OCCASION) -> EventRecord:
+    return EventRecord(occasion, note, now, 0, now)
+
+
+def due(record: EventRecord | None) -> Due | None:
+    return None if record is None else (record.occasion, record.note, record.count, record.seen_at - START)
 
 
 def test_the_first_is_written_the_second_starts_a_series_and_the_rest_is_counted() -> None:
     aggregator = EventAggregator()
-    assert aggregator.observe(EVENT, START) == EVENT
+    first = came(START)
+    assert aggregator.observe(first) is first
     assert aggregator.refresh() == []
-    again = replace(EVENT, metadata=ObjectMeta(name="p.2"), event_time="2026-01-01T00:00:09.000000Z", note="other")
-    assert aggregator.observe(again, START + 9) == series(2, 9), "name, time and note are those of the first"
-    assert aggregator.observe(again, START + 20) is None
-    assert aggregator.observe(again, START + 30) is None
-    assert aggregator.refresh() == [series(4, 30)]
-    assert aggregator.refresh() == [series(4, 30)], "the count goes on from there"
+    assert aggregator.observe(came(START + 9, "other")) is first, "name, time and note are those of the first"
+    assert first.event().series == EventSeries(count=2, last_observed_time="2026-01-01T00:00:09.000000Z")
+    assert first.event().note == "no room"
+    assert aggregator.observe(came(START + 20, "other")) is None
+    assert aggregator.observe(came(START + 30, "other")) is None
+    for _ in range(2):
+        (again,) = aggregator.refresh()
+        assert due(again) == (OCCASION, "no room", 4, 30), "the count goes on from there"
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        replace(EVENT, type="Normal"),
-        replace(EVENT, action="Binding"),
-        replace(EVENT, reason="Scheduled"),
-        replace(EVENT, reporting_controller="other"),
-        replace(EVENT, reporting_instance="other-host"),
-        replace(EVENT, regarding=replace(POD, uid="2")),
-        replace(EVENT, regarding=replace(POD, resource_version="8")),
-        replace(EVENT, related=POD),
+        replace(OCCASION, warning=False),
+        replace(OCCASION, action="Binding"),
+        replace(OCCASION, reason="Scheduled"),
+        replace(OCCASION, profile="other"),
+        replace(OCCASION, pod=replace(POD, uid="2")),
+        replace(OCCASION, pod=replace(POD, version="8")),
+        replace(OCCASION, related=POD),
     ],
 )
-def test_all_else_makes_another_event(other: Event) -> None:
+def test_all_else_makes_another_event(other: Occasion) -> None:
     aggregator = EventAggregator()
-    aggregator.observe(EVENT, START)
-    assert aggregator.observe(other, START) == other
+    aggregator.observe(came(START))
+    record = came(START, occasion=other)
+    assert aggregator.observe(record) is record
     assert len(aggregator) == 2
 
 
 def test_what_is_silent_is_written_a_last_time_and_forgotten() -> None:
     aggregator = EventAggregator()
-    single = replace(EVENT, reason="Scheduled")
-    aggregator.observe(single, START)
+    aggregator.observe(came(START, occasion=replace(OCCASION, reason="Scheduled")))
     for seconds in (0, 1, 2):
-        aggregator.observe(EVENT, START + seconds)
+        aggregator.observe(came(START + seconds))
     assert aggregator.finish(START + SILENCE) == []
     assert len(aggregator) == 2
     assert aggregator.finish(START + SILENCE + 1) == []
     assert len(aggregator) == 1, "single events are only forgotten"
-    assert aggregator.finish(START + SILENCE + 3) == [series(3, 2)]
+    (last,) = aggregator.finish(START + SILENCE + 3)
+    assert due(last) == (OCCASION, "no room", 3, 2)
     assert len(aggregator) == 0
-    assert aggregator.observe(EVENT, START + SILENCE + 3) == EVENT, "the next one starts anew"
+    anew = came(START + SILENCE + 3)
+    assert aggregator.observe(anew) is anew, "the next one starts anew"
 
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.sampled_from("abc")), max_size=40))
@@ -83,17 +84,16 @@ def test_it_writes_what_one_would_write_who_kept_every_event(steps: list[tuple[i
     aggregator, kept, now = EventAggregator(), dict[str, list[float]](), START
     for pause, reason in steps:
         now += pause
-        event = replace(EVENT, reason=reason)
         times = kept.setdefault(reason, [])
         times.append(now)
-        expected = [event, counted(event, times), None][min(len(times), 3) - 1]
-        assert aggregator.observe(event, now) == expected
+        told = due(aggregator.observe(came(now, occasion=replace(OCCASION, reason=reason))))
+        assert told == (counted(reason, times) if len(times) <= 2 else None)
         over = {reason: kept.pop(reason) for reason, times in list(kept.items()) if times[-1] < now - SILENCE}
-        assert aggregator.finish(now) == [
-            counted(replace(EVENT, reason=reason), times) for reason, times in over.items() if len(times) > 1
+        assert [due(record) for record in aggregator.finish(now)] == [
+            counted(reason, times) for reason, times in over.items() if len(times) > 1
         ]
         assert len(aggregator) == len(kept)
 
 
-def counted(event: Event, times: list[float]) -> Event:
-    return replace(event, series=EventSeries(count=len(times), last_observed_time=rfc3339_micro(times[-1])))
+def counted(reason: str, times: list[float]) -> Due:
+    return replace(OCCASION, reason=reason), "no room", len(times), times[-1] - START

@@ -26,7 +26,7 @@ class Writing:
         self.under_way: set[str] = set()
         self.most = 0
         self.idled = 0
-        self.queue: KeyedWriteQueue[Write] = KeyedWriteQueue(self._write, limit, self._idle)
+        self.queue: KeyedWriteQueue[str, Write] = KeyedWriteQueue(self._write, limit, self._idle)
 
     async def _write(self, write: Write) -> None:
         key, seconds = write

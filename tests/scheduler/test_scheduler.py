@@ -25,7 +25,7 @@ from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondit
 from kframework.observe.history import History
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.scheduler import FINISHING, WRITING, Scheduler
+from kframework.scheduler.scheduler import ENDING, FINISHING, Scheduler
 from kframework.scheduler.simulate import simulate
 from kframework.scheduler.timeouts import GRACE
 from kframework.state.pods import Interned
@@ -433,7 +433,35 @@ def test_a_pod_that_waits_on_permit_does_not_keep_others_from_being_bound() -> N
 
 def test_writing_is_bounded_too() -> None:
     stopped = Stopped(plugin("A", pre_bind=sleeping(4.0)), fault=Fault(delay=1e6))
-    assert (stopped.seconds, stopped.nodes) == (3.0 + WRITING, {"pod": "a"})
+    assert (stopped.seconds, stopped.nodes) == (ENDING, {"pod": "a"})
+
+
+def test_it_has_finished_when_only_events_are_left_to_be_written() -> None:
+    """Bindings and statuses are done by then, and nothing but events is written afterwards."""
+    calls: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        cluster = MemoryCluster(LoopClock(loop), [make_node("a", cpu=8), make_pod(), make_pod("huge", cpu=99)])
+
+        def delayed(method: str, *_: object) -> Fault:
+            calls.append(method)
+            return Fault(delay={"bind": 1.0, "patch_pod_status": 2.0, "record_event": 5.0}.get(method, 0.0))
+
+        cluster.faults.append(delayed)
+        scheduler = Scheduler(default_configuration(), cluster, LoopClock(loop), slice=0.0)
+        scheduler.on_finished = lambda: calls.append(f"finished at {loop.time()}")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scheduler.run)
+            await asyncio.sleep(0.5)
+            scheduler.stop()
+        events = cluster.objects(Event)
+        assert sorted(event.reason for event in events) == ["FailedScheduling", "Scheduled"]
+        assert loop.time() == 6.0
+
+    run_virtual(main)
+    assert calls[-1] == "finished at 2.0"
+    assert set(calls[:-1]) == {"watch", "bind", "patch_pod_status", "record_event"}
 
 
 def test_closing_is_bounded_too(caplog: pytest.LogCaptureFixture) -> None:

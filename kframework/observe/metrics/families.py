@@ -183,10 +183,15 @@ REST_CLIENT_RESPONSE_SIZE = _histogram(
     "rest_client_response_size_bytes", "[ALPHA] Sizes of the bodies of answers.", ("verb", "host"), buckets=_BYTES
 )
 
-# -- plugins that keep others waiting: ours, kube-scheduler has none of it -------------------------------------------
+# -- what goes wrong inside: ours, kube-scheduler has none of it -------------------------------------------
 
 SLOW_HOOKS = _counter(
     "kframework_slow_hooks_total", "[ALPHA] How often a hook held the loop for more than 50 ms.", ("plugin", "hook")
+)
+DROPPED_EVENTS = _counter(
+    "kframework_dropped_events_total",
+    "[ALPHA] Events that were not written: too many waited (queue_full), or every try failed (write_failed).",
+    ("reason",),
 )
 BINDING_WAITS = _gauge(
     "kframework_binding_waiting_pods",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from random import Random
 
@@ -13,7 +14,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.objects import ApiObject, Lease, Node, Pod, PodStatus
 from kframework.state.inbox import Changed, Gone, Message
-from tests.cluster.behaviour.ways import Stage, lease, node, pod
+from tests.cluster.behaviour.ways import DEADLINE, Stage, lease, node, pod
 from tests.support.declared import Team, team
 
 
@@ -29,6 +30,36 @@ async def test_a_watch_lists_and_then_follows(stage: Stage) -> None:
         words = await watched.until("-b")
     assert words[4:] == ["+d", "+b", "+a", "-b"]
     assert watched.messages[-2] == Changed(stage.store.read(Pod, "a", "default"))
+
+
+async def test_one_object_is_followed_through_all_that_happens_to_it(stage: Stage) -> None:
+    told: list[str | None] = []
+    grown = asyncio.Event()
+
+    def tell(found: Lease | None) -> None:
+        told.append(None if found is None else found.spec.holder_identity)
+        grown.set()
+
+    async def until(holder: str | None) -> None:
+        async with asyncio.timeout(DEADLINE):
+            while told[-1:] != [holder]:
+                grown.clear()
+                await grown.wait()
+
+    stage.store.load([lease("other"), lease("l")])
+    following = asyncio.ensure_future(stage.client.follow(Lease, "l", "kube-system", tell))
+    await until(lease("l").spec.holder_identity)
+    for holder in ("a", ""):
+        found = stage.store.read(Lease, "l", "kube-system")
+        stage.store.remove(Lease, "other", "kube-system") if holder else None
+        stage.store.replace(replace(found, spec=replace(found.spec, holder_identity=holder)))
+        await until(holder)
+    stage.store.remove(Lease, "l", "kube-system")
+    await until(None)
+    stage.store.add(lease("l"))
+    await until(lease("l").spec.holder_identity)
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
 
 
 async def test_every_kind_is_listed_before_synced_which_comes_once(stage: Stage) -> None:
