@@ -101,11 +101,12 @@ def test_they_are_compiled_once_for_all_pods_to_which_they_mean_the_same() -> No
         pod = make_pod(namespace=namespace, labels={"rev": rev} | labels, topology_spread=spread)
         return own_constraints(pending(pod, interned), DO_NOT_SCHEDULE)
 
-    kept = pending(make_pod(topology_spread=spread), interned)  # the template lives as long as a pod that has it
-    first = of("default", "1")
+    # The template lives as long as a pod that has it.
+    kept = pending(make_pod(labels={"rev": "1"}, topology_spread=spread), interned)
+    first = own_constraints(kept, DO_NOT_SCHEDULE)
     assert of("default", "1", index="7") is first
     assert of("default", "2") != first != of("other", "1")
-    assert own_constraints(kept, DO_NOT_SCHEDULE) != first
+    assert own_constraints(pending(make_pod(topology_spread=spread), interned), DO_NOT_SCHEDULE) != first
 
 
 def test_keys_are_listed_once() -> None:
