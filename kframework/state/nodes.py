@@ -22,7 +22,6 @@ from kframework.state.pods import PodInfo
 from kframework.state.row_counts import RowCounts
 from kframework.state.topology import Topology
 
-
 #: After so many writes of nodes (twice as many as there is room for, if that is more) the table is tidied, and when
 #: there are so many resources more than twice those that were in use the last time.
 _WRITES, _RESOURCES = 1024, 64

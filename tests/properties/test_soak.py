@@ -1,4 +1,4 @@
-"""Pods in and out: what a scheduler holds once they have gone is what it held before, whatever they had of their own."""
+"""Pods in and out: what a scheduler holds once they have gone is what it held before, whatever was their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from kframework.core.queue.scheduling_queue import SchedulingQueue
-from kframework.observe.metrics import series
+from kframework.observe.metrics import attempts, series
 from kframework.state import counters, nodes
 from kframework.state.pods import PendingPod
 from tests.soak.churn import Shape
@@ -22,6 +22,7 @@ SOONER: tuple[tuple[ModuleType, str, int], ...] = (
     (nodes, "_RESOURCES", 4),
     (counters, "_BUDGET", 0),
     (series, "_MANY", 8),
+    (attempts, "_MANY_ATTEMPTS", 50),
 )
 
 #: More than so many of what came with a pod each may not stay for every pod that passed.

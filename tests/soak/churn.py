@@ -123,7 +123,9 @@ class Churn:
         """Begin another namespace; the one before goes once its last pods have gone."""
         self._namespace += 1
         await self._create(Namespace(metadata=ObjectMeta(name=self._in, labels={"team": f"team-{self._namespace}"})))
-        await self._create(Service(metadata=ObjectMeta(name="web", namespace=self._in), spec=ServiceSpec(selector={"app": "web"})))
+        await self._create(
+            Service(metadata=ObjectMeta(name="web", namespace=self._in), spec=ServiceSpec(selector={"app": "web"}))
+        )
         # The cluster in memory deletes what is left in it.
         stay = 4 * self.shape.stay + self.shape.pods_per_namespace / self.shape.rate
         self._mortal(stay, (Namespace, "", self._in))
@@ -155,7 +157,9 @@ class Churn:
         name, random = f"pod-{number}-{random_suffix(self._random)}", self._random
         shape = random.random()
         ours = LabelSelector(match_labels=self._labels)
-        owner = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name=f"web-{self._template}", uid=f"rs-{self._template}")
+        owner = OwnerReference(
+            api_version="apps/v1", kind="ReplicaSet", name=f"web-{self._template}", uid=f"rs-{self._template}"
+        )
         pod = make_pod(
             name,
             namespace=self._in,
@@ -293,6 +297,6 @@ def _apart(selector: LabelSelector, number: int) -> Affinity:
     space = LabelSelector(match_labels={"team": f"team-{number}"})
     terms = (
         PodAffinityTerm(label_selector=selector, topology_key=HOSTNAME),
-        PodAffinityTerm(label_selector=selector, topology_key=ZONE + f"-{number % 50}", namespace_selector=space),
+        PodAffinityTerm(label_selector=selector, topology_key=f"{ZONE}-{number % 5}", namespace_selector=space),
     )
     return Affinity(pod_anti_affinity=PodAntiAffinity(required_during_scheduling_ignored_during_execution=terms))

@@ -33,10 +33,23 @@ QUIET = 1000.0
 #: The rooms whose objects are counted, reached or not: those of a cluster in memory live in others.
 _OWN = tuple(f"kframework.{room}." for room in ("framework", "state", "core", "plugins", "scheduler", "observe"))
 
-#: What may hold more than it did, and how much at most: what keeps the last of something, or is tidied now and then.
-#: Paths that begin like this are meant.
+#: What may hold more than it did, and how much at most, where the table of nodes has 64 rows: what keeps the last of
+#: something, is tidied now and then, or counts by labels of which there are only so many. The longest beginning counts.
 BOUNDS: Mapping[str, int] = {
-    "observers.history": 5_000 * 40,  # the last 5,000 decisions and as many bindings, and what they say
+    "observers.history": 40 * 5_000,  # the last 5,000 decisions and as many bindings, with what they say
+    "all kframework.core.cycle.decision.": 2 * 5_000,
+    "scheduler._observers[]": 20_000,  # metrics, whose values wait by the thousand to be sorted into buckets
+    "observers.metrics": 20_000,
+    "scheduler.engine._layers": 1 << 20,  # plans, remembered within a budget until the set of nodes changes
+    "scheduler.profiles._first._signatures": 20_000,  # those of plans
+    "scheduler.engine.cluster.nodes.node_log": 2 * 64,
+    "scheduler.engine.cluster.nodes.pod_log": 2 * 64,
+    "scheduler.engine.cluster.nodes._labels": 30 * 1024,  # domains are tidied after 1,024 writes of nodes
+    "scheduler.engine.cluster.nodes.taint_sets": 2 * 1024,
+    "scheduler.engine.cluster.nodes.allocatables": 64 * (2 * 64 + 64),  # twice the resources in use, and 64
+    "scheduler.engine.cluster.nodes.requesteds": 64 * (2 * 64 + 64),
+    "scheduler.engine.cluster.nodes.counters": 64 << 17,  # 64 MiB of dense counts, 8 bytes each
+    "scheduler.engine.cluster.interned._classes": 16 * 1024,  # label classes are swept when there are 1,024
 }
 
 
@@ -51,7 +64,9 @@ class Look(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         held = f"{self.held.total():,} in {len(self.held):,} kinds of containers"
-        return f"{self.seconds:>6.0f} s  {self.pods:>8,} pods  {self.attempts:>9,} attempts  {self.memory:.1f} MiB  {held}"
+        return (
+            f"{self.seconds:>6.0f} s  {self.pods:>8,} pods  {self.attempts:>9,} attempts  {self.memory:.1f} MiB  {held}"
+        )
 
 
 def soak(seed: int, shape: Shape, moments: Sequence[float], tell: Callable[[Look], None]) -> None:
@@ -76,7 +91,7 @@ def resident(process: int | str = "self") -> float:
 
 
 def _bound(path: str) -> int | None:
-    return next((bound for begin, bound in BOUNDS.items() if path.startswith(begin)), None)
+    return BOUNDS.get(max((begin for begin in BOUNDS if path.startswith(begin)), key=len, default=""))
 
 
 class _Soak:
@@ -132,7 +147,7 @@ class _Soak:
     def _held(self) -> Counter[str]:
         """Count what the scheduler holds, not its cluster, which remembers what happened for those who watch it."""
         roots = {"scheduler": self._scheduler, "observers": self._observers} | module_roots("kframework")
-        world = (asyncio.get_running_loop(), self._cluster, *self._cluster._kind_stores.values())
+        world = (asyncio.get_running_loop(), self._tell, self._cluster, *self._cluster._kind_stores.values())
         return census(roots, without=world) + Counter(_alive())
 
 
