@@ -372,8 +372,10 @@ class NodeTable:
         Only between two cycles: what one has worked out refers to codes and columns. What is remembered longer is
         forgotten as if the set of nodes had changed.
         """
-        for column in (self.taint_sets, self.feature_sets, *self._labels.values()):
-            column.tidy()
+        self.taint_sets.tidy()
+        self.feature_sets.tidy()
+        for topology in self._labels.values():
+            topology.tidy()
         for resource in self.allocatables.keys() - _NATIVE:
             if not self.allocatables[resource].values.any() and not self.requesteds[resource].values.any():
                 del self.allocatables[resource], self.requesteds[resource]

@@ -63,8 +63,8 @@ class Churn:
     """Makes pods through the API of a cluster and deletes them again, with all that they belong to.
 
     Each template, that is each revision of a Deployment, has labels, requests, an image, tolerations and selectors of
-    its own. In between there are pods of Jobs, with labels that never repeat, and pods that fit nowhere, wait for a gate
-    or need room made. Nodes are replaced by others of another name, with other labels and taints.
+    its own. In between there are pods of Jobs, with labels that never repeat, and pods that fit nowhere, wait for a
+    gate or need room made. Nodes are replaced by others of another name, with other labels and taints.
     """
 
     def __init__(self, cluster: Cluster, clock: Clock, random: Random, shape: Shape) -> None:
@@ -90,10 +90,10 @@ class Churn:
         await self._create(_nameless(make_pod("agent", labels={"app": "agent"}, affinity=_APART_ANYWHERE)))
         await self._next_namespace()
 
-    async def run(self, until: Callable[[], bool]) -> None:
-        """Let pods come and go until this is so; what has been made by then stays."""
+    async def run(self, until: float) -> None:
+        """Let pods come and go until then, in seconds since 1970; what has been made stays."""
         due = self._clock.now()
-        while not until():
+        while self._clock.now() < until:
             due += self._random.expovariate(self.shape.rate)
             await asyncio.sleep(max(0.0, due - self._clock.now()))
             await self._next()

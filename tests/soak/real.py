@@ -1,9 +1,8 @@
-"""A scheduler and a fake API server as two processes, pods in and out over HTTP, and the memory that each of them takes."""
+"""A scheduler and a fake API server as two processes, pods in and out over HTTP, and the memory that each takes."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from kframework.clock import SystemClock
 from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_cluster import KubeCluster
 from tests.soak.churn import Churn, Shape
+from tests.soak.virtual import resident
 
 __all__ = ["Sample", "soak"]
 
@@ -50,7 +50,7 @@ def soak(seed: int, shape: Shape, seconds: float, every: float, tell: Callable[[
             with _running("run", "--kubeconfig", str(kubeconfig), "--leader-elect=false", *_LIMITS) as scheduler:
 
                 def sample(passed: float, pods: int) -> None:
-                    tell(Sample(passed, pods, _resident(scheduler), _resident(server)))
+                    tell(Sample(passed, pods, resident(scheduler), resident(server)))
 
                 asyncio.run(_churn(kubeconfig, seed, shape, seconds, every, sample))
 
@@ -62,18 +62,11 @@ async def _churn(
     transport = await connect(Connection(kubeconfig=str(kubeconfig)))
     churn = Churn(KubeCluster(transport, clock, random=Random(seed)), clock, Random(seed), shape)
     await churn.begin()
-    began = due = time.monotonic()
-
-    def over() -> bool:
-        nonlocal due
-        now = time.monotonic()
-        if now >= due:
-            due += every
-            sample(now - began, churn.pods)
-        return now >= began + seconds
-
-    await churn.run(over)
-    sample(time.monotonic() - began, churn.pods)
+    began = clock.now()
+    while (passed := clock.now() - began) < seconds:
+        sample(passed, churn.pods)
+        await churn.run(clock.now() + every)
+    sample(passed, churn.pods)
     await transport.close()
 
 
@@ -86,9 +79,3 @@ def _running(*arguments: str) -> Iterator[int]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()
-
-
-def _resident(process: int) -> float:
-    """Return how many MiB of a process are in memory."""
-    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -1,4 +1,4 @@
-"""A cluster and its scheduler in this process, on virtual time; a census of the scheduler whenever all pods have gone."""
+"""A cluster and its scheduler in this process, on virtual time; what the scheduler holds when all pods have gone."""
 
 from __future__ import annotations
 
@@ -132,8 +132,7 @@ class _Soak:
         """Let pods come and go for so long, then let them all go."""
         until = self._clock.now() + seconds
         while self._clock.now() < until:
-            step = min(self._clock.now() + 30.0, until)
-            await self._churn.run(lambda: self._clock.now() >= step)
+            await self._churn.run(min(self._clock.now() + 30.0, until))
             self._expire_events()
         await self._churn.end()
         await asyncio.sleep(QUIET)
