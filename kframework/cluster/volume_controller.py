@@ -128,7 +128,10 @@ class VolumeController:
         if old is not None:
             self._free.pop(old.metadata.name, None)
             if old.spec.claim_ref is not None:
-                self._kept[_wanted_by(old.spec.claim_ref)].pop(old.metadata.name, None)
+                claim = _wanted_by(old.spec.claim_ref)
+                self._kept[claim].pop(old.metadata.name, None)
+                if not self._kept[claim]:
+                    del self._kept[claim]
         if new is None:
             return
         self._fresh[new.metadata.name] = None

@@ -77,7 +77,12 @@ class CodeColumn(Column, Generic[T]):
             answers[code] = ask(self.meanings[code])
         return answers[codes]
 
-    def _rename(self, meanings: list[T]) -> None:
-        """Let these be the meanings of the codes from now on; the cells are the caller's to rewrite."""
-        self.meanings = meanings
-        self._codes = {meaning: code for code, meaning in enumerate(meanings)}
+    def tidy(self) -> NDArray[np.int64]:
+        """Forget the values that no row has any more; return the codes that the others had, in the order of the new."""
+        kept = np.unique(self.values[self.values > 0])
+        new_of = np.zeros(len(self.meanings), dtype=np.int64)
+        new_of[kept] = np.arange(1, len(kept) + 1)
+        self.values[:] = new_of[self.values]
+        self.meanings = [self.meanings[0], *(self.meanings[code] for code in kept.tolist())]
+        self._codes = {meaning: code for code, meaning in enumerate(self.meanings)}
+        return kept

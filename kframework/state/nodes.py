@@ -24,6 +24,13 @@ from kframework.state.pods import PodInfo
 from kframework.state.row_counts import RowCounts
 from kframework.state.topology import LabelKeys, Topology
 
+#: After so many writes of nodes (twice as many as there is room for, if that is more) the table is tidied, and when
+#: there are so many resources more than twice those that were in use the last time.
+_WRITES, _RESOURCES = 1024, 64
+
+#: What every node has.
+_NATIVE = ("cpu", "memory", "ephemeral-storage", "pods")
+
 
 class NodeInfo:
     """One row of the table, for code that thinks node by node.
@@ -122,7 +129,7 @@ class NodeTable:
         #: Columns by resource name; `pods` is the number of pods. Prefer the methods of the same name.
         self.allocatables: dict[str, Column] = {}
         self.requesteds: dict[str, Column] = {}
-        for resource in ("cpu", "memory", "ephemeral-storage", "pods"):
+        for resource in _NATIVE:
             self._resource(resource)
         #: What the pods take, with defaults for containers that ask for none (scoring only).
         self.non_zero_cpu: Column = Column(capacity)
@@ -154,6 +161,9 @@ class NodeTable:
         #: Counts the changes of the set of nodes, and of the pods on them that have inter-pod terms.
         self.generation: int = 0
         self.terms_moved: int = 0
+        #: How many nodes have been written since the table was tidied, and how many resources there may be until then.
+        self._written = 0
+        self._most_resources = _RESOURCES
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -268,6 +278,8 @@ class NodeTable:
         else:
             old = self.replace(row, node)
         self.settle(row)
+        if self._written > max(_WRITES, 2 * self._capacity) or len(self.allocatables) > self._most_resources:
+            self._tidy()
         return old
 
     def replace(self, row: int, node: Node) -> Node:
@@ -365,11 +377,25 @@ class NodeTable:
             if row == self._capacity:
                 self._grow()
             self._infos.append(NodeInfo(self, row, node))
-        for key in node.metadata.labels.keys() & self._labels.keys():
-            self._labels[key].tidy()
         self._row_of[node.metadata.name] = row
         self._set_changed()
         return row
+
+    def _tidy(self) -> None:
+        """Let go of what no node has any more: values of labels, sets of taints and features, resources.
+
+        Only between two cycles: what one has worked out refers to codes and columns. What is remembered longer is
+        forgotten as if the set of nodes had changed.
+        """
+        self.taint_sets.tidy()
+        self.feature_sets.tidy()
+        for topology in self._labels.values():
+            topology.tidy()
+        for resource in self.allocatables.keys() - _NATIVE:
+            if not self.allocatables[resource].values.any() and not self.requesteds[resource].values.any():
+                del self.allocatables[resource], self.requesteds[resource]
+        self._written, self._most_resources = 0, 2 * len(self.allocatables) + _RESOURCES
+        self._set_changed()
 
     def _set_changed(self) -> None:
         self._listed = self._twice = self._places = None
@@ -398,6 +424,7 @@ class NodeTable:
 
     def _write(self, row: int, node: Node, old_labels: Mapping[str, str]) -> None:
         """Bring every column that mirrors the Node object up to date."""
+        self._written += 1
         offered = allocatable_of(node)
         for resource in offered:
             self._resource(resource)

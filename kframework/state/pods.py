@@ -12,6 +12,7 @@ from kframework.objects import (
     Affinity,
     NodeSelector,
     NodeSelectorRequirement,
+    ObjectMeta,
     OwnerReference,
     Pod,
     PodCondition,
@@ -51,9 +52,8 @@ class PodTemplate:
         self.on_node: Requests = tuple(on_node_requests(pod).items())
         self.non_zero: tuple[int, int] = non_zero_requests(pod)
         self.host_ports: tuple[HostPort, ...] = host_ports(spec)
-        affinity = spec.affinity
         #: Whether it has inter-pod affinity or anti-affinity, which others must respect.
-        self.has_terms: bool = affinity is not None and bool(affinity.pod_affinity or affinity.pod_anti_affinity)
+        self.has_terms: bool = _has_terms(spec)
         self._memo: dict[Hashable, object] = {}
 
     def once(self, key: Hashable, compute: Callable[[PodSpec], T]) -> T:
@@ -99,7 +99,7 @@ class PodInfo:
         self.uid: str = metadata.uid
         self.name: str = metadata.name
         self.generation: int = metadata.generation
-        self.template: PodTemplate = interned.template(spec)
+        self.template: PodTemplate = interned.template(spec, metadata)
         self.terminating: bool = metadata.deletion_timestamp is not None
         self.label_class: LabelClass = interned.label_class(metadata.namespace, metadata.labels, self.terminating)
         self.node_name: str = spec.node_name
@@ -207,15 +207,19 @@ class Interned:
     """The templates and label classes in use; each lives as long as a pod that has it."""
 
     def __init__(self) -> None:
-        self._templates: WeakValueDictionary[bytes, PodTemplate] = WeakValueDictionary()
+        self._templates: WeakValueDictionary[tuple[bytes | str | None, ...], PodTemplate] = WeakValueDictionary()
         self._classes: WeakValueDictionary[tuple[str, frozenset[tuple[str, str]], bool], LabelClass] = (
             WeakValueDictionary()
         )
 
-    def template(self, spec: PodSpec) -> PodTemplate:
-        """Return the one template of all specs that differ only in what belongs to the single pod."""
+    def template(self, spec: PodSpec, metadata: ObjectMeta) -> PodTemplate:
+        """Return the one template of all specs that differ only in what belongs to the single pod.
+
+        Where it depends on namespace and labels what a spec asks for, pods share a template that have these in common:
+        what is worked out for them goes with them.
+        """
         shared = _shared(spec)
-        content = _encode(shared)
+        content = (_encode(shared), *_read_with(spec, metadata))
         template = self._templates.get(content)
         if template is None:
             template = self._templates[content] = PodTemplate(shared)
@@ -231,6 +235,19 @@ class Interned:
 
     def __len__(self) -> int:
         return len(self._templates)
+
+
+def _has_terms(spec: PodSpec) -> bool:
+    return spec.affinity is not None and bool(spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity)
+
+
+def _read_with(spec: PodSpec, metadata: ObjectMeta) -> tuple[str | None, ...]:
+    """List what a spec cannot be read without: terms and constraints are about the pod's namespace, and its labels."""
+    constraints = spec.topology_spread_constraints
+    if not constraints and not _has_terms(spec):
+        return ()
+    own = (metadata.labels.get(key) for constraint in constraints for key in constraint.match_label_keys)
+    return (metadata.namespace, *own)
 
 
 def _shared(spec: PodSpec) -> PodSpec:

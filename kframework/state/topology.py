@@ -13,9 +13,6 @@ from kframework.state.columns import CodeColumn, Column
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: So many codes that no node has any more are kept before the codes are given anew.
-_SPARE = 1024
-
 
 class Tally(Column):
     """A number per domain, indexed by the codes of its topology; rows without the label are in no domain.
@@ -138,19 +135,10 @@ class Topology(CodeColumn[str | None]):
         """Keep a tally current for as long as its owner lives."""
         self._tallied.add(tallied)
 
-    def tidy(self) -> None:
-        """Give the codes anew when most of them belong to values that no node has any more, as hostnames may.
-
-        Only between two cycles, since what a cycle has worked out refers to codes.
-        """
-        if len(self.meanings) <= 2 * len(self.present) + _SPARE:
-            return
-        kept = self.present
-        new_of = np.zeros(self.room, dtype=np.int64)
-        new_of[kept] = np.arange(1, len(kept) + 1)
-        self.values[:] = new_of[self.values]
-        self._rename([None, *(self.meanings[code] for code in kept.tolist())])
+    def tidy(self) -> NDArray[np.int64]:
+        kept = super().tidy()
         for tally in (self.sizes, *(tallied.domains(self) for tallied in self._tallied)):
             tally.values[1 : len(kept) + 1] = tally.values[kept]
             tally.values[len(kept) + 1 :] = 0
         self._domains = None
+        return kept

@@ -11,13 +11,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from kframework.apiserver.in_process import InProcess
+from kframework.apiserver.server import ApiServer
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
+from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.reflector import Backoff, Reflector
-from kframework.cluster.transport import Request, Response, Stream, Transport
+from kframework.cluster.transport import Request, Response, Stream, Transport, TransportLayer
 from kframework.objects import Node, ObjectMeta, Pod, StorageClass, kind_of
 from kframework.objects.meta import ApiObject
 from kframework.state.inbox import Changed, Gone, Message
+from kframework.testing import make_node
 from tests.cluster.scripted import NO_ANSWER, Answer, Scripted, bookmark, failed, happened, lines, listed, refused, some
 
 
@@ -551,3 +556,50 @@ def test_after_any_history_it_has_told_what_there_is(seed: int) -> None:
     there = {name: each["metadata"] for name, each in server.objects.items()}
     assert believed == {name: each["uid"] for name, each in there.items()}
     assert all(versions[each["uid"]] == int(each["resourceVersion"]) for each in there.values())
+
+
+# --- a kind of which nothing is heard ---------------------------------------------------------------------------------
+
+
+class Counted(TransportLayer):
+    """Counts lists and watches; without `bookmarks` the server sends none."""
+
+    def __init__(self, inner: Transport, *, bookmarks: bool = True) -> None:
+        super().__init__(inner)
+        self.lists = self.watches = 0
+        self._bookmarks = bookmarks
+
+    async def send(self, request: Request) -> Response:
+        self.lists += 1
+        return await self._inner.send(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        self.watches += 1
+        query = tuple(pair for pair in request.query if self._bookmarks or pair[0] != "allowWatchBookmarks")
+        async with self._inner.stream(replace(request, query=query)) as stream:
+            yield stream
+
+
+@pytest.mark.parametrize(
+    ("bookmarks", "fewest", "most"),
+    [
+        (True, 3600 // 590, 3600 // 290 + 1),  # each watch ends by its time alone
+        (False, 3600 // 90 - 2, 3600 // 90),  # servers that send no bookmarks: silence ends a watch
+    ],
+)
+async def test_a_quiet_kind_is_listed_once_and_then_only_watched(bookmarks: bool, fewest: int, most: int) -> None:
+    cluster = MemoryCluster(LoopClock(asyncio.get_running_loop()), [StorageClass(metadata=ObjectMeta(name="fast"))])
+    transport = Counted(InProcess(ApiServer(cluster, LoopClock(asyncio.get_running_loop()))), bookmarks=bookmarks)
+    told = Told()
+    task = asyncio.ensure_future(reflector(transport, told, StorageClass).run())
+    for minute in range(60):
+        await asyncio.sleep(60)
+        cluster.put(make_node("busy", labels={"minute": str(minute)}))
+    assert (transport.lists, told.take()[-1]) == (1, "listed")
+    assert fewest <= transport.watches <= most
+    cluster.add(StorageClass(metadata=ObjectMeta(name="slow")))
+    await asyncio.sleep(1)
+    assert (transport.lists, len(told.take())) == (1, 1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -290,3 +290,18 @@ async def test_a_pod_of_the_same_name_gets_a_claim_of_its_own() -> None:
         cluster.add(replace(pod, metadata=replace(pod.metadata, uid="second")))
         await asyncio.sleep(0.1)
         assert the_claim(cluster, "web-scratch").metadata.owner_references[0].uid == "second"
+
+
+async def test_nothing_is_remembered_of_a_claim_whose_volume_is_gone() -> None:
+    memory = MemoryCluster(LoopClock(asyncio.get_running_loop()), [NOW, claim("data", "now")])
+    controller = VolumeController(memory)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(controller.run())
+        await settled(controller)
+        made = volume_of(memory)
+        assert made is not None
+        memory.remove(PersistentVolumeClaim, "data", "default")
+        memory.remove(PersistentVolume, made.metadata.name)
+        await settled(controller)
+        task.cancel()
+    assert not any(held for held in vars(controller).values() if isinstance(held, dict))

@@ -9,8 +9,10 @@ import pytest
 
 from kframework.errors import StaleNodeError
 from kframework.objects import ContainerImage, Node, NodeCondition, NodeStatus
+from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable, same_node
 from kframework.state.pods import Interned, PodInfo
+from kframework.testing import make_node, make_pod
 from tests.support.objects_made import node, pod, taint
 
 
@@ -326,3 +328,57 @@ def test_a_replaced_node_keeps_its_place_until_it_is_settled() -> None:
     nodes.settle(0)
     nodes.put(node("e", zone="y"))
     assert [info.name for info in nodes] == ["b", "c", "d", "a", "e"]
+
+
+# -- what no node has any more -----------------------------------------------------------------------------------------
+
+
+def test_what_no_node_has_any_more_is_forgotten() -> None:
+    state = ClusterState()
+    nodes = state.nodes
+    stays, zone = make_node("stays", zone="a", allocatable={"example.com/old": 1}), "topology.kubernetes.io/zone"
+    state.put_node(stays)
+    nodes.label(zone)
+    for n in range(3000):
+        changing = make_node(
+            "changes", zone=f"z{n}", taints=[f"dedicated=t{n}:NoSchedule"], allocatable={f"example.com/r{n}": 2}
+        )
+        state.put_node(msgspec.structs.replace(changing, status=_declaring(changing, f"feature-{n}")))
+        nodes.allocatable(f"example.com/wanted-{n}")
+        row = nodes.row("changes")
+        assert row is not None
+        assert nodes.label(zone).meanings[nodes.label(zone).cells[row]] == f"z{n}"
+        assert [taint.value for taint in nodes.taint_sets.meanings[nodes.taint_sets.cells[row]]] == [f"t{n}"]
+        assert nodes.feature_sets.meanings[nodes.feature_sets.cells[row]] == {f"feature-{n}"}
+        assert nodes[row].allocatable(f"example.com/r{n}") == 2
+    for column in (nodes.label(zone), nodes.taint_sets, nodes.feature_sets):
+        assert len(column.meanings) < 1100
+    assert len(nodes.allocatables) == len(nodes.requesteds) < 100
+    first = nodes.row("stays")
+    assert first is not None
+    assert (nodes[first].allocatable("example.com/old"), nodes.label(zone).cells[first] > 0) == (1, True)
+
+
+def test_a_resource_that_only_pods_ask_for_stays() -> None:
+    state = ClusterState()
+    state.put_node(make_node("a"))
+    state.put_pod(make_pod("p", node_name="a", requests={"example.com/taken": 3}))
+    for n in range(200):
+        state.put_node(make_node("b", allocatable={f"example.com/r{n}": 2}))
+    assert len(state.nodes.allocatables) < 100
+    assert state.nodes[0].requested("example.com/taken") == 3
+    state.remove_pod(make_pod("p").metadata.uid)
+    assert state.nodes[0].requested("example.com/taken") == 0
+
+
+def test_what_is_remembered_does_not_outlive_a_tidying() -> None:
+    state = ClusterState()
+    state.put_node(make_node("a"))
+    generation = state.nodes.generation
+    for n in range(200):
+        state.put_node(make_node("a", allocatable={f"example.com/r{n}": 2}))
+    assert state.nodes.generation > generation
+
+
+def _declaring(node: Node, *features: str) -> NodeStatus:
+    return msgspec.structs.replace(node.status, declared_features=features)

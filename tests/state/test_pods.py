@@ -17,10 +17,15 @@ from kframework.objects import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    ObjectMeta,
     Pod,
+    PodAffinityTerm,
+    PodAntiAffinity,
     PodCondition,
+    PodSpec,
     PodStatus,
     Resources,
+    TopologySpreadConstraint,
     Volume,
 )
 from kframework.state.pods import Interned, PendingPod, PodInfo, PodTemplate
@@ -235,3 +240,39 @@ def test_a_victim_of_preemption_is_known_by_its_condition(type: str, status: str
     victim = msgspec.structs.replace(pod("p"), status=PodStatus(conditions=conditions))
     assert PodInfo(victim, Interned()).disrupted is disrupted
     assert not PodInfo(pod("p"), Interned()).disrupted
+
+
+TERMS: Spec = {
+    "affinity": Affinity(
+        pod_anti_affinity=PodAntiAffinity(
+            required_during_scheduling_ignored_during_execution=(PodAffinityTerm(topology_key="zone"),)
+        )
+    )
+}
+SPREAD: Spec = {"topology_spread_constraints": (TopologySpreadConstraint(topology_key="zone"),)}
+BY_REVISION: Spec = {
+    "topology_spread_constraints": (TopologySpreadConstraint(topology_key="zone", match_label_keys=("rev",)),)
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "one", "other", "shared"),
+    [
+        ({}, ("a", {}), ("b", {"app": "x"}), True),
+        (TERMS, ("a", {}), ("b", {}), False),
+        (TERMS, ("a", {"app": "x"}), ("a", {"app": "y"}), True),
+        (SPREAD, ("a", {}), ("b", {}), False),
+        (BY_REVISION, ("a", {"rev": "1", "app": "x"}), ("a", {"rev": "1", "app": "y"}), True),
+        (BY_REVISION, ("a", {"rev": "1"}), ("a", {"rev": "2"}), False),
+        (BY_REVISION, ("a", {"rev": ""}), ("a", {}), False),
+    ],
+)
+def test_what_depends_on_namespace_and_labels_has_a_template_for_each(
+    spec: Spec, one: tuple[str, dict[str, str]], other: tuple[str, dict[str, str]], shared: bool
+) -> None:
+    interned = Interned()
+    made = [
+        PodInfo(Pod(metadata=ObjectMeta(namespace=namespace, labels=labels), spec=PodSpec(**spec)), interned)
+        for namespace, labels in (one, other)
+    ]
+    assert (made[0].template is made[1].template) == shared

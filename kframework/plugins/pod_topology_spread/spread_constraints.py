@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -156,11 +157,14 @@ class _ServiceSelectors:
 
     def __init__(self, store: ObjectStore[Service]) -> None:
         self._by_pair: dict[tuple[str, str, str], dict[str, Mapping[str, str]]] = {}
+        self._changes = 0
+        #: The number of the last change in each namespace that has services, and how many select anything there.
         self._versions: dict[str, int] = {}
+        self._selecting: Counter[str] = Counter()
         store.follow(self._changed)
 
     def version(self, namespace: str) -> int:
-        """Count the changes in a namespace: what was found there holds until it moves."""
+        """Number the last change in a namespace, 0 without services: what was found there holds until it moves."""
         return self._versions.get(namespace, 0)
 
     def chosen_by(self, namespace: str, labels: Mapping[str, str]) -> Mapping[str, str]:
@@ -178,7 +182,11 @@ class _ServiceSelectors:
         if before == after or service is None:
             return
         namespace, name = service.metadata.namespace, service.metadata.name
-        self._versions[namespace] = self.version(namespace) + 1
+        self._changes += 1
+        self._versions[namespace] = self._changes
+        self._selecting[namespace] += bool(after) - bool(before)
+        if not self._selecting[namespace]:
+            del self._versions[namespace], self._selecting[namespace]
         if before:
             filed = self._by_pair[_filed_under(namespace, before)]
             del filed[name]

@@ -101,11 +101,12 @@ def test_they_are_compiled_once_for_all_pods_to_which_they_mean_the_same() -> No
         pod = make_pod(namespace=namespace, labels={"rev": rev} | labels, topology_spread=spread)
         return own_constraints(pending(pod, interned), DO_NOT_SCHEDULE)
 
-    kept = pending(make_pod(topology_spread=spread), interned)  # the template lives as long as a pod that has it
-    first = of("default", "1")
+    # The template lives as long as a pod that has it.
+    kept = pending(make_pod(labels={"rev": "1"}, topology_spread=spread), interned)
+    first = own_constraints(kept, DO_NOT_SCHEDULE)
     assert of("default", "1", index="7") is first
     assert of("default", "2") != first != of("other", "1")
-    assert own_constraints(kept, DO_NOT_SCHEDULE) != first
+    assert own_constraints(pending(make_pod(topology_spread=spread), interned), DO_NOT_SCHEDULE) != first
 
 
 def test_keys_are_listed_once() -> None:
@@ -227,6 +228,32 @@ def test_default_constraints_are_remembered_while_nothing_else_is_said() -> None
     assert defaults.of(pod, DO_NOT_SCHEDULE) is first
     put(cluster, service({"tier": "front"}, meta("t")))
     assert defaults.of(pod, DO_NOT_SCHEDULE) is not first
+
+
+def test_namespaces_that_had_services_are_forgotten() -> None:
+    cluster = ClusterState()
+    defaults = DefaultConstraints(DEFAULTS, cluster)
+    defaults.of(pending(owned()), DO_NOT_SCHEDULE)  # only now anybody follows services
+    (index,) = cluster.objects(Service)._indexes.values()
+    for n in range(100):
+        for each in (service({"app": "web"}, meta("x", f"space-{n}")), service(None, meta("y", f"space-{n}"))):
+            put(cluster, each)
+        put(cluster, service({"app": "db"}, meta("x", f"space-{n}")))
+        if n:
+            for name in "xy":
+                cluster.objects(Service).remove(meta(name, f"space-{n}"))
+    assert {len(held) for held in vars(index).values() if isinstance(held, dict)} == {1}
+
+
+def test_a_service_that_comes_again_is_news() -> None:
+    cluster = ClusterState()
+    defaults, pod = DefaultConstraints(DEFAULTS, cluster), pending(owned())
+    for selector in ({"app": "web"}, {"tier": "front"}):
+        put(cluster, service(selector))
+        assert [str(each.selector) for each in defaults.of(pod, DO_NOT_SCHEDULE)] == [
+            ",".join(f"{key}={value}" for key, value in selector.items())
+        ]
+        cluster.objects(Service).remove(meta("x"))
 
 
 def test_without_default_constraints_nobody_is_looked_up() -> None:
