@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.faults.again import again
-from tests.faults.run import Report, Shape, run
+from tests.faults.pod_run import Report, Shape, run
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ import msgspec
 from kframework.observe.recording.reconsider import reconsider
 from kframework.observe.recording.replay import replay
 from tests.architecture.sources import ROOT
-from tests.faults.run import PLUGINS
+from tests.faults.pod_run import PLUGINS
 
 __all__ = ["Again", "again"]
 

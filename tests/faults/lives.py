@@ -1,0 +1,114 @@
+"""One scheduler on a faulty API, from its first request to its end: it crashes, is stopped, or loses its lease."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from enum import StrEnum
+from random import Random
+from typing import Generic, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from kframework.clock import Clock
+from kframework.cluster.kube_cluster import KubeCluster
+from kframework.cluster.transport import Transport
+from kframework.cluster.write_fence import FencedTransport, WriteFence
+from kframework.config.configuration import Configuration
+from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.runtime.registry import Registry
+from kframework.framework.status import Code
+from kframework.observe.recording.writer import Recorder
+from kframework.scheduler.extender import Extender, Line
+from kframework.scheduler.scheduler import Engine, MakeEngine, Scheduler
+
+__all__ = ["End", "Life"]
+
+E = TypeVar("E", bound=Engine)
+
+#: How long a scheduler that has lost its lease goes on at most, in seconds: it learns of nothing.
+UNAWARE = 30.0
+
+
+class End(StrEnum):
+    """How the life of a scheduler ends before the world does."""
+
+    CRASHED = "scheduler crashed"
+    STOPPED = "scheduler stopped, and another configuration after it"
+    DEPOSED = "scheduler without its lease beside another one"
+
+
+class Life(Observer, Generic[E]):
+    """A scheduler and its end; `counts` tells what of the kinds of trouble there was."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        transport: Transport,
+        clock: Clock,
+        random: Random,
+        *,
+        registry: Registry,
+        engine: MakeEngine[E],
+        recorder: Recorder | None = None,
+        extender: Line | None = None,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self._random = random
+        self._fence = WriteFence()
+        self._scope = anyio.CancelScope()
+        self._ended = asyncio.Event()
+        self._recorder = recorder
+        self.client = KubeCluster(FencedTransport(transport, self._fence), clock, random=random, page=50)
+        self.scheduler: Scheduler[E] = Scheduler(
+            configuration,
+            self.client,
+            clock,
+            registry=registry,
+            observers=[self] if recorder is None else [self, recorder],
+            slice=0.0,
+            engine=engine,
+            extender=lambda settings: Extender(settings, extender),  # type: ignore[arg-type]  # one, where any is asked
+            fence=self._fence,
+        )
+
+    async def run(self) -> None:
+        """Schedule until the end."""
+        try:
+            with self._scope:
+                await self.scheduler.run()
+        finally:
+            if self._recorder is not None:
+                self._recorder.close()
+            self._ended.set()
+
+    async def end(self, how: End, beside: TaskGroup) -> None:
+        """End, or be told so; who has lost the lease goes on for a while, and may write no more."""
+        self.counts[str(how)] += 1
+        if how is End.STOPPED:
+            self.scheduler.stop()
+            await self._ended.wait()
+            return
+        self._fence.close()
+        if how is End.DEPOSED:
+            beside.start_soon(self._notice)
+        else:
+            self._scope.cancel("the process is gone")
+            await self._ended.wait()
+
+    async def _notice(self) -> None:
+        await asyncio.sleep(self._random.uniform(0.0, UNAWARE))
+        self._scope.cancel("the lease was lost")
+
+    # -- what it saw -----------------------------------------------------------------------------------------------
+
+    def decided(self, decision: Decision) -> None:
+        self.counts["attempts"] += 1
+        self.counts["preemptions"] += bool(decision.victims)
+        self.counts["pods nominated"] += bool(decision.nominated)
+        self.counts["attempts that ended with an error"] += decision.code is Code.ERROR
+
+    def bound(self, binding: Binding) -> None:
+        self.counts["waits on Permit"] += binding.waited > 0.0
+        self.counts["binding cycles that failed"] += binding.code is not Code.SUCCESS
