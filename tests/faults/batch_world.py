@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import ClassVar
 
@@ -52,7 +52,7 @@ class World:
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
 
-    def __init__(self, cluster: MemoryCluster, clock: Clock, random: Random, rate: float, eventful: float = EVENTFUL) -> None:
+    def __init__(self, cluster: MemoryCluster, clock: Clock, random: Random, rate: float) -> None:
         self.on_idle: Callable[[], None] = lambda: None
         self.idle: bool = False
         self.cluster: MemoryCluster = cluster
@@ -62,7 +62,6 @@ class World:
         self._clock = clock
         self._random = random
         self._rate = rate
-        self._eventful = eventful
         self._jobs = 0
         self._asleep: list[Node] = []
         cluster.subscribe([Pod], self._changed)
@@ -70,15 +69,22 @@ class World:
 
     async def run(self) -> None:
         """Let things happen for a while; then all nodes are there, and every call is answered."""
-        end = self._clock.now() + self._eventful
-        while self._clock.now() < end:
-            happenings = (self._new_job, self._new_job, self._pod_fails, self._pod_goes, self._node_goes)
-            self._random.choice(happenings)()
+        self._end = self._clock.now() + EVENTFUL
+        while not self.over():
+            self._random.choice(self.happenings())()
             await asyncio.sleep(self._random.expovariate(1 / 12.0))
         self._rate = 0.0
         self._bring_back()
         self.idle = True
         self.on_idle()
+
+    def over(self) -> bool:
+        """Return whether enough has happened."""
+        return self._clock.now() >= self._end
+
+    def happenings(self) -> Sequence[Callable[[], None]]:
+        """Return what may happen, each as likely as the others."""
+        return (self._new_job, self._new_job, self._pod_fails, self._pod_goes, self._node_goes)
 
     # -- what happens ------------------------------------------------------------------------------------------------
 
@@ -94,10 +100,14 @@ class World:
             memory="1Gi" if random.random() < 0.3 else None,
             queue=random.choice("ab"),
             priority_class=random.choice(["", "high"]),
-            seconds=float(random.randint(5, 60)),
+            seconds=self.seconds(),
             host_ports=[80] if random.random() < 0.15 else [],
         )
         self.cluster.add(replace(job, metadata=replace(job.metadata, uid="")))
+
+    def seconds(self) -> float:
+        """Draw how long the pods of a job run."""
+        return float(self._random.randint(5, 60))
 
     def _running(self) -> list[Pod]:
         return [pod for pod in self.cluster.objects(Pod) if pod.spec.node_name and not has_ended(pod)]
@@ -194,7 +204,8 @@ def untold(world: World) -> list[str]:
         waiting = [pod for pod in pods if not pod.spec.node_name]
         if group.status.phase != "Pending" and len(pods) != job.spec.tasks[0].replicas:
             complaints.append(f"{name} has {len(pods)} pods, and is {phase}")
-        if not waiting and group.status.phase != "Pending" and not any(has_ended(pod) for pod in pods):
+        at_work = pods and all(pod.status.phase == "Running" for pod in pods)
+        if not (waiting or at_work) and group.status.phase != "Pending" and not any(has_ended(pod) for pod in pods):
             complaints.append(f"{name} is {phase}, its group {group.status.phase}, and nobody waits")
         for pod in waiting:
             told = [each.message for each in pod.status.conditions if each.type == "PodScheduled"]

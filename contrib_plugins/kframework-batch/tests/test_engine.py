@@ -66,6 +66,7 @@ def test_nothing_happens_before_everything_has_been_listed() -> None:
     for obj in (make_node("n1"), *make_gang("a", 1)[1]):
         stage.put(obj)
     assert (run(stage), stage.engine.synced, stage.engine.settled) == (0, False, False)
+    assert stage.engine.deadline is None, "or it would be asked again at once, as long as the API is away"
 
 
 def test_a_heartbeat_is_no_reason_for_a_session() -> None:

@@ -175,6 +175,8 @@ class BatchEngine(Consequences):
 
     @property
     def deadline(self) -> float | None:
+        if not self.synced:
+            return None  # a moment in the past would keep the loop busy until the API has told all
         wanted = (self._not_before if self._dirty else None, self._wanted_at, self._broken.deadline)
         soonest = min((moment for moment in wanted if moment is not None), default=None)
         # What is overdue waits for the next session; a timer that has fired already would only keep the loop busy.
