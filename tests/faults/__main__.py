@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -30,10 +31,11 @@ def main() -> int:
     options = _options()
     options.folder.mkdir(parents=True, exist_ok=True)
     run = LongRun(options)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         asyncio.run(run.main())
     except KeyboardInterrupt:
-        _print(f"interrupted; `{run.command('--resume')}` goes on")
+        _print(f"interrupted; `{run.command('--resume', '--pods', options.pods)}` goes on")
         return 130
     finally:
         _print(str(run.summary))

@@ -17,6 +17,7 @@ from kframework_batch.settings import Settings
 
 from kframework.clock import Clock, seconds_of
 from kframework.cluster.kind_store import Change
+from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.objects import Event, Pod
@@ -32,6 +33,9 @@ __all__ = ["run"]
 
 #: How long jobs that are over and events are kept, how long it is to the next change of the program, in seconds.
 KEPT, UNCHANGED = 120.0, 300.0
+
+#: How long some jobs run, in seconds: until they are deleted.
+FOREVER = 1e6
 
 
 def run(seed: int, shape: Shape) -> Report:
@@ -125,7 +129,7 @@ class Jobs(World):
         return (*[self._new_job] * 6, self._pod_fails, self._pod_goes, self._node_goes, self._job_goes)
 
     def seconds(self) -> float:
-        return 1e6 if self._random.random() < 0.1 else super().seconds()
+        return FOREVER if self._random.random() < 0.05 else super().seconds()
 
     def _count(self, change: Change) -> None:
         pod = change.new or change.old
@@ -136,9 +140,9 @@ class Jobs(World):
             self._deleted["pods"] += change.new is None
 
     def _job_goes(self) -> None:
-        jobs = self.cluster.objects(Job)
-        if len(jobs) > 3:
-            self._remove(self._random.choice(jobs))
+        for job in self.cluster.objects(Job):
+            if job.spec.tasks[0].template.metadata.annotations[RUN_SECONDS] == f"{FOREVER:g}":
+                return self._remove(job)
 
     def _remove(self, job: Job) -> None:
         """Delete a job, and what the garbage collector would delete with it."""

@@ -17,7 +17,7 @@ from tests.faults.worlds import Lived, Order
 __all__ = ["Finished", "side_by_side"]
 
 #: A world that takes longer has come to a standstill, in seconds.
-PATIENCE = 900.0
+PATIENCE = 300.0
 
 #: An answer may be long where much is wrong, in bytes.
 LONGEST = 1 << 26

@@ -69,6 +69,14 @@ def test_nothing_happens_before_everything_has_been_listed() -> None:
     assert stage.engine.deadline is None, "or it would be asked again at once, as long as the API is away"
 
 
+def test_nothing_is_due_to_an_engine_that_only_catches_up() -> None:
+    stage = staged(gangs=[make_gang("a", 1)])
+    stage.engine.catch_up()
+    assert (stage.engine.sessions, stage.engine.deadline) == (0, None), "or its scheduler would not rest"
+    assert run(stage) == 1
+    assert stage.engine.deadline == VIRTUAL_EPOCH + 1.0
+
+
 def test_a_heartbeat_is_no_reason_for_a_session() -> None:
     stage = staged(gangs=[make_gang("a", 9)]).session(3)
     stage.time += 1.0
