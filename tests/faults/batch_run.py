@@ -17,7 +17,6 @@ from kframework_batch.settings import Settings
 
 from kframework.clock import Clock, seconds_of
 from kframework.cluster.kind_store import Change
-from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.objects import Event, Pod
@@ -31,8 +30,12 @@ from tests.faults.shape import Shape
 
 __all__ = ["run"]
 
-#: How long jobs that are over and events are kept, how long it is to the next change of the program, in seconds.
-KEPT, UNCHANGED = 120.0, 300.0
+#: How long jobs that are over and events are kept, and how long jobs may wait or run until they are deleted, in seconds:
+#: some never fit, and would be tried for in every session.
+KEPT, GIVEN_UP = 60.0, 200.0
+
+#: How long it is on average to the next change of the program, in seconds.
+UNCHANGED = 300.0
 
 #: How long some jobs run, in seconds: until they are deleted.
 FOREVER = 1e6
@@ -126,7 +129,7 @@ class Jobs(World):
         return self._made >= self._pods
 
     def happenings(self) -> Sequence[Callable[[], None]]:
-        return (*[self._new_job] * 6, self._pod_fails, self._pod_goes, self._node_goes, self._job_goes)
+        return (*[self._new_job] * 6, self._pod_fails, self._pod_goes, self._node_goes)
 
     def seconds(self) -> float:
         return FOREVER if self._random.random() < 0.05 else super().seconds()
@@ -138,11 +141,6 @@ class Jobs(World):
         if change.new is None or pod.status.phase == "Failed" or pod.metadata.deletion_timestamp:
             self._disturbed.add(pod.metadata.annotations.get(GROUP_NAME, ""))
             self._deleted["pods"] += change.new is None
-
-    def _job_goes(self) -> None:
-        for job in self.cluster.objects(Job):
-            if job.spec.tasks[0].template.metadata.annotations[RUN_SECONDS] == f"{FOREVER:g}":
-                return self._remove(job)
 
     def _remove(self, job: Job) -> None:
         """Delete a job, and what the garbage collector would delete with it."""
@@ -156,8 +154,8 @@ class Jobs(World):
     def _sweep(self) -> None:
         now = self._clock.now()
         for job in self.cluster.objects(Job):
-            over = job.status.state.phase in ("Completed", "Failed")
-            if over and now - seconds_of(job.metadata.creation_timestamp or "") > KEPT:
+            age = now - seconds_of(job.metadata.creation_timestamp or "")
+            if age > (KEPT if job.status.state.phase in ("Completed", "Failed") else GIVEN_UP):
                 self._remove(job)
         for event in self.cluster.objects(Event):
             if now - seconds_of(event.metadata.creation_timestamp or "") > KEPT:
