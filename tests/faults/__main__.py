@@ -48,7 +48,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--world", type=int, default=400, help="how many of them one world has")
     parser.add_argument("--engine", choices=["pod", "batch", "both"], default="both")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first world")
-    parser.add_argument("--only", type=int, metavar="SEED", help="run the world of this seed alone, and keep its recordings")
+    parser.add_argument("--only", type=int, metavar="SEED", help="run this world alone, and keep its recordings")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="how many worlds side by side")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "kframework-faults"))
     parser.add_argument("--resume", action="store_true", help="go on with the run whose results are in the folder")

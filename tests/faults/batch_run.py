@@ -30,8 +30,8 @@ from tests.faults.shape import Shape
 
 __all__ = ["run"]
 
-#: How long jobs that are over and events are kept, and how long jobs may wait or run until they are deleted, in seconds:
-#: some never fit, and would be tried for in every session.
+#: How long what is over is kept, and how long jobs may wait or run until they are deleted, in seconds: some never fit,
+#: and room would be looked for in every session.
 KEPT, GIVEN_UP = 60.0, 200.0
 
 #: How long it is on average to the next change of the program, in seconds.
@@ -110,9 +110,7 @@ class Reloads:
 class Jobs(World):
     """A world that makes so many pods, cleans up after itself, and has jobs that run for ever."""
 
-    def __init__(
-        self, cluster: MemoryCluster, clock: Clock, random: Random, pods: int, deleted: Counter[str]
-    ) -> None:
+    def __init__(self, cluster: MemoryCluster, clock: Clock, random: Random, pods: int, deleted: Counter[str]) -> None:
         super().__init__(cluster, clock, random, rate=0.0)
         self._pods = pods
         self._made = 0

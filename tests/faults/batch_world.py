@@ -1,4 +1,4 @@
-"""A cluster in which jobs are made, pods fail and go, and nodes are lost, by a seed; and what must hold of batch engines."""
+"""A cluster in which jobs are made, pods fail and go, and nodes are lost; and what must hold of a batch engine."""
 
 from __future__ import annotations
 

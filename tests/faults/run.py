@@ -1,4 +1,4 @@
-"""A whole run on virtual time: a world, an API that faults befall, schedulers one after the other, and what must hold."""
+"""A whole run on virtual time: a world, an API that faults befall, schedulers in turn, and what must hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run under faults is laid out: how large it is, what befalls it how often, and how its scheduler is configured."""
+"""How a run under faults is laid out: how large it is, what befalls it how often, how schedulers are configured."""
 
 from __future__ import annotations
 
@@ -84,6 +84,10 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     standstills: bool = False
 
 
+#: A small run of one scheduler.
+PLAIN = Shape()
+
+
 def drawn(seed: int, pods: int) -> Shape:
     """Draw a shape in which all that can befall a scheduler does in some seeds, and a little of it in most.
 
@@ -102,7 +106,7 @@ def drawn(seed: int, pods: int) -> Shape:
     )
 
 
-def configuration(seed: int, shape: Shape = Shape(), life: int = 0) -> Configuration:
+def configuration(seed: int, shape: Shape = PLAIN, life: int = 0) -> Configuration:
     """Make the default profile with more plugins, and ties drawn by the seed; every other life scores otherwise."""
     return parse(
         CONFIGURATION.format(

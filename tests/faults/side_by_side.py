@@ -1,4 +1,4 @@
-"""Worlds side by side: a pair of processes for each, one that lives through it and one that says whether it does so again."""
+"""Worlds side by side: for each a pair of processes, one lives through it, one says whether it comes to the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST = 1 << 26
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """A world, what another process made of it, and which pair it was; `lived` is None if it did not come to its end."""
+    """A world, what did not hold, and which pair of processes it was; `lived` is None if it never came to its end."""
 
     order: Order
     pair: int

@@ -1,4 +1,4 @@
-"""An extender that fails like any service: no answer, a late one, nonsense; what it lets pass, all nodes, it lets pass."""
+"""An extender that lets all nodes pass, and fails as any service does: no answer, a late one, a refusal, nonsense."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a seed stands for: a world of the pod engine, of the batch engine, or one whose plugins' sources and services fail.
+"""What a seed stands for: a world of the pod engine, of the batch engine, or one in which sources and services fail.
 
-As a program it lives through worlds and lives through them again, as it is told, a line for each: so that another process,
-with sets in another order, can say whether it decides the same.
+As a program it lives through worlds, and through them again, as it is told line by line: so another process, with its
+sets in another order, says whether it decides the same.
 """
 
 from __future__ import annotations
