@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
+from kframework.cluster.faults import Rates
+from tests.faults.lives import End
 from tests.faults.side_by_side import Finished
+from tests.faults.weather import Fares
 
-__all__ = ["Summary"]
+__all__ = ["KINDS", "Summary"]
 
 #: After so many worlds all caches of a process are filled; from then on it may hold so many times the objects at most.
 WARM, GROWTH = 10, 1.1
+
+#: All that is to happen in a long run, as it is counted.
+KINDS = frozenset(
+    [
+        *(f"fault: {name}" for name in (*Rates.__struct_fields__, "connection refused", "connection closed")),
+        *(f"trouble: {how}" for how in End),
+        *(f"trouble: extender: {fault}" for fault in ("error", "late", "nonsense", "refusal")),
+        *(f"trouble: plugin raised in {hook}" for hook in ("reserve", "pre_bind")),
+        *(f"trouble: {what}" for what in ("API server restarted", "configuration reloaded", "time jumped")),
+        *(f"trouble: {what}" for what in ("preemptions", "pods nominated", "waits on Permit", "pods with volumes")),
+        *(f"trouble: outside: source {fares}" for fares in Fares if fares not in (Fares.WELL, Fares.FLAPPING)),
+        *(f"deleted: {what}" for what in ("pods", "nodes", "jobs")),
+    ]
+)
 
 
 class Summary:
@@ -52,6 +69,11 @@ class Summary:
             if len(held) > 2 * WARM and min(held[-3:]) > GROWTH * max(held[:WARM])
         ]
 
+    @property
+    def absent(self) -> list[str]:
+        """What never happened."""
+        return sorted(KINDS - self._counts.keys())
+
     def __str__(self) -> str:
         lines = [f"{count:>12,}  {what}" for what, count in sorted(self._counts.items())]
         lines += [
@@ -60,6 +82,9 @@ class Summary:
             if pods
         ]
         lines.append(f"{self._peak / 1024:>12.0f}  MiB at most in a process")
+        lines.append(
+            f"{len(KINDS) - len(self.absent):>12,}  of {len(KINDS)} kinds of trouble happened; not: {self.absent}"
+        )
         held = [len(objects) for objects in self._objects.values()]
         lines.append(f"{max(held, default=0):>12,}  worlds at most in a process; {self.grown or 'none grew'}")
         seeds = f": seeds {sorted(self.failures)[:20]}" if self.failures else ""

@@ -132,7 +132,7 @@ def _pods(order: Order) -> Report:
 
 
 def _batch(order: Order) -> Report:
-    return batch_run.run(order.seed, drawn(order.seed, order.pods))
+    return batch_run.run(order.seed, drawn(order.seed, order.pods // 2))
 
 
 _WORLDS: dict[Engine, Callable[[Order], Report]] = {"pod": _pods, "batch": _batch, "outside": _outside}
@@ -141,6 +141,8 @@ _WORLDS: dict[Engine, Callable[[Order], Report]] = {"pod": _pods, "batch": _batc
 def main() -> None:
     """Do what each line says, and answer with a line: a `Lived`, or a list of what was not as before."""
     logging.disable(logging.CRITICAL)
+    gc.collect()
+    gc.freeze()  # what is imported stays, and is looked through in every collection otherwise
     for line in sys.stdin.buffer:
         order = msgspec.json.decode(line, type=Order)
         answer = lived(order) if order.before is None else _other_than_before(order, order.before)

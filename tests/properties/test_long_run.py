@@ -15,7 +15,7 @@ from tests.architecture.sources import ROOT
 from tests.faults import batch_run, pod_run
 from tests.faults.shape import drawn
 from tests.faults.side_by_side import Finished
-from tests.faults.summary import GROWTH, WARM, Summary
+from tests.faults.summary import GROWTH, KINDS, WARM, Summary
 from tests.faults.worlds import Engine, Lived, Order, engine_of
 
 WORLDS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) // 12, 1)
@@ -105,6 +105,7 @@ def test_a_summary_says_what_happened_and_who_failed() -> None:
     said = str(summary)
     assert summary.failures == {1: ["a pod is lost"], 7: ["does not end within 300 s"]}
     assert "30  pods" in said and "6  fault: lost" in said and "2  worlds failed: seeds [1, 7]" in said
+    assert len(summary.absent) == len(KINDS) - 1 and "fault: lost" not in summary.absent
     assert "50.00  ms of CPU for a pod of a world of pod" in said
 
 
