@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from tests.faults import batch_run, pod_run
 from tests.faults.shape import drawn
 from tests.faults.side_by_side import Finished
 from tests.faults.summary import GROWTH, KINDS, WARM, Summary
-from tests.faults.worlds import Engine, Lived, Order, engine_of
+from tests.faults.worlds import Engine, Lived, Order, engine_of, lived
 
 WORLDS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) // 12, 1)
 
@@ -33,6 +34,15 @@ def test_what_holds_of_batch_engines(seed: int) -> None:
     report = batch_run.run(seed, drawn(seed, 40))
     assert not report.complaints, str(report)
     assert report.faults.total() > 10 and report.bindings > 10
+
+
+def test_a_world_of_services_that_fail_is_heard_of_in_the_log(tmp_path: Path) -> None:
+    logging.disable(logging.CRITICAL)
+    try:
+        world = lived(Order(39, "outside", 24, str(tmp_path)))
+    finally:
+        logging.disable(logging.NOTSET)
+    assert not world.complaints and world.counts["trouble: outside: reserve wrong"]
 
 
 def deaf(self: SchedulingQueue, *event: object) -> None:
