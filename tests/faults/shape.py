@@ -99,7 +99,7 @@ def drawn(seed: int, pods: int) -> Shape:
         pods=pods,
         pause=25.0,
         lifetime=random.choice([math.inf, 100.0, 400.0]),
-        extender=random.random() < 0.3,
+        extender=random.random() < 0.15,
         budgets=random.random() < 0.3,
         quarrels=random.random() < 0.5,
         standstills=random.random() < 0.5,

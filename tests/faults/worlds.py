@@ -63,8 +63,8 @@ class Order(msgspec.Struct, frozen=True):
 
 
 def engine_of(seed: int, engines: str) -> Engine:
-    """Return whose world this is, where `engines` is pod, batch or both: a pod of a gang costs three others."""
-    if engines == "batch" or (engines == "both" and seed % 4 == 1):
+    """Return whose world this is, where `engines` is pod, batch or both: gangs are few, being dear."""
+    if engines == "batch" or (engines == "both" and seed % 8 == 1):
         return "batch"
     return "outside" if seed % OUTSIDE == OUTSIDE - 1 else "pod"
 
