@@ -15,7 +15,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.objects import Node, Pod
+from kframework.objects import Event, Node, Pod
 from kframework.objects.requests import allocatable, on_node_requests
 from kframework.observe.explain.full_evaluation import evaluate
 from kframework.observe.explain.slices import finished
@@ -41,10 +41,13 @@ class ApiBooks:
         self.created = 0
         self.bindings: Counter[str] = Counter()
         self.complaints: list[str] = []
+        #: How many Events say of a pod, by uid, that it was bound.
+        self.announced: Counter[str] = Counter()
         self._cluster = cluster
         self._story = blake2b()
         self._on: dict[str, dict[str, Mapping[str, int]]] = {}
         cluster.subscribe([Pod], self._changed)
+        cluster.subscribe([Event], self._told)
 
     @property
     def story(self) -> str:
@@ -64,6 +67,10 @@ class ApiBooks:
         self._on.setdefault(node_name, {})[uid] = {**on_node_requests(new), "pods": 1}
         if isinstance(old, Pod) and old.spec.node_name != node_name:
             self._bound(new, old.spec.node_name)
+
+    def _told(self, change: Change) -> None:
+        if change.old is None and isinstance(change.new, Event) and change.new.reason == "Scheduled":
+            self.announced[change.new.regarding.uid] += 1
 
     def _bound(self, pod: Pod, before: str) -> None:
         name, node_name = pod.metadata.name, pod.spec.node_name

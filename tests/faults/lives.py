@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from random import Random
 from typing import Generic, TypeVar
@@ -30,6 +32,9 @@ E = TypeVar("E", bound=Engine)
 #: How long a scheduler that has lost its lease goes on at most, in seconds: it learns of nothing.
 UNAWARE = 30.0
 
+#: How long an event may be on its way, in seconds: it is tried twelve times.
+ON_ITS_WAY = 200.0
+
 
 class End(StrEnum):
     """How the life of a scheduler ends before the world does."""
@@ -55,7 +60,12 @@ class Life(Observer, Generic[E]):
         extender: Line | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
+        #: The pods that were bound, by uid, and when, in seconds since 1970.
+        self._bound: dict[str, float] = {}
+        #: Until when all that it had to say must have been written.
+        self._written_until = math.inf
         self._random = random
+        self._clock = clock
         self._fence = WriteFence()
         self._scope = anyio.CancelScope()
         self._ended = asyncio.Event()
@@ -86,6 +96,7 @@ class Life(Observer, Generic[E]):
     async def end(self, how: End, beside: TaskGroup) -> None:
         """End, or be told so; who has lost the lease goes on for a while, and may write no more."""
         self.counts[str(how)] += 1
+        self._written_until = self._clock.now() - (0.0 if self.scheduler.outbox.empty else ON_ITS_WAY)
         if how is End.STOPPED:
             self.scheduler.stop()
             await self._ended.wait()
@@ -96,6 +107,12 @@ class Life(Observer, Generic[E]):
         else:
             self._scope.cancel("the process is gone")
             await self._ended.wait()
+
+    def unannounced(self, announced: Mapping[str, int]) -> Iterator[str]:
+        """Name the pods of which not exactly one Event says that they were bound."""
+        for uid, at in self._bound.items():
+            if at < self._written_until and announced.get(uid) != 1:
+                yield f"{announced.get(uid, 0)} events say that {uid} was bound, which was at {at:.3f}"
 
     async def _notice(self) -> None:
         await asyncio.sleep(self._random.uniform(0.0, UNAWARE))
@@ -111,4 +128,6 @@ class Life(Observer, Generic[E]):
 
     def bound(self, binding: Binding) -> None:
         self.counts["waits on Permit"] += binding.waited > 0.0
+        if binding.code is Code.SUCCESS:
+            self._bound[binding.uid] = binding.ended_at
         self.counts["binding cycles that failed"] += binding.code is not Code.SUCCESS

@@ -132,6 +132,7 @@ class FaultyRun(ABC, Generic[E]):
         began = self.clock.now()
         complaints = await self._run()
         for life in self.lives:
+            complaints += life.unannounced(books.announced)
             self.troubles.update(life.counts)
         return Report(
             seed=self.seed,

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from kframework.core.queue.scheduling_queue import SchedulingQueue
+from kframework.scheduler.outbox import Outbox
 from tests.architecture.sources import ROOT
 from tests.faults import batch_run, pod_run
 from tests.faults.shape import drawn
@@ -53,6 +54,16 @@ def test_a_lost_wake_up_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr(SchedulingQueue, "move", deaf)
     reports = [pod_run.run(seed, pod_run.Shape(pause=3.0), tmp_path) for seed in range(2)]
     assert any("though it fits on" in str(report) for report in reports)
+
+
+def silent(self: Outbox, event: object) -> None:
+    return None
+
+
+def test_an_event_that_nobody_wrote_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Outbox, "record", silent)
+    report = pod_run.run(0, pod_run.Shape(pods=10), tmp_path)
+    assert "0 events say that" in str(report)
 
 
 def test_worlds_are_the_same_side_by_side_and_when_gone_on_with(tmp_path: Path) -> None:
