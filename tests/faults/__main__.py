@@ -1,67 +1,114 @@
-"""The long form of the runs under faults: `python -m tests.faults --pods 100000` reports what befell and what held."""
+"""The long form of the runs under faults: `python -m tests.faults --pods 1000000` reports what befell and what held.
+
+Each finished world is a line in a file, so that a run that was interrupted goes on where it was: `--resume`.
+"""
 
 from __future__ import annotations
 
 import argparse
-import logging
+import asyncio
+import os
+import signal
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
-from tests.faults.again import again
-from tests.faults.run import Report, Shape, run
+import msgspec
+
+from tests.faults.side_by_side import Finished, side_by_side
+from tests.faults.summary import Summary
+from tests.faults.worlds import Order, engine_of
+
+#: Seconds between two lines on a terminal's progress.
+PROGRESS = 10.0
 
 
 def main() -> int:
-    """Run one world after the other, by ascending seed, until so many pods have been created; fail if one fails."""
+    """Run one world after the other, by ascending seed, until so many pods have been made; fail if one fails."""
     options = _options()
-    logging.disable(logging.CRITICAL)
     options.folder.mkdir(parents=True, exist_ok=True)
-    began, seed, left, failed = time.monotonic(), options.seed, options.pods, False
-    totals: Counter[str] = Counter()
-    while left > 0:
-        shape = Shape(nodes=options.nodes, pods=min(left, options.world), pause=options.pause)
-        report = run(seed, shape, options.folder)
-        replayed = again(report.recording)
-        _count(totals, report)
-        failed = failed or bool(report.complaints) or not replayed.alike
-        _print(f"seed {seed}: {report.pods} pods, {report.attempts} attempts, {report.seconds:.0f} s of virtual time")
-        if report.complaints or not replayed.alike:
-            said = [replayed.difference, *replayed.disagreements[:5]] if not replayed.alike else ["the same decisions"]
-            _print(f"{report}\n  in another process: {said}")
-        elif not options.keep:
-            report.recording.unlink()
-        seed, left = seed + 1, left - report.pods
-    _summarise(totals, time.monotonic() - began)
-    return int(failed)
+    run = LongRun(options)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        asyncio.run(run.main())
+    except KeyboardInterrupt:
+        _print(f"interrupted; `{run.command('--resume', '--pods', options.pods)}` goes on")
+        return 130
+    finally:
+        _print(str(run.summary))
+    return int(bool(run.summary.failures))
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--pods", type=int, default=1_000, help="how many pods all in all")
-    parser.add_argument("--world", type=int, default=10_000, help="how many of them one scheduler lives through")
-    parser.add_argument("--nodes", type=int, default=12)
-    parser.add_argument("--pause", type=float, default=Shape().pause, help="seconds between two pods for one node")
-    parser.add_argument("--seed", type=int, default=1, help="the seed of the first world")
+    parser.add_argument("--world", type=int, default=400, help="how many of them one world has")
+    parser.add_argument("--engine", choices=["pod", "batch", "both"], default="both")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the first world")
+    parser.add_argument("--only", type=int, metavar="SEED", help="run this world alone, and keep its recordings")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="how many worlds side by side")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "kframework-faults"))
+    parser.add_argument("--resume", action="store_true", help="go on with the run whose results are in the folder")
     parser.add_argument("--keep", action="store_true", help="keep the recordings of worlds in which all held, too")
     return parser.parse_args()
 
 
-def _count(totals: Counter[str], report: Report) -> None:
-    totals.update(worlds=1, pods=report.pods, bindings=report.bindings, attempts=report.attempts)
-    totals.update({f"{what} deleted": count for what, count in report.deleted.items()})
-    totals.update({f"fault: {fault}": count for fault, count in report.faults.items()})
-    totals["seconds of virtual time"] += round(report.seconds)
-    totals["complaints"] += len(report.complaints)
+class LongRun:
+    """One run of many worlds, and its file of results."""
 
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._results: Path = options.folder / ("only.jsonl" if options.only is not None else "results.jsonl")
+        self._told = time.monotonic()
+        self._under_way = 0
+        self.summary = Summary()
 
-def _summarise(totals: Counter[str], seconds: float) -> None:
-    _print(f"\n{seconds:.0f} s")
-    for what, count in sorted(totals.items()):
-        _print(f"{count:>10,}  {what}")
+    def command(self, *more: object) -> str:
+        """Return the command that makes the same worlds."""
+        own = ("--world", self._options.world, "--engine", self._options.engine, "--folder", self._options.folder)
+        return " ".join(["python -m tests.faults", *map(str, (*more, *own))])
+
+    async def main(self) -> None:
+        """Live through all worlds that are not in the file yet."""
+        if self._options.resume and self._results.exists():
+            for line in self._results.read_bytes().splitlines():
+                self.summary.add(msgspec.json.decode(line, type=Finished))
+        with self._results.open("a" if self._options.resume else "w") as file:
+            await side_by_side(self._orders(), self._options.workers, lambda finished: self._finished(finished, file))
+
+    def _orders(self) -> Iterator[Order]:
+        options = self._options
+        if options.only is not None:
+            yield self._order(options.only)
+            return
+        seed = options.seed
+        while self.summary.pods + self._under_way * options.world < options.pods:
+            if seed not in self.summary.seeds:
+                self._under_way += 1
+                yield self._order(seed)
+            seed += 1
+
+    def _order(self, seed: int) -> Order:
+        return Order(seed, engine_of(seed, self._options.engine), self._options.world, str(self._options.folder))
+
+    def _finished(self, finished: Finished, file: TextIO) -> None:
+        self._under_way -= 1
+        self.summary.add(finished)
+        file.write(msgspec.json.encode(finished).decode() + "\n")
+        file.flush()
+        seed = finished.order.seed
+        if finished.complaints:
+            _print(f"seed {seed} ({finished.order.engine}) fails; only it: {self.command('--only', seed)}")
+            _print("\n".join(f"  {complaint}" for complaint in finished.complaints[:20]))
+        elif finished.lived is not None and not self._options.keep and self._options.only is None:
+            for recording in finished.lived.recordings:
+                Path(recording).unlink(missing_ok=True)
+        if time.monotonic() - self._told > PROGRESS:
+            self._told = time.monotonic()
+            _print(f"{self.summary.pods:,} of {self._options.pods:,} pods in {len(self.summary.seeds):,} worlds")
 
 
 def _print(line: str) -> None:

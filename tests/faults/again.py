@@ -9,12 +9,13 @@ from pathlib import Path
 
 import msgspec
 
+from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.reconsider import reconsider
 from kframework.observe.recording.replay import replay
 from tests.architecture.sources import ROOT
-from tests.faults.run import PLUGINS
+from tests.faults.pod_run import PLUGINS
 
-__all__ = ["Again", "again"]
+__all__ = ["Again", "again", "decided_again"]
 
 
 class Again(msgspec.Struct, frozen=True):
@@ -38,14 +39,18 @@ def again(recording: Path, **environment: str) -> Again:
     return msgspec.json.decode(done.stdout, type=Again)
 
 
+def decided_again(recording: Path, registry: Registry = PLUGINS) -> Again:
+    """Decide again what was recorded, in this process."""
+    replayed, reconsidered = replay(recording, registry), reconsider(recording, registry=registry)
+    found = [f"{one.kind}: {one.recorded} became {one.now}" for one in reconsidered.disagreements]
+    difference = None if replayed.difference is None else str(replayed.difference)
+    return Again(replayed.decisions, difference, reconsidered.attempts, found)
+
+
 def main(recording: Path) -> None:
     """Print what comes of this recording."""
     logging.disable(logging.CRITICAL)
-    replayed, reconsidered = replay(recording, PLUGINS), reconsider(recording, registry=PLUGINS)
-    found = [f"{one.kind}: {one.recorded} became {one.now}" for one in reconsidered.disagreements]
-    difference = None if replayed.difference is None else str(replayed.difference)
-    result = Again(replayed.decisions, difference, reconsidered.attempts, found)
-    sys.stdout.buffer.write(msgspec.json.encode(result))
+    sys.stdout.buffer.write(msgspec.json.encode(decided_again(recording)))
 
 
 if __name__ == "__main__":

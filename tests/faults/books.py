@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from typing import TypeVar
+
+import msgspec
 
 from kframework.cluster import Cluster
 from kframework.cluster.kind_store import Change
@@ -12,13 +15,16 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
-from kframework.objects import Node, Pod
+from kframework.objects import Event, Node, Pod
 from kframework.objects.requests import allocatable, on_node_requests
+from kframework.observe.explain.full_evaluation import evaluate
+from kframework.observe.explain.slices import finished
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.cluster import ClusterState
+from tests.faults.hesitant import Hesitant, Reluctant
 from tests.properties.rebuilt import Truth, node_facts, pod_facts, rebuilt
 
-__all__ = ["ApiBooks", "EngineBooks", "leftovers", "untruths"]
+__all__ = ["ApiBooks", "EngineBooks", "leftovers", "untruths", "unwoken"]
 
 K = TypeVar("K")
 
@@ -35,12 +41,22 @@ class ApiBooks:
         self.created = 0
         self.bindings: Counter[str] = Counter()
         self.complaints: list[str] = []
+        #: How many Events say of a pod, by uid, that it was bound.
+        self.announced: Counter[str] = Counter()
         self._cluster = cluster
+        self._story = blake2b()
         self._on: dict[str, dict[str, Mapping[str, int]]] = {}
         cluster.subscribe([Pod], self._changed)
+        cluster.subscribe([Event], self._told)
+
+    @property
+    def story(self) -> str:
+        """All that was written about pods, in order, as a digest."""
+        return self._story.hexdigest()
 
     def _changed(self, change: Change) -> None:
         old, new = change.old, change.new
+        self._story.update(msgspec.json.encode([change.version, new]))
         assert not isinstance(old, Node) and not isinstance(new, Node)
         self.created += old is None
         if isinstance(old, Pod):
@@ -51,6 +67,10 @@ class ApiBooks:
         self._on.setdefault(node_name, {})[uid] = {**on_node_requests(new), "pods": 1}
         if isinstance(old, Pod) and old.spec.node_name != node_name:
             self._bound(new, old.spec.node_name)
+
+    def _told(self, change: Change) -> None:
+        if change.old is None and isinstance(change.new, Event) and change.new.reason == "Scheduled":
+            self.announced[change.new.regarding.uid] += 1
 
     def _bound(self, pod: Pod, before: str) -> None:
         name, node_name = pod.metadata.name, pod.spec.node_name
@@ -136,6 +156,19 @@ def leftovers(scheduler: Scheduler, books: EngineBooks) -> Iterator[str]:
         yield f"the scheduler has not settled: {scheduler!r}, {scheduler.outbox!r}, {engine.preempting!r}"
     if engine.cluster.statements:
         yield f"{len(engine.cluster.statements)} statements are open"
+
+
+def unwoken(engine: PodEngine) -> Iterator[str]:
+    """Name the pods that wait for an event though all plugins, asked again about the state as it is, let them pass.
+
+    A pod that was rejected on Permit waits for whatever may happen next: nobody knows what would help it.
+    """
+    for queued in list(engine.queue):
+        if not queued.rejectors & {plugin.name for plugin in (Hesitant, Reluctant)}:
+            evaluation = finished(evaluate(engine, queued.pod))
+            if len(evaluation.feasible):
+                names = [evaluation.nodes[row].name for row in evaluation.feasible.tolist()]
+                yield f"{queued.pod.key} waits for {sorted(queued.rejectors)} though it fits on {names}"
 
 
 async def untruths(scheduler: Scheduler, cluster: Cluster) -> list[str]:

@@ -1,14 +1,15 @@
-"""A plugin that keeps pods waiting, and meddles from outside its hooks as plugins may."""
+"""Plugins that keep pods waiting, meddle from outside their hooks as plugins may, and raise."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from random import Random
 from typing import ClassVar
 
 from kframework import CycleState, Handle, PendingPod, Plugin, PluginArgs, Wait, hookimpl
 
-__all__ = ["Hesitant", "Reluctant"]
+__all__ = ["Hesitant", "Quarrelsome", "Reluctant"]
 
 
 class Hesitant(Plugin):
@@ -53,3 +54,26 @@ class Reluctant(Hesitant):
 
     name = "Reluctant"
     patience = 7.0
+
+
+class Quarrelsome(Plugin):
+    """Raise now and then, where a pod has a node already; in a replay at the same moments."""
+
+    name = "Quarrelsome"
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.raised: Counter[str] = Counter()
+
+    @hookimpl
+    def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        self._quarrel("reserve", pod)
+
+    @hookimpl
+    async def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        self._quarrel("pre_bind", pod)
+
+    def _quarrel(self, hook: str, pod: PendingPod) -> None:
+        if Random(f"{hook}/{pod.uid}/{self.handle.clock.now()}").random() < 0.03:
+            self.raised[f"plugin raised in {hook}"] += 1
+            raise ValueError("no")

@@ -22,7 +22,7 @@ from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.scheduler import Scheduler
 from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
-from tests.faults.run import PLUGINS, configuration
+from tests.faults.pod_run import PLUGINS, configuration
 
 __all__ = ["Silence", "Strike", "Struck"]
 

@@ -1,196 +1,211 @@
-"""A whole run on virtual time: a world, an API that faults befall, a scheduler, its recording, and what must hold."""
+"""A whole run on virtual time: a world, an API that faults befall, schedulers in turn, and what must hold."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
+from typing import Generic, Protocol, TypeVar
 
 import anyio
 import msgspec
+from anyio.abc import TaskGroup
 
 from kframework.apiserver.in_process import InProcess
 from kframework.apiserver.server import ApiServer
-from kframework.clock import LoopClock, run_virtual
+from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
 from kframework.cluster.faults import FaultyTransport, Rates
-from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.volume_controller import VolumeController
-from kframework.cluster.write_admission import WriteAdmission
-from kframework.config.configuration import Configuration
-from kframework.config.load import parse
-from kframework.core.runtime.registry import Registry
-from kframework.observe.recording.writer import Recorder
-from kframework.scheduler.scheduler import Scheduler
-from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
-from tests.faults.hesitant import Hesitant, Reluctant
-from tests.faults.world import World
+from kframework.scheduler.scheduler import Engine
+from tests.faults.books import ApiBooks
+from tests.faults.lives import End, Life
+from tests.faults.shape import Shape
 
-__all__ = ["PLUGINS", "FaultyRun", "Report", "Shape", "run"]
+__all__ = ["FaultyRun", "Report", "Runs", "run"]
 
-#: The plugins that are not in the default profile.
-PLUGINS: Registry = Registry.of(Hesitant, Reluctant)
+E = TypeVar("E", bound=Engine)
 
-CONFIGURATION = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- plugins:
-    permit:
-      enabled: [{{name: Hesitant}}, {{name: Reluctant}}]
----
-apiVersion: kframework.dev/v1
-kind: KFrameworkConfiguration
-seed: {seed}
-"""
-
-#: Every request has one of seven faults with a chance of one in ten; of the lines of a watch it is one in twenty.
-RATES = Rates(
-    conflict=0.015,
-    too_many_requests=0.015,
-    internal_error=0.015,
-    unavailable=0.015,
-    lost=0.01,
-    unanswered=0.015,
-    late=0.02,
-    doubtful=0.01,
-    expired=0.05,
-    dropped=0.01,
-    forgotten=0.004,
-    stalls=0.0007,
-    repeated=0.03,
-    slow=0.004,
-)
-
-#: How long nothing happens in the end, in seconds: every pod that waits for an event is tried again once.
+#: How long nothing happens in the end, in seconds: volumes are waited for as long.
 QUIET = 700.0
 
 #: How long the API server runs on average, and how long it is away at most, in seconds.
 UPTIME, DOWNTIME = 200.0, 20.0
 
+#: How long it is on average until all stands still, and for how long it does at most, in seconds.
+MOVING, STILL = 300.0, 120.0
 
-#: How many bytes a recording may take: a run of 10,000 pods is to be in one part.
-LIMIT = 1 << 40
-
-
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """How large a run is, how many seconds pass between two pods for one node, and how often each fault strikes."""
-
-    nodes: int = 4
-    pods: int = 80
-    pause: float = 15.0
-    rates: Rates = RATES
+#: How long there is no scheduler at most between two, in seconds.
+VACANCY = 5.0
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to; nothing in `complaints` if all that must hold did."""
+    """What a run came to; nothing in `complaints` if all that must hold did, `story` is the same for the same seed."""
 
     seed: int
-    recording: Path
+    recordings: list[Path]
     pods: int
     bindings: int
     attempts: int
     deleted: Counter[str]
     faults: Counter[str]
+    troubles: Counter[str]
     seconds: float
+    story: str
     complaints: list[str]
 
+    @property
+    def recording(self) -> Path:
+        """The inbox of the last scheduler."""
+        return self.recordings[-1]
+
     def __str__(self) -> str:
-        lines = [f"seed {self.seed} fails; its inbox is in {self.recording}", *self.complaints[:20]]
-        return "\n  ".join(lines)
+        inbox = ", ".join(map(str, self.recordings)) or "no file"
+        return "\n  ".join([f"seed {self.seed} fails; its inbox is in {inbox}", *self.complaints[:20]])
 
 
-def run(seed: int, shape: Shape, folder: Path, *, limit: int = LIMIT) -> Report:
-    """Run a world of this seed and shape to its end; the inbox is recorded in the folder, in so many bytes."""
-    return run_virtual(FaultyRun(seed, shape, folder / f"inbox-{seed}.jsonl.gz", limit).main)
+class Runs(Protocol):
+    """What works in a cluster until it is cancelled, or has done all that it has to."""
+
+    async def run(self) -> None:
+        """Work."""
+        ...
 
 
-def configuration(seed: int) -> Configuration:
-    """Make the default profile with two plugins more, and ties that are drawn by the seed."""
-    return parse(CONFIGURATION.format(seed=seed))
+def run(subject: FaultyRun[E]) -> Report:
+    """Run a world to its end, on virtual time."""
+    return run_virtual(subject.main)
 
 
-class FaultyRun:
-    """One run."""
+class FaultyRun(ABC, Generic[E]):
+    """One run: the cluster, the schedulers that follow each other, and all that befalls them."""
 
-    def __init__(self, seed: int, shape: Shape, file: Path, limit: int) -> None:
-        self._seed = seed
-        self._shape = shape
-        self._file = file
-        self._limit = limit
+    def __init__(self, seed: int, shape: Shape) -> None:
+        self.seed = seed
+        self.shape = shape
+        self.lives: list[Life[E]] = []
+        #: What befell the schedulers beside the faults of the API.
+        self.troubles: Counter[str] = Counter()
+        #: What befell the world.
+        self.deleted: Counter[str] = Counter()
+
+    # -- what each engine has of its own ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def world(self) -> Runs:
+        """Make what happens in the cluster; once it has run, nothing does any more."""
+
+    @abstractmethod
+    def controllers(self) -> Sequence[Runs]:
+        """Make what works in the cluster beside its kubelets."""
+
+    @abstractmethod
+    def life(self, number: int) -> Life[E]:
+        """Make the scheduler of this number, from 0."""
+
+    def calm(self) -> None:
+        """Let no more faults befall anybody from now on."""
+        self.faulty.until = self.clock.now()
+
+    @abstractmethod
+    async def look(self, life: Life[E]) -> list[str]:
+        """Name what does not hold now that all is quiet."""
+
+    @property
+    def recordings(self) -> list[Path]:
+        """The files in which the inboxes are."""
+        return []
+
+    # -- the run ---------------------------------------------------------------------------------------------------
 
     async def main(self) -> Report:
         """Let the world happen, wait until it is quiet, and look."""
-        clock, shape = LoopClock(asyncio.get_running_loop()), self._shape
-        self._clock = clock
-        store = self._store = MemoryCluster(clock)
-        self._api_books = ApiBooks(store)
-        self._world = World(store, clock, self._random("world"), shape.nodes, shape.pods, shape.pause)
-        api = InProcess(ApiServer(store, clock))
-        self._faulty = FaultyTransport(api, self._random("faults"), shape.rates, clock)
-        self._client = KubeCluster(WriteAdmission(self._faulty, clock), clock, random=self._random("client"), page=50)
-        recorder = Recorder(self._file, limit=self._limit)
-        self._scheduler = Scheduler(
-            configuration(self._seed),
-            self._client,
-            clock,
-            registry=PLUGINS,
-            observers=[recorder],
-            slice=0.0,
-            engine=recorder.engine,
-        )
-        self._books = EngineBooks(self._scheduler.engine)
-        began = clock.now()
-        try:
-            complaints = await self._run()
-        finally:
-            recorder.close()
+        self.clock = LoopClock(asyncio.get_running_loop())
+        self.store = MemoryCluster(self.clock)
+        books = ApiBooks(self.store)
+        api = InProcess(ApiServer(self.store, self.clock))
+        self.faulty = FaultyTransport(api, self.random("faults"), self.shape.rates, self.clock)
+        began = self.clock.now()
+        complaints = await self._run()
+        for life in self.lives:
+            complaints += life.unannounced(books.announced)
+            self.troubles.update(life.counts)
         return Report(
-            seed=self._seed,
-            recording=self._file,
-            pods=self._api_books.created,
-            bindings=self._api_books.bindings.total(),
-            attempts=self._scheduler.engine.attempts,
-            deleted=self._world.deleted,
-            faults=self._faulty.counts,
-            seconds=clock.now() - began,
-            complaints=[*self._api_books.complaints, *self._books.complaints, *complaints],
+            seed=self.seed,
+            recordings=self.recordings,
+            pods=books.created,
+            bindings=books.bindings.total(),
+            attempts=self.troubles.pop("attempts", 0),
+            deleted=self.deleted,
+            faults=self.faulty.counts,
+            troubles=+self.troubles,
+            seconds=self.clock.now() - began,
+            story=books.story,
+            complaints=[*books.complaints, *complaints],
         )
 
     async def _run(self) -> list[str]:
+        world = self.world()
         async with anyio.create_task_group() as controllers:
-            controllers.start_soon(Kubelet(self._store, self._clock).run)
-            controllers.start_soon(VolumeController(self._store).run)
+            for controller in (Kubelet(self.store, self.clock), *self.controllers()):
+                controllers.start_soon(controller.run)
             async with anyio.create_task_group() as scheduling:
-                scheduling.start_soon(self._scheduler.run)
+                self._begin(scheduling)
                 async with anyio.create_task_group() as befalling:
                     befalling.start_soon(self._befall)
-                    await self._world.run()
+                    befalling.start_soon(self._stand_still)
+                    befalling.start_soon(self._succeed, scheduling)
+                    await world.run()
                     befalling.cancel_scope.cancel()
-                self._faulty.until = self._clock.now()
+                self.calm()
                 await asyncio.sleep(QUIET)
-                complaints = [*leftovers(self._scheduler, self._books)]
-                complaints += await untruths(self._scheduler, self._client)
-                self._scheduler.stop()
+                complaints = await self.look(self.lives[-1])
+                self.lives[-1].scheduler.stop()
             controllers.cancel_scope.cancel()
         return [*complaints, *_tasks_left()]
 
+    def _begin(self, scheduling: TaskGroup) -> None:
+        life = self.life(len(self.lives))
+        self.lives.append(life)
+        scheduling.start_soon(life.run)
+
+    async def _succeed(self, scheduling: TaskGroup) -> None:
+        """Let one scheduler follow the other."""
+        random = self.random("lives")
+        while math.isfinite(self.shape.lifetime):
+            await asyncio.sleep(random.expovariate(1 / self.shape.lifetime))
+            with anyio.CancelScope(shield=True):  # in the end there is to be one
+                await self.lives[-1].end(random.choice([*End]), scheduling)
+                await asyncio.sleep(random.uniform(0.0, VACANCY))
+                self._begin(scheduling)
+
     async def _befall(self) -> None:
         """Begin with faults, in every other run only once the scheduler knows its cluster; restart the API server."""
-        random = self._random("restarts")
-        self._faulty.until = self._clock.now()
+        random = self.random("restarts")
+        self.faulty.until = self.clock.now()
         await asyncio.sleep(random.choice([0.0, 5.0]))
-        self._faulty.until = math.inf
-        while self._shape.rates != Rates():
+        self.faulty.until = math.inf
+        while self.shape.rates != Rates():
             await asyncio.sleep(random.expovariate(1 / UPTIME))
-            self._faulty.restart(random.uniform(0.0, DOWNTIME))
+            self.troubles["API server restarted"] += 1
+            self.faulty.restart(random.uniform(0.0, DOWNTIME))
 
-    def _random(self, purpose: str) -> Random:
-        return Random(f"{self._seed}/{purpose}")
+    async def _stand_still(self) -> None:
+        """Let time jump: the machine slept, and whatever became due meanwhile is due at once."""
+        random, loop = self.random("standstills"), asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        while self.shape.standstills:
+            await asyncio.sleep(random.expovariate(1 / MOVING))
+            self.troubles["time jumped"] += 1
+            loop._jumping.elapsed += random.uniform(1.0, STILL)
+
+    def random(self, purpose: str) -> Random:
+        """Return the generator of a purpose."""
+        return Random(f"{self.seed}/{purpose}")
 
 
 def _tasks_left() -> Iterator[str]:

@@ -18,14 +18,18 @@ from kframework.objects import (
     Event,
     LabelSelector,
     Node,
+    ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     PodAffinityTerm,
     PodAntiAffinity,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
     TopologySpreadConstraint,
 )
 from kframework.testing import make_node, make_pod
+from tests.faults.shape import EXTENDED, Shape
 from tests.support.storage import claim, mounted, storage_class
 
 __all__ = ["World", "made_nodes"]
@@ -49,19 +53,29 @@ class World:
     """Makes so many pods, and lets a hundred other things happen meanwhile."""
 
     def __init__(
-        self, cluster: MemoryCluster, clock: Clock, random: Random, nodes: int, pods: int, pause: float
+        self,
+        cluster: MemoryCluster,
+        clock: Clock,
+        random: Random,
+        shape: Shape,
+        deleted: Counter[str],
+        troubles: Counter[str],
     ) -> None:
         self._cluster = cluster
         self._clock = clock
         self._random = random
-        self._nodes = made_nodes(nodes)
-        self._pods = pods
-        self._pause = pause / nodes
+        self._nodes = made_nodes(shape.nodes)
+        self._pods = shape.pods
+        self._pause = shape.pause / shape.nodes
+        self._extended = shape.extender
         self._made = 0
-        self.deleted: Counter[str] = Counter()
+        self._deleted = deleted
+        self._troubles = troubles
         for node in self._nodes:
             cluster.add(node)
         cluster.add(storage_class("made", "example.com/csi"))
+        for app in APPS if shape.budgets else ():
+            cluster.add(_budget(app))
 
     async def run(self) -> None:
         """Let things happen until all pods are made."""
@@ -103,6 +117,7 @@ class World:
             name,
             cpu=random.choice(["250m", "500m", "1", "1", "2", "3"]),
             labels={"app": app},
+            requests={EXTENDED: 1} if self._extended and shape > 0.85 else {},
             priority=random.choice([0, 0, 0, 0, 10, 100]),
             annotations={
                 RUN_SECONDS: str(random.randint(60, 200) if random.random() < 0.08 else random.randint(1, 30))
@@ -114,6 +129,7 @@ class World:
             node_selector={ZONE: random.choice("abc")} if 0.16 < shape < 0.22 else {},
         )
         if shape < 0.05:
+            self._troubles["pods with volumes"] += 1
             self._cluster.add(_unclaimed(f"claim-{self._made}"))
         self._cluster.add(replace(pod, metadata=replace(pod.metadata, uid="")))
 
@@ -123,7 +139,7 @@ class World:
             metadata = self._random.choice(pods).metadata
             grace = self._random.choice([0, 0, 1, None])
             self._cluster.remove(Pod, metadata.name, metadata.namespace, grace=grace)
-            self.deleted["pods"] += 1
+            self._deleted["pods"] += 1
 
     def _change_pod(self) -> None:
         pods = [pod for pod in self._cluster.objects(Pod) if not has_ended(pod)]
@@ -139,7 +155,7 @@ class World:
         if len(nodes) > 1:
             name = self._random.choice(nodes).metadata.name
             self._cluster.remove(Node, name)
-            self.deleted["nodes"] += 1
+            self._deleted["nodes"] += 1
             asyncio.get_running_loop().call_later(self._random.uniform(0.0, COLLECTED), self._collect, name)
 
     def _collect(self, name: str) -> None:
@@ -196,6 +212,12 @@ class World:
 def _unclaimed(name: str) -> PersistentVolumeClaim:
     made = claim(name, "made")
     return replace(made, metadata=replace(made.metadata, uid=""))
+
+
+def _budget(app: str) -> PodDisruptionBudget:
+    selector = LabelSelector(match_labels={"app": app})
+    spec = PodDisruptionBudgetSpec(selector=selector, min_available=3)
+    return PodDisruptionBudget(metadata=ObjectMeta(name=app, namespace="default"), spec=spec)
 
 
 def _spread(app: str) -> TopologySpreadConstraint:

@@ -9,6 +9,7 @@ import json
 import logging
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,7 @@ from kframework.testing import make_pod
 from kframework.verbosity import V2, V5
 from tests.cli.processes import MAIN
 from tests.faults.hesitant import Hesitant, Reluctant
+from tests.faults.shape import Shape
 from tests.faults.world import World
 
 __all__ = ["Accounts", "Json", "Labels", "accounts_of"]
@@ -141,7 +143,8 @@ class _Run:
     async def main(self) -> tuple[dict[tuple[str, Labels], float], dict[str, Json], list[Json], list[Json]]:
         clock = LoopClock(asyncio.get_running_loop())
         store = MemoryCluster(clock)
-        world = World(store, clock, Random(f"{self._seed}/world"), nodes=4, pods=60, pause=4.0)
+        shape = Shape(nodes=4, pods=60, pause=4.0)
+        world = World(store, clock, Random(f"{self._seed}/world"), shape, Counter(), Counter())
         self._client = KubeCluster(InProcess(ApiServer(store, clock)), clock, random=Random(self._seed))
         history, metrics, recorder = History(), Metrics(), Recorder(self.recording)
         with self.trace.open("w") as stream, self._logged():

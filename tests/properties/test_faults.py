@@ -15,7 +15,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.observe.recording.replay import replay
 from kframework.state.cluster import ClusterState
-from tests.faults.run import PLUGINS, Report, Shape, run
+from tests.faults.pod_run import PLUGINS, Report, Shape, run
 
 RUNS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) // 5, 1)
 

@@ -66,6 +66,15 @@ def test_nothing_happens_before_everything_has_been_listed() -> None:
     for obj in (make_node("n1"), *make_gang("a", 1)[1]):
         stage.put(obj)
     assert (run(stage), stage.engine.synced, stage.engine.settled) == (0, False, False)
+    assert stage.engine.deadline is None, "or it would be asked again at once, as long as the API is away"
+
+
+def test_nothing_is_due_to_an_engine_that_only_catches_up() -> None:
+    stage = staged(gangs=[make_gang("a", 1)])
+    stage.engine.catch_up()
+    assert (stage.engine.sessions, stage.engine.deadline) == (0, None), "or its scheduler would not rest"
+    assert run(stage) == 1
+    assert stage.engine.deadline == VIRTUAL_EPOCH + 1.0
 
 
 def test_a_heartbeat_is_no_reason_for_a_session() -> None:

@@ -12,7 +12,7 @@ from kframework.errors import InputError
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.writer import FORMAT, VERSION
 from tests.faults.lines import Line, changed, lines_of, nth
-from tests.faults.run import Report, Shape, run
+from tests.faults.pod_run import Report, Shape, run
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone
 from tests.faults.lines import lines_of
-from tests.faults.run import PLUGINS, Shape, run
+from tests.faults.pod_run import PLUGINS, Shape, run
 
 KIND = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 ARGS = "{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}"

@@ -23,7 +23,7 @@ from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone
 from tests.faults.again import Again, again
 from tests.faults.lines import Line, changed, lines_of, nth
-from tests.faults.run import PLUGINS, Report, Shape, run
+from tests.faults.pod_run import PLUGINS, Report, Shape, run
 from tests.support.outside import busy_plugin
 
 #: How many random runs are replayed.

@@ -116,6 +116,8 @@ class BatchEngine(Consequences):
         self._dirty = False
         self._not_before = 0.0
         self._wanted_at: float | None = None
+        #: Whether it only catches up, as that of a scheduler that stands by, or stops, and begins no session.
+        self._follows = False
         #: What was last said of each pod that waits, and of each group that cannot run, by uid.
         self._said: dict[str, tuple[str, str]] = {}
         self._use(profiles(self))
@@ -175,6 +177,8 @@ class BatchEngine(Consequences):
 
     @property
     def deadline(self) -> float | None:
+        if self._follows or not self.synced:
+            return None  # no session can begin, and a moment in the past would keep the loop busy until one can
         wanted = (self._not_before if self._dirty else None, self._wanted_at, self._broken.deadline)
         soonest = min((moment for moment in wanted if moment is not None), default=None)
         # What is overdue waits for the next session; a timer that has fired already would only keep the loop busy.
@@ -193,8 +197,9 @@ class BatchEngine(Consequences):
 
     def step(self) -> bool:
         """Advance the session, or apply what has arrived and begin one if it is time; return whether one is open."""
+        self._follows = False
         if self._steps is None:
-            self.catch_up()
+            self._take_in()
             if not self._is_due():
                 return False
             self._steps = self._begin()
@@ -218,6 +223,10 @@ class BatchEngine(Consequences):
         if self._steps is not None:
             self._steps.close()
             self._steps, self._dirty = None, True
+        self._follows = True
+        self._take_in()
+
+    def _take_in(self) -> None:
         while self._reports:
             self._reports.popleft()()
         for message in self.inbox.drain():

@@ -1,0 +1,203 @@
+"""A run of the batch engine: gangs in queues, with the controllers of jobs, groups and queues, over the same faults."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+
+from kframework_batch.config import parse
+from kframework_batch.engine import BatchEngine
+from kframework_batch.membership import GROUP_NAME
+from kframework_batch.objects import Job, PodGroup, Queue
+from kframework_batch.program import Program, compile_program
+from kframework_batch.resource import Resource
+from kframework_batch.settings import Settings
+
+from kframework.clock import Clock, seconds_of
+from kframework.cluster.kind_store import Change
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.transitions import has_ended
+from kframework.objects import Event, Pod
+from kframework.objects.requests import on_node_requests
+from kframework.scheduler.scheduler import Scheduler
+from tests.faults.batch_world import World, configuration, leftovers, objects, untold
+from tests.faults.lives import Life
+from tests.faults.run import FaultyRun, Report, Runs
+from tests.faults.run import run as run_world
+from tests.faults.shape import Shape
+
+__all__ = ["run"]
+
+#: How long what is over is kept, and how long jobs may wait or run until they are deleted, in seconds: some never fit,
+#: and room would be looked for in every session.
+KEPT, GIVEN_UP = 60.0, 200.0
+
+#: How long it is on average to the next change of the program, in seconds.
+UNCHANGED = 300.0
+
+#: How long some jobs run, in seconds: until they are deleted.
+FOREVER = 1e6
+
+
+def run(seed: int, shape: Shape) -> Report:
+    """Run a world of jobs of this seed and shape to its end."""
+    return run_world(BatchRun(seed, shape))
+
+
+class BatchRun(FaultyRun[BatchEngine]):
+    """One run; another scheduler has another program, and one that lives on may be given another, too."""
+
+    def world(self) -> Runs:
+        for obj in objects(self.random("objects")):
+            self.store.add(obj)
+        self._world = Jobs(self.store, self.clock, self.random("world"), self.shape.pods, self.deleted)
+        return self._world
+
+    def controllers(self) -> Sequence[Runs]:
+        made = [make(self.store, self.clock) for make in self._settings(0).controllers]
+        return [*made, Reloads(self)] if self.shape.quarrels else made
+
+    def life(self, number: int) -> Life[BatchEngine]:
+        settings = self._settings(number)
+        return Life(
+            settings.configuration,
+            self.faulty,
+            self.clock,
+            self.random(f"client {number}" if number else "client"),
+            registry=settings.registry,
+            engine=settings.engine(),
+        )
+
+    async def look(self, life: Life[BatchEngine]) -> list[str]:
+        self._world.faults = self.faulty.counts
+        return [
+            *self._world.complaints,
+            *leftovers(life.scheduler.engine),
+            *untold(self._world),
+            *_unsettled(life.scheduler),
+            *_lost(life.scheduler.engine, self.store),
+            *_misstated(self.store),
+            *self._world.broken_gangs(),
+        ]
+
+    def program(self, number: int) -> Program:
+        """Make a program."""
+        return compile_program(parse(configuration(self.random(f"program {number}"))))
+
+    def _settings(self, number: int) -> Settings:
+        return Settings(self.program(number), seed=self.seed)
+
+
+class Reloads:
+    """Gives the scheduler that lives another program now and then, until no more faults befall it."""
+
+    def __init__(self, run: BatchRun) -> None:
+        self._run = run
+
+    async def run(self) -> None:
+        """Change the configuration."""
+        run, random, number = self._run, self._run.random("reloads"), 1000
+        while True:
+            await asyncio.sleep(random.expovariate(1 / UNCHANGED))
+            if run.clock.now() < run.faulty.until:
+                number += 1
+                run.troubles["configuration reloaded"] += 1
+                run.lives[-1].scheduler.engine.reload(run.program(number))
+
+
+class Jobs(World):
+    """A world that makes so many pods, cleans up after itself, and has jobs that run for ever."""
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock, random: Random, pods: int, deleted: Counter[str]) -> None:
+        super().__init__(cluster, clock, random, rate=0.0)
+        self._pods = pods
+        self._made = 0
+        self._deleted = deleted
+        self._swept = clock.now()
+        #: The groups of which a pod has failed or is gone: the others stay.
+        self._disturbed: set[str] = set()
+        cluster.subscribe([Pod], self._count)
+
+    def over(self) -> bool:
+        if self._clock.now() - self._swept > 30.0:
+            self._swept = self._clock.now()
+            self._sweep()
+        return self._made >= self._pods
+
+    def happenings(self) -> Sequence[Callable[[], None]]:
+        return (*[self._new_job] * 6, self._pod_fails, self._pod_goes, self._node_goes)
+
+    def seconds(self) -> float:
+        return FOREVER if self._random.random() < 0.05 else super().seconds()
+
+    def _count(self, change: Change) -> None:
+        pod = change.new or change.old
+        assert isinstance(pod, Pod)
+        self._made += change.old is None
+        if change.new is None or pod.status.phase == "Failed" or pod.metadata.deletion_timestamp:
+            self._disturbed.add(pod.metadata.annotations.get(GROUP_NAME, ""))
+            self._deleted["pods"] += change.new is None
+
+    def _remove(self, job: Job) -> None:
+        """Delete a job, and what the garbage collector would delete with it."""
+        self._deleted["jobs"] += 1
+        self.cluster.remove(Job, job.metadata.name, job.metadata.namespace)
+        for kind in (PodGroup, Pod):
+            for each in self.cluster.objects(kind):
+                if any(owner.uid == job.metadata.uid for owner in each.metadata.owner_references):
+                    self.cluster.remove(kind, each.metadata.name, each.metadata.namespace, grace=0)
+
+    def _sweep(self) -> None:
+        now = self._clock.now()
+        for job in self.cluster.objects(Job):
+            age = now - seconds_of(job.metadata.creation_timestamp or "")
+            if age > (KEPT if job.status.state.phase in ("Completed", "Failed") else GIVEN_UP):
+                self._remove(job)
+        for event in self.cluster.objects(Event):
+            if now - seconds_of(event.metadata.creation_timestamp or "") > KEPT:
+                self.cluster.remove(Event, event.metadata.name, event.metadata.namespace)
+
+    def broken_gangs(self) -> Iterator[str]:
+        """Name the gangs of which only some members have a node, though nobody has taken any away."""
+        for group in self.cluster.objects(PodGroup):
+            name = group.metadata.name
+            pods = [pod for pod in self.cluster.objects(Pod) if pod.metadata.annotations.get(GROUP_NAME) == name]
+            placed = sum(bool(pod.spec.node_name) for pod in pods)
+            if name not in self._disturbed and 0 < placed < group.spec.min_member:
+                yield f"{placed} pods of {name} have a node, and {group.spec.min_member} are to have one"
+
+
+def _unsettled(scheduler: Scheduler[BatchEngine]) -> Iterator[str]:
+    if not scheduler.settled or not scheduler.outbox.empty:
+        yield f"the scheduler has not settled: {scheduler!r}, {scheduler.outbox!r}, {scheduler.engine!r}"
+    if scheduler.engine.cluster.statements:
+        yield f"{len(scheduler.engine.cluster.statements)} statements are open"
+
+
+def _lost(engine: BatchEngine, cluster: MemoryCluster) -> Iterator[str]:
+    """Name the pods of which the engine does not know what the API says."""
+    pods = [pod for pod in cluster.objects(Pod) if not has_ended(pod)]
+    true = {pod.metadata.uid: pod.spec.node_name for pod in pods}
+    known = {task.uid: task.object.spec.node_name for task in engine.cache.tasks.values() if not has_ended(task.object)}
+    for uid in sorted(true.keys() | known.keys()):
+        if true.get(uid) != known.get(uid):
+            yield f"pod {uid}: the engine has {known.get(uid)!r}, the API {true.get(uid)!r}"
+
+
+def _misstated(cluster: MemoryCluster) -> Iterator[str]:
+    """Name the queues whose status does not say what their pods have."""
+    groups = {group.metadata.name: group for group in cluster.objects(PodGroup)}
+    held = {queue.metadata.name: Resource() for queue in cluster.objects(Queue)}
+    for pod in cluster.objects(Pod):
+        group = groups.get(pod.metadata.annotations.get(GROUP_NAME, ""))
+        if group is not None and pod.spec.node_name and not has_ended(pod):
+            held[group.spec.queue].add(Resource(on_node_requests(pod)))
+    for queue in cluster.objects(Queue):
+        name = queue.metadata.name
+        said = Resource.parse(queue.status.allocated)
+        true = held[name]
+        wrong = [each for each in ("cpu", "memory") if said.get(each, 0) != true.get(each, 0)]
+        if wrong and name in "ab":
+            yield f"queue {name} says that it holds {said!r}, and its pods have {true!r}"

@@ -1,0 +1,135 @@
+"""One scheduler on a faulty API, from its first request to its end: it crashes, is stopped, or loses its lease."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from random import Random
+from typing import Generic, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from kframework.clock import Clock
+from kframework.cluster.kube_cluster import KubeCluster
+from kframework.cluster.transport import Transport
+from kframework.cluster.write_admission import WriteAdmission
+from kframework.cluster.write_fence import FencedTransport, WriteFence
+from kframework.config.configuration import Configuration
+from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.runtime.registry import Registry
+from kframework.framework.status import Code
+from kframework.observe.recording.writer import Recorder
+from kframework.scheduler.extender import Extender, Line
+from kframework.scheduler.scheduler import Engine, MakeEngine, Scheduler
+
+__all__ = ["End", "Life"]
+
+E = TypeVar("E", bound=Engine)
+
+#: How long a scheduler that has lost its lease goes on at most, in seconds: it learns of nothing.
+UNAWARE = 30.0
+
+#: How long an event may be on its way, in seconds: it is tried twelve times.
+ON_ITS_WAY = 200.0
+
+
+class End(StrEnum):
+    """How the life of a scheduler ends before the world does."""
+
+    CRASHED = "scheduler crashed"
+    STOPPED = "scheduler stopped, and another configuration after it"
+    DEPOSED = "scheduler without its lease beside another one"
+
+
+class Life(Observer, Generic[E]):
+    """A scheduler and its end; `counts` tells what of the kinds of trouble there was."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        transport: Transport,
+        clock: Clock,
+        random: Random,
+        *,
+        registry: Registry,
+        engine: MakeEngine[E],
+        recorder: Recorder | None = None,
+        extender: Line | None = None,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        #: The pods that were bound, by uid, and when, in seconds since 1970.
+        self._bound: dict[str, float] = {}
+        #: Until when all that it had to say must have been written.
+        self._written_until = math.inf
+        self._random = random
+        self._clock = clock
+        self._fence = WriteFence()
+        self._scope = anyio.CancelScope()
+        self._ended = asyncio.Event()
+        self._recorder = recorder
+        admitted = WriteAdmission(FencedTransport(transport, self._fence), clock)
+        self.client = KubeCluster(admitted, clock, random=random, page=50)
+        self.scheduler: Scheduler[E] = Scheduler(
+            configuration,
+            self.client,
+            clock,
+            registry=registry,
+            observers=[self] if recorder is None else [self, recorder],
+            slice=0.0,
+            engine=engine,
+            extender=lambda settings: Extender(settings, extender),  # type: ignore[arg-type]  # one, where any is asked
+            fence=self._fence,
+        )
+
+    async def run(self) -> None:
+        """Schedule until the end."""
+        try:
+            with self._scope:
+                await self.scheduler.run()
+        finally:
+            if self._recorder is not None:
+                self._recorder.close()
+            self._ended.set()
+
+    async def end(self, how: End, beside: TaskGroup) -> None:
+        """End, or be told so; who has lost the lease goes on for a while, and may write no more."""
+        self.counts[str(how)] += 1
+        self._written_until = self._clock.now() - (0.0 if self.scheduler.outbox.empty else ON_ITS_WAY)
+        if how is End.STOPPED:
+            self.scheduler.stop()
+            await self._ended.wait()
+            return
+        self._fence.close()
+        if how is End.DEPOSED:
+            beside.start_soon(self._notice)
+        else:
+            self._scope.cancel("the process is gone")
+            await self._ended.wait()
+
+    def unannounced(self, announced: Mapping[str, int]) -> Iterator[str]:
+        """Name the pods of which not exactly one Event says that they were bound."""
+        for uid, at in self._bound.items():
+            if at < self._written_until and announced.get(uid) != 1:
+                yield f"{announced.get(uid, 0)} events say that {uid} was bound, which was at {at:.3f}"
+
+    async def _notice(self) -> None:
+        await asyncio.sleep(self._random.uniform(0.0, UNAWARE))
+        self._scope.cancel("the lease was lost")
+
+    # -- what it saw -----------------------------------------------------------------------------------------------
+
+    def decided(self, decision: Decision) -> None:
+        self.counts["attempts"] += 1
+        self.counts["preemptions"] += bool(decision.victims)
+        self.counts["pods nominated"] += bool(decision.nominated)
+        self.counts["attempts that ended with an error"] += decision.code is Code.ERROR
+
+    def bound(self, binding: Binding) -> None:
+        self.counts["waits on Permit"] += binding.waited > 0.0
+        if binding.code is Code.SUCCESS:
+            self._bound[binding.uid] = binding.ended_at
+        self.counts["binding cycles that failed"] += binding.code is not Code.SUCCESS

@@ -1,0 +1,85 @@
+"""A run of the pod engine: with recordings, volumes, preemption, Permit, an extender and plugins that raise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kframework.cluster.disruption_controller import DisruptionController
+from kframework.cluster.volume_controller import VolumeController
+from kframework.core.pod_engine import PodEngine
+from kframework.observe.recording.writer import Recorder
+from tests.faults.books import EngineBooks, leftovers, untruths, unwoken
+from tests.faults.hesitant import Quarrelsome
+from tests.faults.lives import Life
+from tests.faults.run import FaultyRun, Report, Runs
+from tests.faults.run import run as run_world
+from tests.faults.shape import PLUGINS, Shape, configuration
+from tests.faults.unreliable import Unreliable
+from tests.faults.world import World
+
+__all__ = ["PLUGINS", "Report", "Shape", "configuration", "run"]
+
+#: How many bytes a recording may take: a run of 10,000 pods is to be in one part.
+LIMIT = 1 << 40
+
+
+def run(seed: int, shape: Shape, folder: Path, *, limit: int = LIMIT) -> Report:
+    """Run a world of this seed and shape to its end; each inbox is recorded in the folder, in so many bytes."""
+    return run_world(PodRun(seed, shape, folder, limit))
+
+
+class PodRun(FaultyRun[PodEngine]):
+    """One run; what extenders answer is not recorded, so with an extender there is no recording."""
+
+    def __init__(self, seed: int, shape: Shape, folder: Path, limit: int) -> None:
+        super().__init__(seed, shape)
+        self._folder = folder
+        self._limit = limit
+        self._books: list[EngineBooks] = []
+
+    def world(self) -> Runs:
+        self._extender = Unreliable(self.random("extender"), self.clock, self.troubles)
+        return World(self.store, self.clock, self.random("world"), self.shape, self.deleted, self.troubles)
+
+    def controllers(self) -> Sequence[Runs]:
+        budgets = [DisruptionController(self.store)] if self.shape.budgets else []
+        return [VolumeController(self.store), *budgets]
+
+    def life(self, number: int) -> Life[PodEngine]:
+        recorder = None if self.shape.extender else Recorder(self._recording(number), limit=self._limit)
+        life = Life(
+            configuration(self.seed, self.shape, number),
+            self.faulty,
+            self.clock,
+            self.random(f"client {number}" if number else "client"),
+            registry=PLUGINS,
+            engine=PodEngine.of if recorder is None else recorder.engine,
+            recorder=recorder,
+            extender=self._extender,
+        )
+        self._books.append(EngineBooks(life.scheduler.engine))
+        return life
+
+    def calm(self) -> None:
+        super().calm()
+        self._extender.until = self.clock.now()
+
+    async def look(self, life: Life[PodEngine]) -> list[str]:
+        for each in self.lives:
+            for _, plugin in each.scheduler.profiles.plugins():
+                if isinstance(plugin, Quarrelsome):
+                    self.troubles.update(plugin.raised)
+        return [
+            *(complaint for books in self._books for complaint in books.complaints),
+            *leftovers(life.scheduler, self._books[-1]),
+            *unwoken(life.scheduler.engine),
+            *await untruths(life.scheduler, life.client),
+        ]
+
+    @property
+    def recordings(self) -> list[Path]:
+        return [] if self.shape.extender else [self._recording(number) for number in range(len(self.lives))]
+
+    def _recording(self, number: int) -> Path:
+        return self._folder / f"inbox-{self.seed}{f'-{number}' if number else ''}.jsonl.gz"

@@ -1,0 +1,91 @@
+"""What many worlds came to: what happened how often, what did not hold, and whether the processes grew."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from kframework.cluster.faults import Rates
+from tests.faults.lives import End
+from tests.faults.side_by_side import Finished
+from tests.faults.weather import Fares
+
+__all__ = ["KINDS", "Summary"]
+
+#: After so many worlds all caches of a process are filled; from then on it may hold so many times the objects at most.
+WARM, GROWTH = 10, 1.1
+
+#: All that is to happen in a long run, as it is counted.
+KINDS = frozenset(
+    [
+        *(f"fault: {name}" for name in (*Rates.__struct_fields__, "connection refused", "connection closed")),
+        *(f"trouble: {how}" for how in End),
+        *(f"trouble: extender: {fault}" for fault in ("error", "late", "nonsense", "refusal")),
+        *(f"trouble: plugin raised in {hook}" for hook in ("reserve", "pre_bind")),
+        *(f"trouble: {what}" for what in ("API server restarted", "configuration reloaded", "time jumped")),
+        *(f"trouble: {what}" for what in ("preemptions", "pods nominated", "waits on Permit", "pods with volumes")),
+        *(f"trouble: outside: source {fares}" for fares in Fares if fares not in (Fares.WELL, Fares.FLAPPING)),
+        *(f"deleted: {what}" for what in ("pods", "nodes", "jobs")),
+    ]
+)
+
+
+class Summary:
+    """The sums over finished worlds."""
+
+    def __init__(self) -> None:
+        self.seeds: set[int] = set()
+        self.pods = 0
+        self.failures: dict[int, list[str]] = {}
+        self._counts: Counter[str] = Counter()
+        self._seconds: Counter[str] = Counter()
+        self._pods: Counter[str] = Counter()
+        self._objects: defaultdict[int, list[int]] = defaultdict(list)
+        self._peak = 0
+
+    def add(self, finished: Finished) -> None:
+        """Count a world in."""
+        order, lived = finished.order, finished.lived
+        self.seeds.add(order.seed)
+        self._counts[f"worlds: {order.engine}"] += 1
+        if finished.complaints:
+            self.failures[order.seed] = finished.complaints
+        if lived is None:
+            return
+        self.pods += lived.pods
+        self._counts += Counter(lived.counts)
+        self._counts.update(pods=lived.pods, bindings=lived.bindings, attempts=lived.attempts)
+        self._counts["seconds of virtual time"] += round(lived.virtual)
+        self._pods[order.engine] += lived.pods
+        self._seconds[order.engine] += lived.seconds  # type: ignore[assignment]  # a fraction, too
+        self._objects[finished.pair].append(lived.objects)
+        self._peak = max(self._peak, lived.peak)
+
+    @property
+    def grown(self) -> list[str]:
+        """The pairs whose first process holds more and more."""
+        return [
+            f"the process of pair {pair} holds {max(held[-3:])} objects, and {max(held[:WARM])} at first"
+            for pair, held in sorted(self._objects.items())
+            if len(held) > 2 * WARM and min(held[-3:]) > GROWTH * max(held[:WARM])
+        ]
+
+    @property
+    def absent(self) -> list[str]:
+        """What never happened."""
+        return sorted(KINDS - self._counts.keys())
+
+    def __str__(self) -> str:
+        lines = [f"{count:>12,}  {what}" for what, count in sorted(self._counts.items())]
+        lines += [
+            f"{1000 * self._seconds[engine] / pods:>12.2f}  ms of CPU for a pod of a world of {engine}"
+            for engine, pods in sorted(self._pods.items())
+            if pods
+        ]
+        lines.append(f"{self._peak / 1024:>12.0f}  MiB at most in a process")
+        lines.append(
+            f"{len(KINDS) - len(self.absent):>12,}  of {len(KINDS)} kinds of trouble happened; not: {self.absent}"
+        )
+        held = [len(objects) for objects in self._objects.values()]
+        lines.append(f"{max(held, default=0):>12,}  worlds at most in a process; {self.grown or 'none grew'}")
+        seeds = f": seeds {sorted(self.failures)[:20]}" if self.failures else ""
+        return "\n".join([*lines, f"{len(self.failures):>12,}  worlds failed{seeds}"])

@@ -1,0 +1,159 @@
+"""What a seed stands for: a world of the pod engine, of the batch engine, or one in which sources and services fail.
+
+As a program it lives through worlds, and through them again, as it is told line by line: so another process, with its
+sets in another order, says whether it decides the same.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal
+from unittest.mock import patch
+
+import msgspec
+
+from kframework.scheduler import sources
+from tests.faults import batch_run, outside_run, pod_run
+from tests.faults.again import decided_again
+from tests.faults.run import Report
+from tests.faults.shape import drawn
+
+__all__ = ["Engine", "Lived", "Order", "engine_of", "lived"]
+
+Engine = Literal["pod", "batch", "outside"]
+
+#: Every so many-th world of the pod engine is one in which what is outside fails.
+OUTSIDE = 20
+
+
+class Lived(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a world; `counts` tells what happened, by name, `objects` how many the process holds afterwards."""
+
+    seed: int
+    engine: Engine
+    pods: int
+    bindings: int
+    attempts: int
+    counts: dict[str, int]
+    virtual: float
+    seconds: float
+    objects: int
+    peak: int
+    story: str
+    recordings: list[str]
+    complaints: list[str]
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What a process is to do: live through a world, or say whether what became of it `before` comes of it again."""
+
+    seed: int
+    engine: Engine
+    pods: int
+    folder: str
+    before: Lived | None = None
+
+
+def engine_of(seed: int, engines: str) -> Engine:
+    """Return whose world this is, where `engines` is pod, batch or both: gangs are few, being dear."""
+    if engines == "batch" or (engines == "both" and seed % 8 == 1):
+        return "batch"
+    return "outside" if seed % OUTSIDE == OUTSIDE - 1 else "pod"
+
+
+def lived(order: Order) -> Lived:
+    """Live through a world."""
+    began = time.process_time()
+    report = _WORLDS[order.engine](order)
+    gc.collect()
+    return Lived(
+        seed=order.seed,
+        engine=order.engine,
+        pods=report.pods,
+        bindings=report.bindings,
+        attempts=report.attempts,
+        counts={
+            **{f"fault: {what}": count for what, count in report.faults.items()},
+            **{f"trouble: {what}": count for what, count in report.troubles.items()},
+            **{f"deleted: {what}": count for what, count in report.deleted.items()},
+        },
+        virtual=report.seconds,
+        seconds=time.process_time() - began,
+        objects=len(gc.get_objects()),
+        peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        story=report.story,
+        recordings=list(map(str, report.recordings)),
+        complaints=report.complaints,
+    )
+
+
+def _other_than_before(order: Order, before: Lived) -> list[str]:
+    """Say what another process makes of a world otherwise: from its recordings, or by living through it again."""
+    registry = outside_run.made(order.seed).registry if order.engine == "outside" else pod_run.PLUGINS
+    found = []
+    for recording in before.recordings:
+        again = decided_again(Path(recording), registry)
+        if not again.alike:
+            found.append(f"{recording} replays otherwise: {again.difference}, {again.disagreements[:5]}")
+    if not before.recordings and _WORLDS[order.engine](order).story != before.story:
+        found.append("the same seed told another story in another process")
+    return found
+
+
+def _outside(order: Order) -> Report:
+    # Of the nonsense that sources answer, one is that there are too many values; so few are too many here.
+    # And the log says who was blamed.
+    logging.disable(logging.NOTSET)
+    try:
+        with patch.object(sources, "LARGEST", 50):
+            report = outside_run.run(order.seed, Path(order.folder))
+    finally:
+        logging.disable(logging.CRITICAL)
+    return Report(
+        seed=order.seed,
+        recordings=list(report.recordings),
+        pods=report.bound + report.waiting,
+        bindings=report.bound,
+        attempts=0,
+        deleted=Counter(),
+        faults=Counter(),
+        troubles=Counter({f"outside: {what}": count for what, count in report.struck.items()}),
+        seconds=0.0,
+        story=blake2b(repr(report.story).encode()).hexdigest(),
+        complaints=report.complaints,
+    )
+
+
+def _pods(order: Order) -> Report:
+    return pod_run.run(order.seed, drawn(order.seed, order.pods), Path(order.folder))
+
+
+def _batch(order: Order) -> Report:
+    return batch_run.run(order.seed, drawn(order.seed, order.pods // 2))
+
+
+_WORLDS: dict[Engine, Callable[[Order], Report]] = {"pod": _pods, "batch": _batch, "outside": _outside}
+
+
+def main() -> None:
+    """Do what each line says, and answer with a line: a `Lived`, or a list of what was not as before."""
+    logging.disable(logging.CRITICAL)
+    gc.collect()
+    gc.freeze()  # what is imported stays, and is looked through in every collection otherwise
+    for line in sys.stdin.buffer:
+        order = msgspec.json.decode(line, type=Order)
+        answer = lived(order) if order.before is None else _other_than_before(order, order.before)
+        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The long form of the runs under faults, in short: worlds of both engines, side by side, interrupted, gone on with."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kframework.core.queue.scheduling_queue import SchedulingQueue
+from kframework.scheduler.outbox import Outbox
+from tests.architecture.sources import ROOT
+from tests.faults import batch_run, pod_run
+from tests.faults.shape import drawn
+from tests.faults.side_by_side import Finished
+from tests.faults.summary import GROWTH, KINDS, WARM, Summary
+from tests.faults.worlds import Engine, Lived, Order, engine_of, lived
+
+WORLDS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) // 12, 1)
+
+
+@pytest.mark.parametrize("seed", range(6, 6 + WORLDS))
+def test_what_holds_though_schedulers_come_and_go(seed: int, tmp_path: Path) -> None:
+    report = pod_run.run(seed, drawn(seed, 60), tmp_path)
+    assert not report.complaints, str(report)
+    assert report.troubles and len(report.recordings) > 1
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_what_holds_of_batch_engines(seed: int) -> None:
+    report = batch_run.run(seed, drawn(seed, 40))
+    assert not report.complaints, str(report)
+    assert report.faults.total() > 10 and report.bindings > 10
+
+
+def test_a_world_of_services_that_fail_is_heard_of_in_the_log(tmp_path: Path) -> None:
+    logging.disable(logging.CRITICAL)
+    try:
+        world = lived(Order(39, "outside", 24, str(tmp_path)))
+    finally:
+        logging.disable(logging.NOTSET)
+    assert not world.complaints and world.counts["trouble: outside: reserve wrong"]
+
+
+def deaf(self: SchedulingQueue, *event: object) -> None:
+    return None
+
+
+def test_a_lost_wake_up_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(SchedulingQueue, "move", deaf)
+    reports = [pod_run.run(seed, pod_run.Shape(pause=3.0), tmp_path) for seed in range(2)]
+    assert any("though it fits on" in str(report) for report in reports)
+
+
+def silent(self: Outbox, event: object) -> None:
+    return None
+
+
+def test_an_event_that_nobody_wrote_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Outbox, "record", silent)
+    report = pod_run.run(0, pod_run.Shape(pods=10), tmp_path)
+    assert "0 events say that" in str(report)
+
+
+def test_worlds_are_the_same_side_by_side_and_when_gone_on_with(tmp_path: Path) -> None:
+    first, second = tmp_path / "one", tmp_path / "two"
+    assert "0  worlds failed" in long_run(first, "--workers", "1")
+    results = first / "results.jsonl"
+    worlds = results.read_bytes().splitlines(keepends=True)
+    second.mkdir()
+    (second / "results.jsonl").write_bytes(worlds[0])
+    said = long_run(second, "--workers", "2", "--resume")
+    assert "fault: connection refused" in said and "0  worlds failed" in said
+    assert stories(second)[: len(worlds)] == stories(first)
+
+
+def long_run(folder: Path, *options: str) -> str:
+    command = [sys.executable, "-m", "tests.faults", "--pods", "20", "--world", "8", "--folder", str(folder), *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+
+
+def stories(folder: Path) -> list[tuple[int, str]]:
+    lines = (folder / "results.jsonl").read_bytes().splitlines()
+    finished = [msgspec.json.decode(line, type=Finished) for line in lines]
+    return sorted((each.order.seed, each.lived.story) for each in finished if each.lived is not None)
+
+
+def test_what_seeds_stand_for() -> None:
+    engines = [engine_of(seed, "both") for seed in range(40)]
+    assert {engines.count("pod"), engines.count("batch"), engines.count("outside")} == {33, 5, 2}
+    assert {engine_of(seed, "pod") for seed in range(40)} == {"pod", "outside"}
+    assert {engine_of(seed, "batch") for seed in range(40)} == {"batch"}
+
+
+# -- sums --------------------------------------------------------------------------------------------------------------
+
+
+def finished(seed: int, objects: int = 1000, complaints: list[str] | None = None, engine: Engine = "pod") -> Finished:
+    lived = Lived(
+        seed=seed,
+        engine=engine,
+        pods=10,
+        bindings=9,
+        attempts=12,
+        counts={"fault: lost": 2},
+        virtual=100.0,
+        seconds=0.5,
+        objects=objects,
+        peak=2048,
+        story="",
+        recordings=[],
+        complaints=complaints or [],
+    )
+    return Finished(Order(seed, engine, 10, ""), 0, lived, lived.complaints)
+
+
+def test_a_summary_says_what_happened_and_who_failed() -> None:
+    summary = Summary()
+    for seed in range(3):
+        summary.add(finished(seed, complaints=["a pod is lost"] if seed == 1 else []))
+    summary.add(Finished(Order(7, "batch", 10, ""), 0, None, ["does not end within 300 s"]))
+    said = str(summary)
+    assert summary.failures == {1: ["a pod is lost"], 7: ["does not end within 300 s"]}
+    assert "30  pods" in said and "6  fault: lost" in said and "2  worlds failed: seeds [1, 7]" in said
+    assert len(summary.absent) == len(KINDS) - 1 and "fault: lost" not in summary.absent
+    assert "50.00  ms of CPU for a pod of a world of pod" in said
+
+
+@pytest.mark.parametrize(("last", "grown"), [(1000, False), (round(1000 * GROWTH) + 1, True)])
+def test_a_process_that_grows_is_named(last: int, grown: bool) -> None:
+    summary = Summary()
+    for seed in range(2 * WARM + 4):
+        summary.add(finished(seed, objects=1000 if seed < 2 * WARM else last))
+    assert bool(summary.grown) is grown
