@@ -1,0 +1,170 @@
+"""What worlds with a scheduler have in common: the scheduler, a cluster at the other end, the others, and the books."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+
+import anyio
+
+from kframework.clock import LoopClock
+from kframework.cluster.kind_store import Change
+from kframework.cluster.memory import MemoryCluster
+from kframework.config.configuration import Configuration
+from kframework.config.load import parse
+from kframework.core.runtime.registry import Registry
+from kframework.errors import ClusterError
+from kframework.framework.plugin import Plugin
+from kframework.objects import ApiObject, Node, Pod
+from kframework.objects.requests import allocatable, on_node_requests as requests
+from kframework.scheduler.scheduler import Scheduler
+from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
+from tests.interleavings.gated import GatedCluster
+from tests.interleavings.loop import ExploringLoop
+
+__all__ = ["Act", "Stage", "this_loop"]
+
+#: Something that others do to the cluster, and what it is called.
+Act = tuple[str, Callable[[], object]]
+
+#: For how long things are in disorder, and how long all is quiet before the books are closed, in seconds.
+DISORDER, QUIET = 20.0, 120.0
+
+
+def this_loop() -> ExploringLoop:
+    """Return the loop that explores."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, ExploringLoop)
+    return loop
+
+
+class Stage:
+    """A scheduler with its cluster.
+
+    `plugins` run beside the built-in ones; `at_once` are methods of the API that are not explored.
+    """
+
+    def __init__(
+        self,
+        objects: Sequence[ApiObject],
+        plugins: Sequence[type[Plugin]] = (),
+        *,
+        at_once: Sequence[str] = ("record_event", "patch_pod_status"),
+    ) -> None:
+        self.loop = this_loop()
+        self.clock = LoopClock(self.loop)
+        self.store = MemoryCluster(self.clock)
+        self.api_books = ApiBooks(self.store)
+        self.store.load(objects)
+        self.client = GatedCluster(self.store, at_once=at_once)
+        self.closed: Counter[str] = Counter()
+        configuration = _configuration(*(plugin.name for plugin in plugins))
+        registry = Registry.of(*plugins) if plugins else _INSTALLED
+        self.scheduler = Scheduler(configuration, self.client, self.clock, registry=registry, slice=0.0)
+        self._books = EngineBooks(self.scheduler.engine)
+        self._count_closings()
+        self.store.subscribe([Pod], self._kubelet)
+
+    def act(self, *acts: Act, who: str = "others") -> None:
+        """Let somebody do this to the cluster, one after the other; what is gone by then is let be."""
+        for label, do in acts:
+            self.loop.offer(who, (label, lambda do=do: _tolerant(do)))  # type: ignore[misc]  # a default, no argument
+
+    async def run(self, *complaints: Callable[[], Iterator[str]]) -> list[str]:
+        """Let it happen, and return what does not hold when all is quiet."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.scheduler.run)
+            await asyncio.sleep(DISORDER)
+            self.loop.settling = True
+            await asyncio.sleep(QUIET)
+            found = [*leftovers(self.scheduler, self._books), *await untruths(self.scheduler, self.store)]
+            found += [each for complaint in complaints for each in complaint()]
+            self.scheduler.stop()
+        found += [f"{name} was closed {count} times" for name, count in self.closed.items() if count != 1]
+        return [*self.api_books.complaints, *self._books.complaints, *found, *_tasks_left()]
+
+    def lost(self) -> Iterator[str]:
+        """Complain of every pod that is on no node though one has room for it, or would have if it preempted."""
+        pods = [pod for pod in self.store.objects(Pod) if pod.metadata.deletion_timestamp is None]
+        for pod in pods:
+            if not pod.spec.node_name:
+                for node in self.store.objects(Node):
+                    others = (each for each in pods if each.spec.node_name == node.metadata.name)
+                    if _room(node, [each for each in others if _priority(each) >= _priority(pod)], pod):
+                        yield f"{pod.metadata.name} is on no node, though it could be on {node.metadata.name}"
+
+    def collect(self, node_name: str) -> None:
+        """Delete the pods of a node that is gone."""
+        for pod in self.store.objects(Pod):
+            if pod.spec.node_name == node_name:
+                self.store.remove(Pod, pod.metadata.name, pod.metadata.namespace, grace=0)
+
+    def _kubelet(self, change: Change) -> None:
+        """Let pods end that are being deleted."""
+        pod = change.new
+        if isinstance(pod, Pod) and pod.metadata.deletion_timestamp is not None:
+            name, uid = pod.metadata.name, pod.metadata.uid
+            self.act((f"{name} ends", lambda: self.store.remove(Pod, name, uid=uid, grace=0)), who=f"kubelet {name}")
+
+    def _count_closings(self) -> None:
+        for _, plugin in self.scheduler.profiles.plugins():
+            if type(plugin).close is not Plugin.close:
+                self._count_closing(plugin)
+
+    def _count_closing(self, plugin: Plugin) -> None:
+        close = plugin.close
+        self.closed[plugin.name] = 0
+
+        async def counted() -> None:
+            self.closed[plugin.name] += 1
+            await close()
+
+        plugin.close = counted  # type: ignore[method-assign]  # that is the point
+
+
+_INSTALLED = Registry.installed()
+
+
+#: The built-in plugins that worlds have: what decides about room, binds and preempts. More would only cost time.
+_BUILT_IN = ("PrioritySort", "NodeUnschedulable", "NodeName", "NodeResourcesFit", "DefaultPreemption", "DefaultBinder")
+
+
+@lru_cache
+def _configuration(*plugins: str) -> Configuration:
+    enabled = ", ".join(f"{{name: {name}}}" for name in (*plugins, *_BUILT_IN))
+    return parse(f"""\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint:
+      disabled: [{{name: "*"}}]
+      enabled: [{enabled}]
+---
+apiVersion: kframework.dev/v1
+kind: KFrameworkConfiguration
+seed: 0
+""")
+
+
+def _room(node: Node, pods: Sequence[Pod], pod: Pod) -> bool:
+    used = sum(requests(each)["cpu"] for each in pods)
+    return used + requests(pod)["cpu"] <= allocatable(node)["cpu"]
+
+
+def _priority(pod: Pod) -> int:
+    return pod.spec.priority or 0
+
+
+def _tolerant(do: Callable[[], object]) -> None:
+    try:
+        do()
+    except ClusterError as error:
+        if error.status not in (404, 409):
+            raise
+
+
+def _tasks_left() -> Iterator[str]:
+    return (f"{task!r} is left" for task in asyncio.all_tasks() if task is not asyncio.current_task())
