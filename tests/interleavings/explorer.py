@@ -151,14 +151,14 @@ def _without_some(world: World, kept: Mapping[int, str], size: int) -> Outcome |
 
 
 class _Heard(logging.Handler):
-    """Takes what is logged with a traceback for a complaint: nobody in a world raises anything unforeseen."""
+    """Takes an error that is logged with a traceback for a complaint: what a world plans for is none."""
 
     def __init__(self, complaints: list[str]) -> None:
         super().__init__()
         self._complaints = complaints
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info is not None and record.exc_info[1] is not None:
+        if record.levelno >= logging.ERROR and record.exc_info and record.exc_info[1] is not None:
             self._complaints.append(f"logged: {record.getMessage()}: {record.exc_info[1]!r}")
 
 

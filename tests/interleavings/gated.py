@@ -44,8 +44,8 @@ class GatedCluster(Cluster):
         self._at_once = frozenset(at_once)
         self._late = late
         self._numbers: Counter[str] = Counter()
-        #: Called with what is done right when it is done at the API.
-        self.on_done: Callable[[str], None] = lambda what: None
+        #: The requests that were sent.
+        self.sent: list[str] = []
 
     async def watch(
         self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
@@ -116,7 +116,8 @@ class GatedCluster(Cluster):
         if method in self._at_once:
             return await work
         what = self._numbered(f"{self._name}{method} {subject}")
-        request = _Request(self._loop, what, work, lambda: self.on_done(what))
+        self.sent.append(what)
+        request = _Request(self._loop, what, work)
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
                 return await request.answer
@@ -135,14 +136,11 @@ class GatedCluster(Cluster):
 class _Request(Generic[A]):
     """A request on its way."""
 
-    def __init__(
-        self, loop: ExploringLoop, what: str, work: Coroutine[object, object, A], on_done: Callable[[], None]
-    ) -> None:
+    def __init__(self, loop: ExploringLoop, what: str, work: Coroutine[object, object, A]) -> None:
         self.answer: asyncio.Future[A] = loop.create_future()
         self._loop = loop
         self._what = what
         self._work = work
-        self._on_done = on_done
         self._on_its_way = loop.offer(what, (f"{what} arrives", self._arrive), (f"{what} is lost", self._lose))
 
     def give_up(self) -> None:
@@ -161,7 +159,6 @@ class _Request(Generic[A]):
             answer = error
         else:
             raise AssertionError(f"{self._what} waits for something")
-        self._on_done()
         ways = (f"{self._what} is answered", lambda: self._end(answer)), (f"the answer to {self._what} is lost", self._lose)
         self._on_its_way = self._loop.offer(self._what, *ways)
 

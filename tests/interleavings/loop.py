@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from kframework.clock import VirtualTimeLoop
@@ -45,12 +45,15 @@ class Schedule(Protocol):
 class Arrival:
     """Something outside that is ready to come in, in one of several ways."""
 
-    __slots__ = ("loop", "source", "ways")
+    __slots__ = ("awaited", "loop", "source", "ways")
 
-    def __init__(self, loop: ExploringLoop, source: str, ways: tuple[tuple[str, Callable[[], None]], ...]) -> None:
+    def __init__(
+        self, loop: ExploringLoop, source: str, ways: tuple[tuple[str, Callable[[], None]], ...], awaited: bool
+    ) -> None:
         self.loop = loop
         self.source = source
         self.ways = ways
+        self.awaited = awaited
 
     def withdraw(self) -> None:
         """Let it not come in any more."""
@@ -72,9 +75,12 @@ class ExploringLoop(VirtualTimeLoop):
         self.points = 0
         self._schedule = schedule
 
-    def offer(self, source: str, *ways: tuple[str, Callable[[], None]]) -> Arrival:
-        """Let something come in when the schedule says so, after what this source has offered before."""
-        arrival = Arrival(self, source, ways)
+    def offer(self, source: str, *ways: tuple[str, Callable[[], None]], awaited: bool = True) -> Arrival:
+        """Let something come in when the schedule says so, after what this source has offered before.
+
+        If nobody interferes, what is awaited comes before time passes, and other things when the run is to end.
+        """
+        arrival = Arrival(self, source, ways, awaited)
         self.arrivals.append(arrival)
         return arrival
 
@@ -120,18 +126,22 @@ class ExploringLoop(VirtualTimeLoop):
         """List what may happen next, first what happens if nobody interferes."""
         if self._ready:
             yield Option(GO_ON, GO_ON, _nothing)
-        sources = set()
+        heads: dict[str, Arrival] = {}
         for arrival in self.arrivals:
-            if arrival.source not in sources:
-                sources.add(arrival.source)
-                for label, happen in arrival.ways:
-                    yield Option(arrival.source, label, self._coming(arrival, happen))
+            heads.setdefault(arrival.source, arrival)
+        yield from self._ways(each for each in heads.values() if each.awaited or self.settling)
         timers = sorted(timer for timer in self._scheduled if not timer.cancelled())
         for number, timer in enumerate(timers):
             if timer.when() - timers[0].when() > AT_ONCE:
                 break
             label = TIME if not number else f"{TIME} for timer {number + 1} that is due"
             yield Option(TIME, label, self._passing(timer, timers[:number]))
+        yield from self._ways(each for each in heads.values() if not each.awaited and not self.settling)
+
+    def _ways(self, arrivals: Iterable[Arrival]) -> Iterator[Option]:
+        for arrival in arrivals:
+            for label, happen in arrival.ways:
+                yield Option(arrival.source, label, self._coming(arrival, happen))
 
     def _coming(self, arrival: Arrival, happen: Callable[[], None]) -> Callable[[], None]:
         def come() -> None:

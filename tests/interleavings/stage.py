@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import anyio
 
@@ -59,18 +59,19 @@ class Stage:
         self.api_books = ApiBooks(self.store)
         self.store.load(objects)
         self.client = GatedCluster(self.store, at_once=at_once)
-        self.closed: Counter[str] = Counter()
+        #: How often each plugin was started, and how often closed.
+        self.lives: dict[str, Counter[str]] = {}
         configuration = _configuration(*(plugin.name for plugin in plugins))
         registry = Registry.of(*plugins) if plugins else _INSTALLED
         self.scheduler = Scheduler(configuration, self.client, self.clock, registry=registry, slice=0.0)
         self._books = EngineBooks(self.scheduler.engine)
-        self._count_closings()
+        self._count_lives()
         self.store.subscribe([Pod], self._kubelet)
 
     def act(self, *acts: Act, who: str = "others") -> None:
         """Let somebody do this to the cluster, one after the other; what is gone by then is let be."""
         for label, do in acts:
-            self.loop.offer(who, (label, lambda do=do: _tolerant(do)))  # type: ignore[misc]  # a default, no argument
+            self.loop.offer(who, (label, partial(_tolerant, do)), awaited=False)
 
     async def run(self, *complaints: Callable[[], Iterator[str]]) -> list[str]:
         """Let it happen, and return what does not hold when all is quiet."""
@@ -82,8 +83,27 @@ class Stage:
             found = [*leftovers(self.scheduler, self._books), *await untruths(self.scheduler, self.store)]
             found += [each for complaint in complaints for each in complaint()]
             self.scheduler.stop()
-        found += [f"{name} was closed {count} times" for name, count in self.closed.items() if count != 1]
-        return [*self.api_books.complaints, *self._books.complaints, *found, *_tasks_left()]
+        return [*found, *self.ended()]
+
+    async def run_until_stopped(self) -> list[str]:
+        """Let it happen until somebody stops the scheduler, and return what does not hold afterwards."""
+        await self.scheduler.run()
+        self.loop.settling = True
+        done = list(self.client.sent)
+        await asyncio.sleep(QUIET)
+        found = [f"{one} was sent after the end" for one in self.client.sent[len(done) :]]
+        engine = self.scheduler.engine
+        if engine.cluster.assumed or len(engine.cluster.waiting):
+            found.append(f"not all is undone: {engine.cluster.assumed}, {engine.cluster.waiting!r}")
+        return [*found, *self.ended()]
+
+    def ended(self) -> Iterator[str]:
+        """Complain of what must not be when the scheduler has ended, in good order or not."""
+        yield from (*self.api_books.complaints, *self._books.complaints)
+        for plugin, counts in self.lives.items():
+            if counts["started"] != counts["closed"]:
+                yield f"{plugin} was started {counts['started']} times and closed {counts['closed']} times"
+        yield from (f"{task!r} is left" for task in asyncio.all_tasks() if task is not asyncio.current_task())
 
     def lost(self) -> Iterator[str]:
         """Complain of every pod that is on no node though one has room for it, or would have if it preempted."""
@@ -108,20 +128,22 @@ class Stage:
             name, uid = pod.metadata.name, pod.metadata.uid
             self.act((f"{name} ends", lambda: self.store.remove(Pod, name, uid=uid, grace=0)), who=f"kubelet {name}")
 
-    def _count_closings(self) -> None:
+    def _count_lives(self) -> None:
         for _, plugin in self.scheduler.profiles.plugins():
-            if type(plugin).close is not Plugin.close:
-                self._count_closing(plugin)
+            self._count(plugin, "start", "started")
+            self._count(plugin, "close", "closed")
 
-    def _count_closing(self, plugin: Plugin) -> None:
-        close = plugin.close
-        self.closed[plugin.name] = 0
+    def _count(self, plugin: Plugin, method: str, done: str) -> None:
+        """Count how often a plugin was started, and how often it was asked to close."""
+        do, counts = getattr(plugin, method), self.lives.setdefault(plugin.name, Counter())
 
         async def counted() -> None:
-            self.closed[plugin.name] += 1
-            await close()
+            counts[done] += method == "close"
+            await do()
+            counts[done] += method == "start"
 
-        plugin.close = counted  # type: ignore[method-assign]  # that is the point
+        if getattr(type(plugin), method) is not getattr(Plugin, method):
+            setattr(plugin, method, counted)
 
 
 _INSTALLED = Registry.installed()
@@ -164,7 +186,3 @@ def _tolerant(do: Callable[[], object]) -> None:
     except ClusterError as error:
         if error.status not in (404, 409):
             raise
-
-
-def _tasks_left() -> Iterator[str]:
-    return (f"{task!r} is left" for task in asyncio.all_tasks() if task is not asyncio.current_task())
