@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tests.interleavings.loop import ExploringLoop, Schedule
+from tests.interleavings.loop import NOT_YET, ExploringLoop, Schedule
 from tests.interleavings.schedules import Deviation, Priorities, Recorded, Replayed, Walk
 
 __all__ = ["Exploration", "Failure", "Outcome", "World", "attempt", "explore", "replay", "shrink"]
@@ -39,7 +39,7 @@ class Failure(msgspec.Struct, frozen=True):
     after: int
 
     def __str__(self) -> str:
-        choices = ",".join(f"{each.point}={each.label}" for each in self.deviations)
+        choices = ";".join(f"{each.point}={each.label}" for each in self.deviations)
         return "\n  ".join(
             [
                 f"{self.world} fails under a schedule that deviates {len(self.deviations)} times:",
@@ -65,8 +65,9 @@ def attempt(world: World, schedule: Schedule) -> Outcome:
     """Run a world once."""
     recorded = Recorded(schedule)
     unheard: list[str] = []
-    heard = _Heard(unheard)
-    logging.getLogger("kframework").addHandler(heard)
+    logger, heard = logging.getLogger("kframework"), _Heard(unheard)
+    logger.addHandler(heard)
+    propagates, logger.propagate = logger.propagate, False
     try:
         with asyncio.Runner(loop_factory=lambda: ExploringLoop(recorded)) as runner:
             loop = runner.get_loop()
@@ -76,7 +77,8 @@ def attempt(world: World, schedule: Schedule) -> Outcome:
     except Exception as error:
         complaints = [f"the world ended with {error!r}"]
     finally:
-        logging.getLogger("kframework").removeHandler(heard)
+        logger.removeHandler(heard)
+        logger.propagate = propagates
     return Outcome([*complaints, *unheard], recorded.deviations, recorded.options, hash(tuple(recorded.trace)))
 
 
@@ -127,25 +129,31 @@ def _few_deviations(world: World, most: int = 2) -> Iterator[Outcome]:
 
 def shrink(name: str, world: World, outcome: Outcome, after: int = 1) -> Failure:
     """Leave out deviations, many at once and then each, as long as something still does not hold."""
-    kept = {each.point: each.label for each in outcome.deviations}
-    size = max(len(kept) // 2, 1)
+    size = max(len(outcome.deviations) // 2, 1)
     while True:
-        smaller = _without_some(world, kept, size)
+        smaller = _smaller(world, outcome, size)
         if smaller is not None:
-            outcome, kept = smaller, {each.point: each.label for each in smaller.deviations}
-            size = min(size, max(len(kept) // 2, 1))
+            outcome = smaller
+            size = min(size, max(len(outcome.deviations) // 2, 1))
         elif size > 1:
             size //= 2
         else:
             return Failure(name, outcome.complaints, outcome.deviations, after)
 
 
-def _without_some(world: World, kept: Mapping[int, str], size: int) -> Outcome | None:
-    points = sorted(kept)
-    for start in range(len(points) - size, -size, -size):
-        left_out = set(points[max(start, 0) : start + size])
-        outcome = replay(world, {point: label for point, label in kept.items() if point not in left_out})
-        if outcome.complaints and len(outcome.deviations) < len(kept):
+def _smaller(world: World, failed: Outcome, size: int) -> Outcome | None:
+    """Find a schedule that fails with fewer deviations: without some, or with one that is late for several others."""
+    all_of_them = failed.deviations
+    kept = {each.point: each.label for each in all_of_them}
+    trials = [
+        {each.point: each.label for each in (*all_of_them[:start], *all_of_them[start + size :])}
+        for start in range(len(all_of_them) - 1, -1, -1)[:: size]
+    ]
+    if size == 1:
+        trials += [kept | {each.point: f"{NOT_YET}{each.instead_of}"} for each in all_of_them]
+    for trial in trials:
+        outcome = replay(world, trial)
+        if outcome.complaints and len(outcome.deviations) < len(all_of_them):
             return outcome
     return None
 

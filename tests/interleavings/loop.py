@@ -14,10 +14,13 @@ from typing import Any, NamedTuple, Protocol
 
 from kframework.clock import VirtualTimeLoop
 
-__all__ = ["GO_ON", "TIME", "Arrival", "ExploringLoop", "Option", "Schedule"]
+__all__ = ["GO_ON", "NOT_YET", "TIME", "Arrival", "ExploringLoop", "Option", "Schedule"]
 
 #: The labels of the two options that are no arrival: nothing comes in yet; the next timer is due.
 GO_ON, TIME = "the loop goes on", "time passes"
+
+#: How the label of what is held back begins.
+NOT_YET = "not yet: "
 
 #: Timers that are due within this time of each other, in seconds, are due at once: asyncio does not say which is first.
 AT_ONCE = 1e-5
@@ -54,6 +57,10 @@ class Arrival:
         self.source = source
         self.ways = ways
         self.awaited = awaited
+
+    def hold(self) -> None:
+        """Let it not come in by itself until the run is to end."""
+        self.awaited = False
 
     def withdraw(self) -> None:
         """Let it not come in any more."""
@@ -142,6 +149,8 @@ class ExploringLoop(VirtualTimeLoop):
         for arrival in arrivals:
             for label, happen in arrival.ways:
                 yield Option(arrival.source, label, self._coming(arrival, happen))
+            if arrival.awaited and not self.settling:
+                yield Option(arrival.source, f"{NOT_YET}{arrival.ways[0][0]}", arrival.hold)
 
     def _coming(self, arrival: Arrival, happen: Callable[[], None]) -> Callable[[], None]:
         def come() -> None:

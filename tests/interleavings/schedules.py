@@ -75,32 +75,34 @@ class Walk:
 
 
 class Priorities:
-    """Whoever has the highest priority goes first; all are drawn, and a few times the first one becomes the last.
+    """Whoever has the highest priority goes first; all are drawn. A few times the first becomes the last, or others act.
 
-    Few such changes are known to find most races (PCT, Burckhardt et al., ASPLOS 2010).
+    Few such changes are known to find most races (PCT, Burckhardt et al., ASPLOS 2010). What has a lower priority than
+    time is late.
     """
 
     def __init__(self, seed: str) -> None:
-        self._random = Random(seed)
-        changes = self._random.randint(1, 4)
-        self._changes = {self._random.randrange(POINTS) for _ in range(changes)}
-        self._priorities: dict[str, float] = {}
+        self._random = random = Random(seed)
+        self._changes = {random.randrange(POINTS) for _ in range(random.randint(1, 5))}
+        self._priorities = {TIME: random.uniform(0.0, 0.2), GO_ON: random.uniform(0.3, 1.0)}
         self._lowest = 0.0
         self._point = 0
 
     def choose(self, time: float, options: list[Option]) -> int:
         """Choose the first by priority; in another way than it would happen by itself now and then."""
-        sources = list(dict.fromkeys(option.source for option in options))
-        first = max(sources, key=self._priority)
-        if self._point in self._changes or first == TIME:
+        sources = [option.source for option in options]
+        last = len(sources) - sources[::-1].index(TIME) if TIME in sources else len(sources)
+        changes, self._point = self._point in self._changes, self._point + 1
+        if changes and last < len(options) and self._random.random() < 0.6:
+            return self._random.randrange(last, len(options))
+        first = max(sources[:last], key=self._priority)
+        if changes:
             self._lowest -= 1.0
             self._priorities[first] = self._lowest
-        self._point += 1
-        indices = [index for index, option in enumerate(options) if option.source == first]
+        indices = [index for index, source in enumerate(sources[:last]) if source == first]
         return indices[0] if self._random.random() < 0.9 else self._random.choice(indices)
 
     def _priority(self, source: str) -> float:
         if source not in self._priorities:
-            share = 0.5 if source == TIME else 1.0
-            self._priorities[source] = self._random.random() * share + (0.3 if source == GO_ON else 0.0)
+            self._priorities[source] = self._random.random()
         return self._priorities[source]

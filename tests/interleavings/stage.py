@@ -91,10 +91,11 @@ class Stage:
         self.loop.settling = True
         done = list(self.client.sent)
         await asyncio.sleep(QUIET)
+        bindings = self.api_books.bindings
         found = [f"{one} was sent after the end" for one in self.client.sent[len(done) :]]
-        engine = self.scheduler.engine
-        if engine.cluster.assumed or len(engine.cluster.waiting):
-            found.append(f"not all is undone: {engine.cluster.assumed}, {engine.cluster.waiting!r}")
+        waiting = self.scheduler.engine.cluster.waiting
+        found += [f"{uid} is assumed, but was never bound" for uid in self._books.assumed if uid not in bindings]
+        found += [f"{waiting!r} is left"] if len(waiting) else []
         return [*found, *self.ended()]
 
     def ended(self) -> Iterator[str]:

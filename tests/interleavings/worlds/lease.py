@@ -23,7 +23,7 @@ __all__ = ["lease"]
 SETTINGS = Settings.model_validate({"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"})
 
 #: How long things are in disorder, then quiet, in seconds, and how often a leader writes.
-DISORDER, QUIET, WRITING = 25.0, 60.0, 0.7
+DISORDER, QUIET, WRITING = 8.0, 25.0, 1.5
 
 
 class Candidate:
