@@ -147,7 +147,7 @@ def _smaller(world: World, failed: Outcome, size: int) -> Outcome | None:
     kept = {each.point: each.label for each in all_of_them}
     trials = [
         {each.point: each.label for each in (*all_of_them[:start], *all_of_them[start + size :])}
-        for start in range(len(all_of_them) - 1, -1, -1)[:: size]
+        for start in range(len(all_of_them) - 1, -1, -1)[::size]
     ]
     if size == 1:
         trials += [kept | {each.point: f"{NOT_YET}{each.instead_of}"} for each in all_of_them]

@@ -103,9 +103,7 @@ class GatedCluster(Cluster):
     async def patch_status(
         self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
     ) -> T:
-        return await self._call(
-            "patch_status", name, self._store.patch_status(kind, name, patch, namespace, uid=uid)
-        )
+        return await self._call("patch_status", name, self._store.patch_status(kind, name, patch, namespace, uid=uid))
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         await self._call("delete", name, self._store.delete(kind, name, namespace, uid=uid))
@@ -159,7 +157,10 @@ class _Request(Generic[A]):
             answer = error
         else:
             raise AssertionError(f"{self._what} waits for something")
-        ways = (f"{self._what} is answered", lambda: self._end(answer)), (f"the answer to {self._what} is lost", self._lose)
+        ways = (
+            (f"{self._what} is answered", lambda: self._end(answer)),
+            (f"the answer to {self._what} is lost", self._lose),
+        )
         self._on_its_way = self._loop.offer(self._what, *ways)
 
     def _lose(self) -> None:

@@ -18,7 +18,8 @@ from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
-from kframework.objects.requests import allocatable, on_node_requests as requests
+from kframework.objects.requests import allocatable
+from kframework.objects.requests import on_node_requests as requests
 from kframework.scheduler.scheduler import Scheduler
 from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
 from tests.interleavings.gated import GatedCluster
