@@ -1,7 +1,7 @@
 """A cluster at the other end of a network: requests reach it, answers and watches come back when the schedule says so.
 
-A request may be lost before it is done, or its answer afterwards; both raise a ClusterError that says that no answer came.
-One that its sender gives up before it arrives is never done, unless `late`: then it arrives all the same.
+A request may be lost before it is done, or its answer afterwards; both raise a ClusterError that says so. One that its
+sender gives up before it arrives is never done, unless `late`: then it arrives all the same.
 """
 
 from __future__ import annotations

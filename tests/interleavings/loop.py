@@ -1,8 +1,8 @@
 """An event loop on virtual time in which a schedule decides when each thing from outside comes in.
 
-What is ready runs first in, first out, as asyncio promises. Between two turns of the loop a schedule chooses what comes in:
-a request that reaches the API, an answer, a line of a watch, what others do to the cluster, a call from a thread; or that
-time passes until the next timer, be it that much is left to do. All this a real loop may see (decision 0030).
+What is ready runs first in, first out, as asyncio promises. Between two turns of the loop a schedule chooses what comes
+in: a request that reaches the API, an answer, a line of a watch, what others do to the cluster, a call from a thread; or
+that time passes until the next timer, be it that much is left to do. All this a real loop may see (decision 0030).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Option(NamedTuple):
 
     source: str
     label: str
-    happen: Callable[[], None]
+    happen: Callable[[], object]
 
 
 class Schedule(Protocol):
@@ -51,7 +51,7 @@ class Arrival:
     __slots__ = ("awaited", "loop", "source", "ways")
 
     def __init__(
-        self, loop: ExploringLoop, source: str, ways: tuple[tuple[str, Callable[[], None]], ...], awaited: bool
+        self, loop: ExploringLoop, source: str, ways: tuple[tuple[str, Callable[[], object]], ...], awaited: bool
     ) -> None:
         self.loop = loop
         self.source = source
@@ -82,7 +82,7 @@ class ExploringLoop(VirtualTimeLoop):
         self.points = 0
         self._schedule = schedule
 
-    def offer(self, source: str, *ways: tuple[str, Callable[[], None]], awaited: bool = True) -> Arrival:
+    def offer(self, source: str, *ways: tuple[str, Callable[[], object]], awaited: bool = True) -> Arrival:
         """Let something come in when the schedule says so, after what this source has offered before.
 
         If nobody interferes, what is awaited comes before time passes, and other things when the run is to end.
@@ -99,7 +99,7 @@ class ExploringLoop(VirtualTimeLoop):
             if not come.done():
                 come.set_result(None)
 
-        def fail(error: BaseException) -> Callable[[], None]:
+        def fail(error: BaseException) -> Callable[[], object]:
             return lambda: None if come.done() else come.set_exception(error)
 
         arrival = self.offer(source, (label, arrive), *((text, fail(error)) for text, error in others))
@@ -152,14 +152,14 @@ class ExploringLoop(VirtualTimeLoop):
             if arrival.awaited and not self.settling:
                 yield Option(arrival.source, f"{NOT_YET}{arrival.ways[0][0]}", arrival.hold)
 
-    def _coming(self, arrival: Arrival, happen: Callable[[], None]) -> Callable[[], None]:
+    def _coming(self, arrival: Arrival, happen: Callable[[], object]) -> Callable[[], object]:
         def come() -> None:
             self.arrivals.remove(arrival)
             happen()
 
         return come
 
-    def _passing(self, timer: asyncio.TimerHandle, others: list[asyncio.TimerHandle]) -> Callable[[], None]:
+    def _passing(self, timer: asyncio.TimerHandle, others: list[asyncio.TimerHandle]) -> Callable[[], object]:
         """Let time pass until this timer is due, before those others, which were to be first."""
 
         def pass_time() -> None:

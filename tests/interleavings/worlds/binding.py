@@ -11,7 +11,7 @@ __all__ = ["binding"]
 
 
 async def binding() -> list[str]:
-    """Bind three pods to two nodes with room for one each; a pod is deleted, a node goes with its pods and comes back."""
+    """Bind three pods to two nodes with room for one each; one is deleted, a node goes with its pods and comes back."""
     pods = [make_pod(name, cpu="700m") for name in ("one", "two", "three")]
     stage = Stage([make_node("a", cpu=1), make_node("b", cpu=1), *pods], [Reserving])
     store = stage.store

@@ -1,4 +1,4 @@
-"""A lease: two candidates, requests that are slow, lost, or done after their sender gave up, SIGTERM, renewals too late."""
+"""A lease: two candidates, requests that are slow, lost, or done after they were given up, SIGTERM, late renewals."""
 
 from __future__ import annotations
 
