@@ -1,7 +1,7 @@
 """An event loop on virtual time in which a schedule decides when each thing from outside comes in.
 
 What is ready runs first in, first out, as asyncio promises. Between two turns of the loop a schedule chooses what comes
-in: a request that reaches the API, an answer, a line of a watch, what others do to the cluster, a call from a thread; or
+in: a request that reaches the API, an answer, a line of a watch, what others do to the cluster, a call of a thread; or
 that time passes until the next timer, be it that much is left to do. All this a real loop may see (decision 0030).
 """
 

@@ -75,7 +75,7 @@ class Walk:
 
 
 class Priorities:
-    """Whoever has the highest priority goes first; all are drawn. A few times others act, or the first is made the last.
+    """Whoever has the highest priority goes first; all are drawn. A few times others act, or the first becomes last.
 
     Few such changes are known to find most races (PCT, Burckhardt et al., ASPLOS 2010). What has a lower priority than
     time is late.
