@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 import anyio
 
 from kframework.clock import LoopClock
+from kframework.cluster import Cluster
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
 from kframework.config.configuration import Configuration
@@ -45,6 +46,7 @@ class Stage:
     """A scheduler with its cluster.
 
     `plugins` run beside the built-in ones; `at_once` are methods of the API that are not explored.
+    `connect` makes another client of the cluster than that one.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Stage:
         plugins: Sequence[type[Plugin]] = (),
         *,
         at_once: Sequence[str] = ("record_event", "patch_pod_status"),
+        connect: Callable[[MemoryCluster], Cluster] | None = None,
     ) -> None:
         self.loop = this_loop()
         self.clock = LoopClock(self.loop)
@@ -64,7 +67,8 @@ class Stage:
         self.lives: dict[str, Counter[str]] = {}
         configuration = _configuration(*(plugin.name for plugin in plugins))
         registry = Registry.of(*plugins) if plugins else _INSTALLED
-        self.scheduler = Scheduler(configuration, self.client, self.clock, registry=registry, slice=0.0)
+        client = self.client if connect is None else connect(self.store)
+        self.scheduler = Scheduler(configuration, client, self.clock, registry=registry, slice=0.0)
         self._books = EngineBooks(self.scheduler.engine)
         self._count_lives()
         self.store.subscribe([Pod], self._kubelet)

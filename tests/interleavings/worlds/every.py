@@ -8,7 +8,8 @@ from tests.interleavings.worlds.close import close
 from tests.interleavings.worlds.lease import lease
 from tests.interleavings.worlds.permit import permit
 from tests.interleavings.worlds.preemption import preemption
+from tests.interleavings.worlds.watch import watch
 
 __all__ = ["WORLDS"]
 
-WORLDS: dict[str, World] = {world.__name__: world for world in (binding, permit, preemption, lease, close)}
+WORLDS: dict[str, World] = {world.__name__: world for world in (binding, permit, preemption, lease, close, watch)}
