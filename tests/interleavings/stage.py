@@ -21,7 +21,8 @@ from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.requests import allocatable
 from kframework.objects.requests import on_node_requests as requests
-from kframework.scheduler.scheduler import Scheduler
+from kframework.scheduler.extender import Extender, Line
+from kframework.scheduler.scheduler import Scheduler, over_http
 from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
 from tests.interleavings.gated import GatedCluster
 from tests.interleavings.loop import ExploringLoop
@@ -46,7 +47,8 @@ class Stage:
     """A scheduler with its cluster.
 
     `plugins` run beside the built-in ones; `at_once` are methods of the API that are not explored.
-    `connect` makes another client of the cluster than that one.
+    `connect` makes another client of the cluster than that one; `line` leads to an extender, if
+    there is one.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Stage:
         *,
         at_once: Sequence[str] = ("record_event", "patch_pod_status"),
         connect: Callable[[MemoryCluster], Cluster] | None = None,
+        line: Line | None = None,
     ) -> None:
         self.loop = this_loop()
         self.clock = LoopClock(self.loop)
@@ -65,10 +68,11 @@ class Stage:
         self.client = GatedCluster(self.store, at_once=at_once)
         #: How often each plugin was started, and how often closed.
         self.lives: dict[str, Counter[str]] = {}
-        configuration = _configuration(*(plugin.name for plugin in plugins))
+        configuration = _configuration(*(plugin.name for plugin in plugins), extender=line is not None)
         registry = Registry.of(*plugins) if plugins else _INSTALLED
+        extender = over_http if line is None else partial(Extender, line=line)
         client = self.client if connect is None else connect(self.store)
-        self.scheduler = Scheduler(configuration, client, self.clock, registry=registry, slice=0.0)
+        self.scheduler = Scheduler(configuration, client, self.clock, registry=registry, slice=0.0, extender=extender)
         self._books = EngineBooks(self.scheduler.engine)
         self._count_lives()
         self.store.subscribe([Pod], self._kubelet)
@@ -160,7 +164,8 @@ _BUILT_IN = ("PrioritySort", "NodeUnschedulable", "NodeName", "NodeResourcesFit"
 
 
 @lru_cache
-def _configuration(*plugins: str) -> Configuration:
+def _configuration(*plugins: str, extender: bool = False) -> Configuration:
+    extenders = "{urlPrefix: http://extender, filterVerb: filter, bindVerb: bind, nodeCacheCapable: true}"
     enabled = ", ".join(f"{{name: {name}}}" for name in (*plugins, *_BUILT_IN))
     return parse(f"""\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -170,6 +175,7 @@ profiles:
     multiPoint:
       disabled: [{{name: "*"}}]
       enabled: [{enabled}]
+extenders: [{extenders if extender else ""}]
 ---
 apiVersion: kframework.dev/v1
 kind: KFrameworkConfiguration
