@@ -80,7 +80,7 @@ async def checked_before() -> list[str]:
 @pytest.mark.parametrize(
     ("world", "owner", "name", "planted", "complaint"),
     [
-        (binding, ClusterApi, "_read_back", absent_minded, "is undone, though it is bound"),
+        (binding, ClusterApi, "read_back", absent_minded, "is undone, though it is bound"),
         (binding, PodEngine, "_binding_ended", hasty, "is overcommitted by"),
         (lease, LeaderElection, "_stop", clinging, "starts to lead while"),
     ],

@@ -15,10 +15,7 @@ __all__ = ["extending"]
 
 
 class Line:
-    """The way to an extender that lets every node pass and binds pods itself.
-
-    Of binding no answer is lost, as nobody then knows whether the pod was bound.
-    """
+    """The way to an extender that lets every node pass and binds pods itself."""
 
     stage: Stage
 
@@ -35,10 +32,10 @@ class Line:
         """Put a question."""
         asked, loop = json.loads(question), this_loop()
         self._asked += 1
-        what = f"{verb} ({self._asked})"
-        await loop.come(what, f"the extender is asked {what}", (f"{what} is lost", ExtenderError("no answer")))
+        what, lost = f"{verb} ({self._asked})", ExtenderError("no answer")
+        await loop.come(what, f"the extender is asked {what}", (f"{what} is lost", lost))
         answer = self._bind(asked) if verb == "bind" else {"NodeNames": asked["NodeNames"]}
-        await loop.come(what, f"the extender has answered {what}")
+        await loop.come(what, f"the extender has answered {what}", (f"the answer to {what} is lost", lost))
         return json.dumps(answer).encode()
 
     def _bind(self, asked: dict[str, str]) -> dict[str, str]:
