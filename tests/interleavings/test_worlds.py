@@ -9,8 +9,8 @@ import pytest
 from tests.interleavings.explorer import explore
 from tests.interleavings.worlds.every import WORLDS
 
-#: Few, as every push pays for them: all together take 10 s of a core.
-SCHEDULES = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")), 25) * 5
+#: Few, as every push pays for them: all together take 14 s of a core.
+SCHEDULES = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")), 25) * 4
 
 
 @pytest.mark.parametrize("world", WORLDS)
