@@ -55,7 +55,7 @@ class ClusterApi(Api):
                 unanswered = unanswered or error.status in UNANSWERED
                 if not unanswered and error.status < 500:
                     raise
-                place = await self._read_back(pod)
+                place = await self.read_back(pod)
                 if place == node_name:
                     return None
                 # While the pod is on no node, whatever a later bind is told, one without an answer may still be done.
@@ -64,10 +64,11 @@ class ClusterApi(Api):
                     raise
             await asyncio.sleep(pause)
 
-    async def _read_back(self, pod: PendingPod) -> str | None:
+    async def read_back(self, pod: PendingPod) -> str | None:
         """Return the node that the pod is on, "" while there is none, None if it cannot be bound any more.
 
-        Where reading is refused, it is believed to be on none.
+        It is asked until there is an answer; where reading is refused, the pod is believed to be on none. ClusterError
+        once nothing may be written any more.
         """
         pause = FIRST_PAUSE
         while True:

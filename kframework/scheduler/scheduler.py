@@ -376,9 +376,14 @@ class Scheduler(EngineHost, Generic[E]):
         await self.outbox.make_way(reservation.pod.uid)
         try:
             self.outbox.check()
+            status = await self.extenders.bind(reservation.pod, reservation.node_name)
+            # Only its answer may have been lost: then the pod's room must not be given away.
+            failed = status is not None and status.code == Code.ERROR
+            if failed and await self._api.read_back(reservation.pod) == reservation.node_name:
+                return None
         except ClusterError as refusal:
             return Status(Code.ERROR, (str(refusal),))
-        return await self.extenders.bind(reservation.pod, reservation.node_name)
+        return status
 
     async def _announce(self, reservation: Reservation) -> None:
         """Say on the pod which node it is about to be bound to (KEP-5278)."""

@@ -21,6 +21,7 @@ from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
 from kframework.errors import PluginError
 from kframework.framework.plugin import Watch
+from kframework.framework.status import Code
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
 from kframework.observe.history import History
 from kframework.scheduler.extender import Extender
@@ -32,7 +33,7 @@ from kframework.state.pods import Interned
 from kframework.state.waiting import ReservedPod
 from kframework.testing import create, make_node, make_pod
 from tests.extension_points.scripted import alone, held, plugin, run, scenario
-from tests.support.extending import Scripted, configuration, lets_pass, settings
+from tests.support.extending import NO_ANSWER, Scripted, configuration, lets_pass, settings
 
 
 def running(
@@ -531,6 +532,23 @@ def test_what_waits_to_be_written_of_a_pod_is_dropped_when_an_extender_binds_it(
         queued, profile = QueuedPod(pod, clock.now()), scheduler.profiles["default-scheduler"]
         assert await scheduler._bind_by_extenders(Reservation(1, profile, queued, CycleState(), reserved)) is None
         assert scheduler.outbox.empty
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize(("bound_to", "code"), [("a", None), ("b", Code.ERROR), ("", Code.ERROR)])
+def test_a_pod_that_an_extender_bound_without_an_answer_is_bound(bound_to: str, code: Code | None) -> None:
+    """Else its room would be given away."""
+
+    async def main() -> None:
+        clock, pod = LoopClock(asyncio.get_running_loop()), PendingPod(make_pod(), Interned())
+        cluster = MemoryCluster(clock, [make_node("a"), make_node("b"), make_pod(node_name=bound_to)])
+        line = Scripted({"bind": NO_ANSWER})
+        scheduler = Scheduler(parse(EXTENDED), cluster, clock, extender=lambda each: Extender(each, line))
+        reserved = ReservedPod(pod, "a", {}, clock.now())
+        queued, profile = QueuedPod(pod, clock.now()), scheduler.profiles["default-scheduler"]
+        status = await scheduler._bind_by_extenders(Reservation(1, profile, queued, CycleState(), reserved))
+        assert (status and status.code) == code
 
     run_virtual(main)
 

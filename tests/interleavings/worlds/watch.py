@@ -1,0 +1,48 @@
+"""Watches that break, expire and list anew, of pods and of nodes, while pods are bound, deleted and replaced."""
+
+from __future__ import annotations
+
+from random import Random
+
+from msgspec.structs import replace
+
+from kframework.apiserver.in_process import InProcess
+from kframework.apiserver.server import ApiServer
+from kframework.clock import LoopClock
+from kframework.cluster import Cluster
+from kframework.cluster.kube_cluster import KubeCluster
+from kframework.cluster.memory import MemoryCluster
+from kframework.objects import Node, Pod
+from kframework.testing import make_node, make_pod
+from tests.interleavings.gated_transport import GatedTransport
+from tests.interleavings.ledger import Reserving, unbalanced
+from tests.interleavings.stage import Stage, this_loop
+
+__all__ = ["watch"]
+
+
+async def watch() -> list[str]:
+    """Bind two pods to two nodes; one of each is deleted and comes back under the same name as another."""
+    objects = make_node("a", cpu=1), make_node("b", cpu=1), make_pod("one", cpu="700m"), make_pod("two", cpu="700m")
+    stage = Stage(objects, [Reserving], connect=_over_transport)
+    store = stage.store
+    another = make_pod("one", cpu="700m")
+    another = replace(another, metadata=replace(another.metadata, uid="another"))
+    stage.act(
+        ("one is deleted", lambda: store.remove(Pod, "one", grace=0)),
+        ("another one is created", lambda: store.add(another)),
+        who="a user",
+    )
+    stage.act(
+        ("node b is deleted", lambda: store.remove(Node, "b")),
+        ("its pods are collected", lambda: stage.collect("b")),
+        ("node b is back", lambda: store.add(make_node("b", cpu=1))),
+        who="the cloud",
+    )
+    return await stage.run(stage.lost, lambda: unbalanced(stage))
+
+
+def _over_transport(store: MemoryCluster) -> Cluster:
+    clock = LoopClock(this_loop())
+    transport = GatedTransport(InProcess(ApiServer(store, clock)), this_loop(), "/pods", "/nodes", "/binding")
+    return KubeCluster(transport, clock, random=Random(0))
