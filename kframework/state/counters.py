@@ -18,6 +18,8 @@ from kframework.state.pod_counts import Jointly, LabelClass, PodCount, Selection
 _BUDGET = 64 << 20
 #: What a count takes for each row: a cell of its column, and one of the tally on a topology of single nodes.
 _PER_ROW = 16
+#: What it takes besides, in bytes: its objects (2,100 measured), those of its tallies, its places in classes.
+_PER_COUNT = 3072
 #: Dense counts are never fewer than this: one cycle asks for several and holds on to them.
 _FEWEST = 64
 #: A class of pods may be part of so many counts before it is looked which of them nobody has asked for during so many
@@ -113,7 +115,7 @@ class Counters:
 
     def _trim(self) -> None:
         """Drop the counts that were not asked for longest, until the rest is within the budget."""
-        while len(self._counts) > _FEWEST and len(self._counts) * _PER_ROW * self._capacity > _BUDGET:
+        while len(self._counts) > _FEWEST and len(self._counts) * (_PER_COUNT + _PER_ROW * self._capacity) > _BUDGET:
             self._drop(next(iter(self._counts.values())))
 
     def _drop(self, count: PodCount) -> None:

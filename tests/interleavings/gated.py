@@ -65,6 +65,13 @@ class GatedCluster(Cluster):
 
         await self._store.watch(kinds, come, ended_pods=ended_pods)
 
+    async def follow(self, kind: type[T], name: str, namespace: str, tell: Callable[[T | None], None]) -> None:
+        def come(found: T | None) -> None:
+            label = f"{self._name}watch tells {name} as it is"
+            self._loop.offer(f"{self._name}watch {kind.__name__}", (self._numbered(label), lambda: tell(found)))
+
+        await self._store.follow(kind, name, namespace, come)
+
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
         await self._call("bind", f"{name} to {node_name}", self._store.bind(namespace, name, uid, node_name))
 

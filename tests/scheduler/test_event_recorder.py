@@ -185,3 +185,15 @@ def test_a_series_keeps_no_run_alive() -> None:
     assert second.series is not None and second.series.count == 2, "not yet as many as came"
     assert len(result.decisions_on("pod")) > 4
     assert 20 < result.seconds < 40
+
+
+def test_what_is_told_once_in_a_pods_life_is_not_remembered() -> None:
+    async def main() -> None:
+        written: list[EventRecord] = []
+        recorder = EventRecorder(LoopClock(asyncio.get_running_loop()), written.append)
+        for reason in ("Scheduled", "FailedScheduling"):
+            recorder.record(PodEvent("default-scheduler", pending(), reason, "Binding", "note"))
+        assert len(written) == 2
+        assert repr(recorder) == "<EventRecorder 2 events, <EventAggregator 1 events known>>"
+
+    run_virtual(main)
