@@ -30,8 +30,8 @@ SILENCE = 360.0
 #: How often the count of a series that goes on is written, in seconds.
 REFRESH = 1800.0
 
-#: What is told of a pod once in its life. No series will come of it, and to wait for one would be to keep the events of six
-#: minutes: at 50 pods a second a hundred records for every pod that is there.
+#: What is told of a pod once in its life. No series will come of it, and to wait for one would be to keep the events of
+#: six minutes: at 50 pods a second 18,000 records.
 _ONCE = "Scheduled"
 
 
