@@ -57,6 +57,10 @@ SLICE = 0.002
 #: no more events, in seconds; with the closing of plugins (`hookTimeouts.close`) Kubernetes gives a pod more than that.
 FINISHING, WRITING, ENDING = 10.0, 5.0, 20.0
 
+#: How long its watch may take to tell of its last bindings, in seconds. Another scheduler that leads from then on hears of
+#: them about when this one does, and would give a node more than it has by what it has not heard of.
+CONFIRMING = 0.25
+
 
 class Engine(HandledEngine, Protocol):
     """What drives decisions; the scheduler only feeds it messages and steps it."""
@@ -303,13 +307,15 @@ class Scheduler(EngineHost, Generic[E]):
         return self.engine.step()
 
     async def _finish(self) -> None:
-        """Let what is under way end and statuses be written, each for a bounded time."""
+        """Let what is under way end, statuses be written and bindings be heard of, each for a bounded time."""
         waiting = self.engine.cluster.waiting
         with anyio.move_on_after(FINISHING):
             # A pod may wait on Permit for minutes, so nobody waits for it here.
             await self._follow_until(lambda: self._under_way <= sum(1 for _ in waiting.undecided()))
         with anyio.move_on_after(WRITING):
             await self._follow_until(lambda: self.outbox.only_events)
+        with anyio.move_on_after(CONFIRMING):
+            await self._follow_until(lambda: len(self.engine.cluster.assumed) <= self._under_way)
 
     async def _write_events(self) -> None:
         """Wait until all is written, and follow nothing any more: what was broken off is not to be told."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +29,7 @@ from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import ENDING, FINISHING, Scheduler
 from kframework.scheduler.simulate import simulate
 from kframework.scheduler.timeouts import GRACE
+from kframework.state.inbox import Changed, Message
 from kframework.state.pods import Interned
 from kframework.state.waiting import ReservedPod
 from kframework.testing import create, make_node, make_pod
@@ -463,6 +464,37 @@ def test_it_has_finished_when_only_events_are_left_to_be_written() -> None:
     run_virtual(main)
     assert calls[-1] == "finished at 2.0"
     assert set(calls[:-1]) == {"watch", "bind", "patch_pod_status", "record_event"}
+
+
+@pytest.mark.parametrize(("late", "ended"), [(0.1, 0.6), (5.0, 0.75)], ids=["heard of", "not heard of in time"])
+def test_it_has_finished_when_it_has_heard_of_its_bindings(late: float, ended: float) -> None:
+    """Another one that leads from then on hears of them about when this one does."""
+
+    class Late(MemoryCluster):
+        """A cluster whose watches are late with what was bound."""
+
+        async def watch(
+            self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
+        ) -> None:
+            def come(message: Message) -> None:
+                bound = isinstance(message, Changed) and isinstance(message.obj, Pod) and message.obj.spec.node_name
+                asyncio.get_running_loop().call_later(late if bound else 0.0, offer, message)
+
+            await super().watch(kinds, come, ended_pods=ended_pods)
+
+    async def main() -> list[float]:
+        loop, finished = asyncio.get_running_loop(), list[float]()
+        cluster = Late(LoopClock(loop), [make_node("a", cpu=8)])
+        scheduler = Scheduler(default_configuration(), cluster, LoopClock(loop), slice=0.0)
+        scheduler.on_finished = lambda: finished.append(loop.time())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scheduler.run)
+            await asyncio.sleep(0.5)
+            cluster.add(make_pod())
+            loop.call_later(1e-9, scheduler.stop)
+        return finished
+
+    assert run_virtual(main) == [pytest.approx(ended)]
 
 
 def test_closing_is_bounded_too(caplog: pytest.LogCaptureFixture) -> None:
