@@ -57,8 +57,8 @@ SLICE = 0.002
 #: no more events, in seconds; with the closing of plugins (`hookTimeouts.close`) Kubernetes gives a pod more than that.
 FINISHING, WRITING, ENDING = 10.0, 5.0, 20.0
 
-#: How long its watch may take to tell of its last bindings, in seconds. Another scheduler that leads from then on hears of
-#: them about when this one does, and would give a node more than it has by what it has not heard of.
+#: How long its watch may take to tell of its last bindings, in seconds. Another scheduler that leads from then on hears
+#: of them about when this one does, and would give a node more than it has by what it has not heard of.
 CONFIRMING = 0.25
 
 
