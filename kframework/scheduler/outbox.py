@@ -48,6 +48,10 @@ WORTH_ANOTHER_TRY = frozenset({409, 500, 503, 0})
 #: twelve times in two minutes where there was no answer, and any other once.
 EVENT_TRIES, EVENT_PAUSE, LONGEST_PAUSE, EVENT_JITTER = 12, 1.0, 16.0, 0.25
 
+#: Which answers to an event are worth another try beside the server's own faults: none at all, a conflict (but not that
+#: it is there already, which is as good as written), too many requests.
+EVENT_RETRIED = frozenset({0, 409, 429})
+
 #: Why events are dropped, as the metric says it.
 QUEUE_FULL, WRITE_FAILED = "queue_full", "write_failed"
 
@@ -230,7 +234,7 @@ class Outbox:
         except ClusterError as error:
             if error.status == 404 or error.reason == STOPPED:
                 return  # there is nothing left to write about, or nobody left who may write
-            if event.tries < EVENT_TRIES and (error.status in (0, 429) or error.status >= 500):
+            if event.tries < EVENT_TRIES and (error.status in EVENT_RETRIED or error.status >= 500):
                 self._resting += 1
                 assert self._tasks is not None
                 self._tasks.start_soon(self._write_again, event)

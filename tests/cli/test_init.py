@@ -26,11 +26,14 @@ def test_version(run: Command) -> None:
     assert run("--version") == (0, f"kframework {version('kframework-sdk')}\n", "")
 
 
+COMMANDS = "simulate run fake-api explain replay rbac conformance bench plugins config".split()
+
+
 @pytest.mark.parametrize(
     ("arguments", "commands"),
     [
-        ([], ["simulate", "run", "fake-api", "explain", "replay", "rbac", "conformance", "plugins", "config"]),
-        (["--help"], ["simulate", "run", "fake-api", "explain", "replay", "rbac", "conformance", "plugins", "config"]),
+        ([], COMMANDS),
+        (["--help"], COMMANDS),
         (["plugins"], ["list"]),
         (["config"], ["check", "show"]),
         (["config", "-h"], ["check", "show"]),

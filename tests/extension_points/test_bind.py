@@ -24,7 +24,7 @@ from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, delete
 from tests.extension_points.scripted import held, plugin, run, scenario
 
-CONFLICT = ClusterError("the pod is taken", status=409, reason="Conflict")
+REFUSED = ClusterError("the pod is taken", status=403, reason="Forbidden")
 
 
 def test_the_default_binder_binds() -> None:
@@ -61,7 +61,7 @@ def test_the_first_that_does_not_skip_decides() -> None:
         (error("broken"), "SchedulerError", 'running Bind plugin "B": broken'),
         (Status(Code.WAIT), "SchedulerError", 'running Bind plugin "B": Wait'),
         (ValueError("broken"), "SchedulerError", "plugin 'B', hook bind: ValueError: broken"),
-        (CONFLICT, "SchedulerError", "plugin 'B', hook bind: ClusterError: the pod is taken"),
+        (REFUSED, "SchedulerError", "plugin 'B', hook bind: ClusterError: the pod is taken"),
         (False, "SchedulerError", "plugin 'B', hook bind: answered False, which is no Status"),
     ],
 )
@@ -95,7 +95,7 @@ def test_when_all_skip_the_pod_is_tried_again_and_nothing_is_said() -> None:
 
 
 def refused_once(cluster: MemoryCluster) -> None:
-    refusals = iter([Fault(error=CONFLICT)])
+    refusals = iter([Fault(error=REFUSED)])
     cluster.faults.append(lambda method, *_: next(refusals, None) if method == "bind" else None)
 
 
@@ -113,7 +113,7 @@ def test_the_room_of_a_failed_binding_goes_to_others_at_once() -> None:
     )
 
     def slow_refusal(cluster: MemoryCluster) -> None:
-        faults = iter([Fault(error=CONFLICT, delay=5.0)])
+        faults = iter([Fault(error=REFUSED, delay=5.0)])
         cluster.faults.append(lambda method, *_: next(faults, None) if method == "bind" else None)
 
     result = scenario(lonely, pods=("first", "second")).at(0.0, slow_refusal).run(until=5.5)

@@ -342,7 +342,8 @@ def test_of_one_event_one_write_is_in_flight_at_a_time_and_the_last_one_counts()
         (refused(503), 2, EVENT_TRIES, 1),
         (refused(403), 2, 1, 1),
         (refused(404), 1, 1, 0),
-        (refused(409), 2, 1, 1),
+        (refused(409), 2, EVENT_TRIES, 1),
+        (refused(422), 2, 1, 1),
     ],
 )
 def test_an_event_that_cannot_be_written_now_is_tried_again_and_again_and_any_other_is_not(

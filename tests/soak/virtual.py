@@ -49,6 +49,8 @@ BOUNDS: Mapping[str, int] = {
     "scheduler.engine.cluster.nodes.allocatables": 64 * (2 * 64 + 64),  # twice the resources in use, and 64
     "scheduler.engine.cluster.nodes.requesteds": 64 * (2 * 64 + 64),
     "scheduler.engine.cluster.nodes.counters": 64 << 17,  # 64 MiB of dense counts, 8 bytes each
+    "scheduler._started[]._affinities.namespaces._changes": 2 * 1024,  # those that selectors catch up with
+    "scheduler._started[]._affinities.namespaces._chosen": 30 * 500_000 // 64,  # what so many selectors chose
     "scheduler.engine.cluster.interned._classes": 16 * 1024,  # label classes are swept when there are 1,024
 }
 

@@ -74,6 +74,7 @@ def test_a_selector_is_tried_on_the_namespaces_that_changed_since_it_was_asked_a
 def test_what_is_chosen_stays_true_within_any_bounds(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(module, "_CHANGES", 4)
     monkeypatch.setattr(module, "_NAMES", 36)
+    monkeypatch.setattr(module, "_SELECTOR", 10)
     random, store = Random(seed), ObjectStore[Namespace]()
     namespaces = store.index(Namespaces)
     selectors = [parse_label_selector(text) for text in ("team=x", "team!=x", "team", "!team", "team in (x,y)")]
