@@ -9,8 +9,8 @@ from kframework.objects import Namespace
 from kframework.objects.label_selectors import Selector
 from kframework.state.objects import ObjectStore
 
-#: So many names that selectors have chosen are remembered, all selectors together, and each of them counts as 64 more, as
-#: it takes a kilobyte itself; what was not asked for longest is dropped.
+#: So many names that selectors have chosen are remembered, all selectors together, and each selector counts as 64 more,
+#: as it takes a kilobyte itself; what was not asked for longest is dropped.
 _NAMES, _SELECTOR = 500_000, 64
 #: So many changes are remembered; a selector that has not been asked about for longer is tried on all namespaces.
 _CHANGES = 1_024
