@@ -20,6 +20,9 @@ _BUDGET = 64 << 20
 _PER_ROW = 16
 #: What it takes besides, in bytes: its objects (2,100 measured), those of its tallies, its places in classes.
 _PER_COUNT = 3072
+#: Dense counts are never more than this, however small the cluster: pods with labels of their own, which ask for new
+#: ones all the time, would else take the whole budget.
+_MOST = 2048
 #: Dense counts are never fewer than this: one cycle asks for several and holds on to them.
 _FEWEST = 64
 #: A class of pods may be part of so many counts before it is looked which of them nobody has asked for during so many
@@ -115,7 +118,8 @@ class Counters:
 
     def _trim(self) -> None:
         """Drop the counts that were not asked for longest, until the rest is within the budget."""
-        while len(self._counts) > _FEWEST and len(self._counts) * (_PER_COUNT + _PER_ROW * self._capacity) > _BUDGET:
+        most = min(_MOST, _BUDGET // (_PER_COUNT + _PER_ROW * self._capacity))
+        while len(self._counts) > max(_FEWEST, most):
             self._drop(next(iter(self._counts.values())))
 
     def _drop(self, count: PodCount) -> None:

@@ -46,8 +46,8 @@ def slowly(total: Mapping[str, int], paths: Mapping[str, str], jobs: Sequence[Jo
 
     def leaf(held: Mapping[str, int], requested: Mapping[str, int]) -> tuple[bool, float, Mapping[str, float]]:
         full = any(held.get(name, 0) >= asked for name, asked in requested.items() if asked)
-        gone = any(all_held[name] >= total[name] for name, asked in requested.items() if asked and name in total)
-        return full or gone, dominant(held), held
+        gone = any(all_held.get(name, 0) >= total.get(name, 0) for name, asked in requested.items() if asked)
+        return full or gone or not any(requested.values()), dominant(held), held
 
     shares: dict[str, tuple[bool, float]] = {}
 

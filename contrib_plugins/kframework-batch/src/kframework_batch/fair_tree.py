@@ -22,7 +22,11 @@ FairKey: TypeAlias = tuple[tuple[bool, float], ...]
 
 
 class _Leaf:
-    """A job: saturated once it has all that it asks for of some resource, or asks for one that is used up."""
+    """A job: saturated once it has all that it asks for of some resource, or asks for one that is used up or not there.
+
+    So is one that asks for nothing. Volcano takes it, and one that asks for what is not there, for a job that can still
+    be served: its queue comes first for ever, takes back what another one holds, and that one is served again.
+    """
 
     __slots__ = ("held", "parent", "requested", "saturated", "share", "stale")
 
@@ -38,8 +42,9 @@ class _Leaf:
         if self.stale:
             held = self.held
             self.share = dominant_share(held, total)
-            self.saturated = any(
-                asked > 0 and (name in used_up or held.get(name, 0) >= asked) for name, asked in self.requested.items()
+            asked_for = [(name, asked) for name, asked in self.requested.items() if asked > 0]
+            self.saturated = not asked_for or any(
+                name in used_up or name not in total or held.get(name, 0) >= asked for name, asked in asked_for
             )
             self.stale = False
 

@@ -205,6 +205,13 @@ def test_taking_back_comes_to_an_end(name: str, data: st.DataObject) -> None:
     assert pool(PLUGINS[name](), total, queues, tasks).come_to_rest()
 
 
+@pytest.mark.parametrize("asked", [{}, {"memory": 1}], ids=["nothing", "what is not there"])
+def test_a_job_that_cannot_be_served_does_not_put_its_queue_first_for_ever(asked: dict[str, int]) -> None:
+    queues, one = [QueueInfo(make_queue(name)) for name in "ab"], Resource({"cpu": 1})
+    tasks = [("b", False, Resource(asked)), ("a", False, one), ("b", False, one)]
+    assert pool(PLUGINS["drf, tree"](), one, queues, tasks).come_to_rest()
+
+
 class ByPriority(Capacity):
     """The naive rule: who has priority is served first, and whoever holds more than its due gives way."""
 
