@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
+from time import monotonic
 from types import FrameType
 from typing import Generic
 
@@ -33,6 +34,10 @@ Companion = Callable[[Scheduler[E]], Coroutine[object, object, None]]
 
 #: How long the garbage of an idle scheduler may lie about, and how long garbage among what was alive once, in seconds.
 COLLECTING, COLLECTING_ALL = 60.0, 3600.0
+
+#: Signals that come within so many seconds of the first one are the same: `timeout` sends one to the process and one to
+#: its group.
+AT_ONCE = 0.1
 
 
 class LeadershipLost(KFrameworkError):
@@ -215,16 +220,18 @@ class Process(Generic[E]):
 def signals(first: Callable[[], None]) -> Iterator[None]:
     """Call back in the loop at the first SIGTERM or SIGINT, and end the process with code 1 at the second.
 
-    The second one does not wait for the loop, which may be what hangs.
+    The second one does not wait for the loop, which may be what hangs. Two at once are one.
     """
     loop = asyncio.get_running_loop()
-    received: list[int] = []
+    received: list[float] = []
 
     def receive(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        if len(received) > 1:
+        now = monotonic()
+        if not received:
+            received.append(now)
+            loop.call_soon_threadsafe(first)
+        elif now >= received[0] + AT_ONCE:
             os._exit(1)
-        loop.call_soon_threadsafe(first)
 
     before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -211,6 +211,24 @@ def test_a_second_signal_ends_it_at_once_even_if_its_loop_hangs() -> None:
     assert process.returncode == 1
 
 
+@pytest.mark.parametrize(("later", "code"), [(0.09, 0), (0.11, 1)])
+def test_two_signals_at_once_are_one(later: float, code: int) -> None:
+    """`timeout` sends one to the process and one to its group."""
+    program = (
+        "import asyncio, os, signal\n"
+        "from kframework.process import process\n"
+        f"moments = iter([5.0, 5.0 + {later}])\n"
+        "process.monotonic = lambda: next(moments)\n"
+        "async def main():\n"
+        "    told = asyncio.Event()\n"
+        "    with process.signals(told.set):\n"
+        "        for _ in range(2): os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        await told.wait()\n"
+        "asyncio.run(main())\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == code
+
+
 async def test_the_first_signal_is_told_in_the_loop() -> None:
     told = asyncio.Event()
     with signals(told.set):

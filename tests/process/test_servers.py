@@ -280,4 +280,6 @@ def test_missing_rights_are_said_once_and_shown_until_they_are_granted(caplog: p
     assert until.nodes == {"default/pod": "a", "default/late": "a"}
     lines = of(caplog.records, NOTICE)
     missing = {line.removeprefix("no right to ").partition(": ")[0] for line in lines if line.startswith("no right")}
-    assert missing == {line.removeprefix("granted by now: ") for line in lines if line.startswith("granted by now")}
+    granted = {line.removeprefix("granted by now: ") for line in lines if line.startswith("granted by now")}
+    # Whoever leads by then has no need to watch the lease.
+    assert missing ^ granted <= {"watch leases.coordination.k8s.io in the namespace kube-system"}
