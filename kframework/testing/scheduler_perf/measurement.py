@@ -68,8 +68,8 @@ class Collector(Observer):
     """Takes notice of what goes on, and of the pods of some namespaces that are scheduled meanwhile."""
 
     def __init__(self, name: str, namespaces: Iterable[str], labels: Mapping[str, str]) -> None:
-        self.name = name
-        self.scheduled = 0
+        self.name: str = name
+        self.scheduled: int = 0
         self._namespaces = frozenset(namespaces)
         self._labels = labels.items()
         self._first: tuple[float, float] | None = None
