@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from kframework.objects import PodDisruptionBudget
@@ -10,6 +11,9 @@ from kframework.objects.label_selectors import Matcher, SelectorError, label_sel
 from kframework.state.objects import ObjectStore
 from kframework.state.pod_counts import LabelClass
 from kframework.state.pods import PodInfo
+
+#: For so many sets of label classes it is remembered how their budgets are charged.
+_CHARGES = 1024
 
 
 class _Budget:
@@ -24,6 +28,16 @@ class _Budget:
         self.disrupted = budget.status.disrupted_pods
 
 
+class _Charge(NamedTuple):
+    """Budgets that are charged together, whichever of the pods goes: the one that allows least speaks for all.
+
+    So thousands of budgets over the same pods cost no more than one. Pods that are being disrupted are not charged.
+    """
+
+    allowed: int
+    disrupted: Collection[str] = ()
+
+
 class Budgets:
     """All PodDisruptionBudgets, and which of them cover the pods of a label class."""
 
@@ -33,21 +47,49 @@ class Budgets:
         self._store = store
         self._compiled: list[_Budget] | None = None
         self._covering: WeakKeyDictionary[LabelClass, tuple[_Budget, ...]] = WeakKeyDictionary()
+        self._charges: dict[tuple[LabelClass, ...], dict[LabelClass, list[tuple[int, _Charge]]]] = {}
         store.on_change(self._changed)
 
     def split(self, pods: Sequence[PodInfo]) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
         """Part the pods whose eviction breaks a budget, if all are evicted in this order, from the others."""
         if not len(self._store):
             return (), pods
-        left: dict[_Budget, int] = {}
+        charges = self._charges_of(tuple(dict.fromkeys(pod.label_class for pod in pods)))
+        left: dict[int, int] = {}
         violating: list[PodInfo] = []
         others: list[PodInfo] = []
         for pod in pods:
-            charged = [budget for budget in self._covering_class(pod.label_class) if pod.name not in budget.disrupted]
-            for budget in charged:
-                left[budget] = left.get(budget, budget.allowed) - 1
-            (violating if any(left[budget] < 0 for budget in charged) else others).append(pod)
+            charged = [each for each in charges[pod.label_class] if pod.name not in each[1].disrupted]
+            for number, charge in charged:
+                left[number] = left.get(number, charge.allowed) - 1
+            (violating if any(left[number] < 0 for number, _ in charged) else others).append(pod)
         return violating, others
+
+    def _charges_of(self, classes: tuple[LabelClass, ...]) -> dict[LabelClass, list[tuple[int, _Charge]]]:
+        """Return what is charged for a pod of each of these classes, numbered."""
+        found = self._charges.get(classes)
+        if found is None:
+            if len(self._charges) >= _CHARGES:
+                self._charges.clear()
+            found = self._charges[classes] = self._worked_out(classes)
+        return found
+
+    def _worked_out(self, classes: tuple[LabelClass, ...]) -> dict[LabelClass, list[tuple[int, _Charge]]]:
+        covered: dict[_Budget, list[LabelClass]] = {}
+        for pods in classes:
+            for budget in self._covering_class(pods):
+                covered.setdefault(budget, []).append(pods)
+        charges: dict[tuple[tuple[LabelClass, ...], _Budget | None], _Charge] = {}
+        for budget, alike in covered.items():
+            together = (tuple(alike), budget if budget.disrupted else None)
+            known = charges.get(together)
+            if known is None or budget.allowed < known.allowed:
+                charges[together] = _Charge(budget.allowed, budget.disrupted)
+        found: dict[LabelClass, list[tuple[int, _Charge]]] = {pods: [] for pods in classes}
+        for number, ((alike_classes, _), charge) in enumerate(charges.items()):
+            for pods in alike_classes:
+                found[pods].append((number, charge))
+        return found
 
     def _covering_class(self, pods: LabelClass) -> tuple[_Budget, ...]:
         covering = self._covering.get(pods)
@@ -68,6 +110,7 @@ class Budgets:
         self.changes += 1
         self._compiled = None
         self._covering.clear()
+        self._charges.clear()
 
     def __repr__(self) -> str:
         return f"<{len(self._store)} PodDisruptionBudgets>"
