@@ -30,9 +30,9 @@ SILENCE = 360.0
 #: How often the count of a series that goes on is written, in seconds.
 REFRESH = 1800.0
 
-#: What is told of a pod once in its life. No series will come of it, and to wait for one would be to keep the events of
-#: six minutes: at 50 pods a second 18,000 records.
-_ONCE = "Scheduled"
+#: What is told of a pod once in its life, and with it the series of what kept it waiting have ended. To remember them for
+#: six minutes more would be 18,000 records at 50 pods a second.
+_LAST = "Scheduled"
 
 
 class PodReference(msgspec.Struct, frozen=True, gc=False):
@@ -117,8 +117,11 @@ class EventRecorder:
         pod, other = _reference(told.pod), _reference(related) if related is not None else None
         occasion = Occasion(told.profile, told.reason, told.action, told.warning, pod, other)
         record = EventRecord(occasion, _cut(told.note), now, self._recorded, now)
-        due = record if told.reason == _ONCE else self._aggregator.observe(record)
-        if due is not None:
+        if told.reason == _LAST:
+            for ended in self._aggregator.finish_pod(pod.uid):
+                self._write(ended)
+            self._write(record)
+        elif (due := self._aggregator.observe(record)) is not None:
             self._write(due)
 
     async def run(self) -> None:
@@ -170,6 +173,7 @@ class EventAggregator:
 
     def __init__(self) -> None:
         self._known: dict[Occasion, EventRecord] = {}
+        self._of_pods: dict[str, set[Occasion]] = {}
 
     def observe(self, record: EventRecord) -> EventRecord | None:
         """Return what is to be written now that an event has come.
@@ -178,6 +182,7 @@ class EventAggregator:
         """
         known = self._known.setdefault(record.occasion, record)
         if known is record:
+            self._of_pods.setdefault(record.occasion.pod.uid, set()).add(record.occasion)
             return record
         known.count += 1
         known.seen_at = record.seen_at
@@ -192,7 +197,16 @@ class EventAggregator:
         silent = [known for known in self._known.values() if known.seen_at < now - SILENCE]
         for known in silent:
             del self._known[known.occasion]
+            of_pod = self._of_pods[known.occasion.pod.uid]
+            of_pod.discard(known.occasion)
+            if not of_pod:
+                del self._of_pods[known.occasion.pod.uid]
         return [known for known in silent if known.count > 1]
+
+    def finish_pod(self, uid: str) -> list[EventRecord]:
+        """Forget what is known of a pod; return the series among it, oldest first, to be written a last time."""
+        known = [self._known.pop(occasion) for occasion in self._of_pods.pop(uid, ())]
+        return sorted((each for each in known if each.count > 1), key=lambda each: each.number)
 
     def __len__(self) -> int:
         return len(self._known)

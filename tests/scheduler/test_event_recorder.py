@@ -187,13 +187,21 @@ def test_a_series_keeps_no_run_alive() -> None:
     assert 20 < result.seconds < 40
 
 
-def test_what_is_told_once_in_a_pods_life_is_not_remembered() -> None:
+def test_nothing_is_remembered_of_a_pod_that_has_found_its_node() -> None:
+    """The series of what kept it waiting are written a last time: at once, not after six minutes."""
+
     async def main() -> None:
-        written: list[EventRecord] = []
-        recorder = EventRecorder(LoopClock(asyncio.get_running_loop()), written.append)
-        for reason in ("Scheduled", "FailedScheduling"):
-            recorder.record(PodEvent("default-scheduler", pending(), reason, "Binding", "note"))
-        assert len(written) == 2
-        assert repr(recorder) == "<EventRecorder 2 events, <EventAggregator 1 events known>>"
+        written: list[tuple[str, str, int]] = []
+
+        def write(record: EventRecord) -> None:
+            written.append((record.occasion.pod.name, record.occasion.reason, record.count))
+
+        recorder = EventRecorder(LoopClock(asyncio.get_running_loop()), write)
+        for name, reason in [("a", "FailedScheduling")] * 3 + [("b", "FailedScheduling"), ("a", "Scheduled")]:
+            of_pod = PendingPod(make_pod(name), Interned())
+            recorder.record(PodEvent("default-scheduler", of_pod, reason, "Binding", "note"))
+        failed, scheduled = "FailedScheduling", "Scheduled"
+        assert written[-3:] == [("b", failed, 1), ("a", failed, 3), ("a", scheduled, 1)]
+        assert repr(recorder) == "<EventRecorder 5 events, <EventAggregator 1 events known>>"
 
     run_virtual(main)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from kframework.objects import PodDisruptionBudget
 from kframework.objects.label_selectors import Matcher, SelectorError, label_selector
@@ -12,7 +12,7 @@ from kframework.state.objects import ObjectStore
 from kframework.state.pod_counts import LabelClass
 from kframework.state.pods import PodInfo
 
-#: For so many sets of label classes it is remembered how their budgets are charged.
+#: For so many sets of covers it is remembered how their budgets are charged.
 _CHARGES = 1024
 
 
@@ -28,14 +28,24 @@ class _Budget:
         self.disrupted = budget.status.disrupted_pods
 
 
+class _Cover:
+    """The budgets that cover the pods of a label class; classes that the same ones cover share it."""
+
+    __slots__ = ("__weakref__", "budgets")
+
+    def __init__(self, budgets: tuple[_Budget, ...]) -> None:
+        self.budgets = budgets
+
+
 class _Charge(NamedTuple):
     """Budgets that are charged together, whichever of the pods goes: the one that allows least speaks for all.
 
     So thousands of budgets over the same pods cost no more than one. Pods that are being disrupted are not charged.
     """
 
+    number: int
     allowed: int
-    disrupted: Collection[str] = ()
+    disrupted: Collection[str]
 
 
 class Budgets:
@@ -46,74 +56,76 @@ class Budgets:
         self.changes: int = 0
         self._store = store
         self._compiled: list[_Budget] | None = None
-        self._covering: WeakKeyDictionary[LabelClass, tuple[_Budget, ...]] = WeakKeyDictionary()
-        self._charges: dict[tuple[LabelClass, ...], dict[LabelClass, list[tuple[int, _Charge]]]] = {}
+        self._covers: WeakKeyDictionary[LabelClass, _Cover] = WeakKeyDictionary()
+        self._shared: WeakValueDictionary[tuple[_Budget, ...], _Cover] = WeakValueDictionary()
+        self._charges: dict[tuple[_Cover, ...], dict[_Cover, list[_Charge]]] = {}
         store.on_change(self._changed)
 
     def split(self, pods: Sequence[PodInfo]) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
         """Part the pods whose eviction breaks a budget, if all are evicted in this order, from the others."""
         if not len(self._store):
             return (), pods
-        charges = self._charges_of(tuple(dict.fromkeys(pod.label_class for pod in pods)))
+        covers = [self._cover(pod.label_class) for pod in pods]
+        charges = self._charges_of(tuple(dict.fromkeys(covers)))
         left: dict[int, int] = {}
         violating: list[PodInfo] = []
         others: list[PodInfo] = []
-        for pod in pods:
-            charged = [each for each in charges[pod.label_class] if pod.name not in each[1].disrupted]
-            for number, charge in charged:
-                left[number] = left.get(number, charge.allowed) - 1
-            (violating if any(left[number] < 0 for number, _ in charged) else others).append(pod)
+        for pod, cover in zip(pods, covers, strict=True):
+            charged = [charge for charge in charges[cover] if pod.name not in charge.disrupted]
+            for charge in charged:
+                left[charge.number] = left.get(charge.number, charge.allowed) - 1
+            (violating if any(left[charge.number] < 0 for charge in charged) else others).append(pod)
         return violating, others
 
-    def _charges_of(self, classes: tuple[LabelClass, ...]) -> dict[LabelClass, list[tuple[int, _Charge]]]:
-        """Return what is charged for a pod of each of these classes, numbered."""
-        found = self._charges.get(classes)
+    def _charges_of(self, covers: tuple[_Cover, ...]) -> dict[_Cover, list[_Charge]]:
+        """Return what is charged for a pod of each of these covers."""
+        found = self._charges.get(covers)
         if found is None:
             if len(self._charges) >= _CHARGES:
                 self._charges.clear()
-            found = self._charges[classes] = self._worked_out(classes)
+            found = self._charges[covers] = _charges(covers)
         return found
 
-    def _worked_out(self, classes: tuple[LabelClass, ...]) -> dict[LabelClass, list[tuple[int, _Charge]]]:
-        covered: dict[_Budget, list[LabelClass]] = {}
-        for pods in classes:
-            for budget in self._covering_class(pods):
-                covered.setdefault(budget, []).append(pods)
-        charges: dict[tuple[tuple[LabelClass, ...], _Budget | None], _Charge] = {}
-        for budget, alike in covered.items():
-            together = (tuple(alike), budget if budget.disrupted else None)
-            known = charges.get(together)
-            if known is None or budget.allowed < known.allowed:
-                charges[together] = _Charge(budget.allowed, budget.disrupted)
-        found: dict[LabelClass, list[tuple[int, _Charge]]] = {pods: [] for pods in classes}
-        for number, ((alike_classes, _), charge) in enumerate(charges.items()):
-            for pods in alike_classes:
-                found[pods].append((number, charge))
-        return found
-
-    def _covering_class(self, pods: LabelClass) -> tuple[_Budget, ...]:
-        covering = self._covering.get(pods)
-        if covering is None:
+    def _cover(self, pods: LabelClass) -> _Cover:
+        cover = self._covers.get(pods)
+        if cover is None:
             if self._compiled is None:
                 self._compiled = _compiled(self._store)
-            covering = tuple(
+            budgets = tuple(
                 budget
                 for budget in self._compiled
                 if budget.namespace == pods.namespace and pods.labels and budget.matches(pods.labels)
             )
-            self._covering[pods] = covering
-        return covering
+            cover = self._covers[pods] = self._shared.setdefault(budgets, _Cover(budgets))
+        return cover
 
     def _changed(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
         if old is not None and new is not None and _says(old) == _says(new):
             return
         self.changes += 1
         self._compiled = None
-        self._covering.clear()
+        self._covers.clear()
         self._charges.clear()
 
     def __repr__(self) -> str:
         return f"<{len(self._store)} PodDisruptionBudgets>"
+
+
+def _charges(covers: tuple[_Cover, ...]) -> dict[_Cover, list[_Charge]]:
+    covered: dict[_Budget, list[_Cover]] = {}
+    for cover in covers:
+        for budget in cover.budgets:
+            covered.setdefault(budget, []).append(cover)
+    least: dict[tuple[tuple[_Cover, ...], _Budget | None], _Budget] = {}
+    for budget, alike in covered.items():
+        together = (tuple(alike), budget if budget.disrupted else None)
+        if budget.allowed < least.setdefault(together, budget).allowed:
+            least[together] = budget
+    found: dict[_Cover, list[_Charge]] = {cover: [] for cover in covers}
+    for number, ((alike_covers, _), budget) in enumerate(least.items()):
+        for cover in alike_covers:
+            found[cover].append(_Charge(number, budget.allowed, budget.disrupted))
+    return found
 
 
 def _says(budget: PodDisruptionBudget) -> tuple[object, ...]:
