@@ -30,8 +30,8 @@ SILENCE = 360.0
 #: How often the count of a series that goes on is written, in seconds.
 REFRESH = 1800.0
 
-#: What is told of a pod once in its life, and with it the series of what kept it waiting have ended. To remember them for
-#: six minutes more would be 18,000 records at 50 pods a second.
+#: What is told of a pod once in its life, and with it the series of what kept it waiting have ended. To remember them
+#: for six minutes more would be 18,000 records at 50 pods a second.
 _LAST = "Scheduled"
 
 
