@@ -212,6 +212,13 @@ def test_a_job_that_cannot_be_served_does_not_put_its_queue_first_for_ever(asked
     assert pool(PLUGINS["drf, tree"](), one, queues, tasks).come_to_rest()
 
 
+def test_a_queue_does_not_take_back_what_the_other_one_would_get_again() -> None:
+    queues = [QueueInfo(make_queue(name)) for name in "ab"]
+    whole, cpu, memory = (Resource(asked) for asked in ({"cpu": 1, "memory": 1}, {"cpu": 1}, {"memory": 1}))
+    tasks = [("a", False, whole), ("b", False, cpu), ("b", False, memory)]
+    assert pool(PLUGINS["drf, tree"](), whole, queues, tasks).come_to_rest()
+
+
 class ByPriority(Capacity):
     """The naive rule: who has priority is served first, and whoever holds more than its due gives way."""
 

@@ -88,7 +88,11 @@ class Drf(BatchPlugin):
     def reclaimable(
         self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
-        """Name those whose queues come, without them, still after the reclaimer's with it; abstain without a tree."""
+        """Name those whose queues come, without them, after the reclaimer's with and without it; abstain without tree.
+
+        Volcano asks only for the first. But who comes first without it gets the room in the next session: were that the
+        victim, or nobody can say who, both would take the same room from each other for ever.
+        """
         if self._tree is None:
             return None
         tree, queues = self._tree, session.queues
@@ -99,7 +103,13 @@ class Drf(BatchPlugin):
             if task.job.uid not in self._held:
                 continue
             self.deallocated(session, task)  # so that the next is looked at as if this one had gone
-            if tree.key(mine) < tree.key(queues[task.job.queue]):
+            theirs = queues[task.job.queue]
+            goes = tree.key(mine) < tree.key(theirs)
+            if goes:
+                self.deallocated(session, reclaimer)
+                goes = tree.key(mine) < tree.key(theirs)
+                self.allocated(session, reclaimer)
+            if goes:
                 victims.append(task)
             else:
                 self.allocated(session, task)
