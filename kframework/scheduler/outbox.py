@@ -238,6 +238,8 @@ class Outbox:
                 self._resting += 1
                 assert self._tasks is not None
                 self._tasks.start_soon(self._write_again, event)
+            elif lacks_right(error.message):
+                self.dropped[WRITE_FAILED] += 1  # which right is missing was said where it was noted
             else:
                 self._lost(WRITE_FAILED, str(error))
 

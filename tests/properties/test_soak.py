@@ -51,7 +51,7 @@ def test_what_grows_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     add = SchedulingQueue.add
 
     def hoarding(self: SchedulingQueue, pod: PendingPod) -> None:
-        self.hoard = getattr(self, "hoard", {}) | {pod.uid: pod.name}  # type: ignore[attr-defined]
+        self.hoard = getattr(self, "hoard", {}) | {pod.uid: pod.name}  # type: ignore[attr-defined]  # planted
         add(self, pod)
 
     monkeypatch.setattr(SchedulingQueue, "add", hoarding)

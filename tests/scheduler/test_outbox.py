@@ -208,8 +208,12 @@ def test_a_missing_right_is_said_by_others(caplog: pytest.LogCaptureFixture) -> 
     )
 
     async def work(desk: Desk) -> None:
-        desk.faults["patch_pod_status"] = Fault(error=ClusterError(message, status=403))
+        denied = Fault(error=ClusterError(message, status=403))
+        desk.faults["patch_pod_status"] = desk.faults["record_event"] = denied
         await desk.patch("p")
+        desk.outbox.record(event("e"))
+        await asyncio.sleep(1.0)
+        assert desk.outbox.dropped == {"queue_full": 0, "write_failed": 1}
 
     at_a_desk(work)
     assert caplog.messages == []
