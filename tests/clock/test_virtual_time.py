@@ -100,8 +100,13 @@ def test_time_stands_still_while_an_answer_from_outside_is_awaited() -> None:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[str] = loop.create_future()
         fired: list[float] = []
-        loop.call_later(0.001, lambda: fired.append(loop.time()))
-        timer = after(0.02, lambda: loop.call_soon_threadsafe(answer.set_result, "outside"))
+
+        async def fire() -> None:  # a task of its own: a timer of who waits would be taken for a timeout
+            await asyncio.sleep(0.001)
+            fired.append(loop.time())
+
+        firing = asyncio.ensure_future(fire())
+        timer = after(0.05, lambda: loop.call_soon_threadsafe(answer.set_result, "outside"))
         try:
             async with outside(60.0):
                 result = await answer
@@ -109,6 +114,7 @@ def test_time_stands_still_while_an_answer_from_outside_is_awaited() -> None:
             timer.join()
         fired_meanwhile = list(fired)
         await asyncio.sleep(5)
+        await firing
         return result, loop.time(), fired_meanwhile + fired
 
     assert run_virtual(main) == ("outside", 5.0, [0.001])
