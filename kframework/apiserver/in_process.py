@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 
 from kframework.apiserver.server import ApiServer
 from kframework.cluster.transport import Request, Response, Stream, Transport
@@ -24,14 +24,17 @@ class InProcess(Transport):
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         await asyncio.sleep(0)
-        async with self._server.follow(request) as stream:
-            yield Stream(stream.status, _in_time(stream.lines, request.timeout), stream.headers)
+        async with (
+            self._server.follow(request) as stream,
+            aclosing(_in_time(stream.lines, request.timeout)) as lines,
+        ):
+            yield Stream(stream.status, lines, stream.headers)
 
     async def close(self) -> None:
         """Do nothing: there are no connections."""
 
 
-async def _in_time(lines: AsyncIterator[bytes], seconds: float | None) -> AsyncIterator[bytes]:
+async def _in_time(lines: AsyncIterator[bytes], seconds: float | None) -> AsyncGenerator[bytes, None]:
     """Yield the lines; ClusterError if the next takes more than so many seconds."""
     while True:
         try:

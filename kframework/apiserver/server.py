@@ -64,8 +64,8 @@ class ApiServer:
         if isinstance(answer, Response):
             yield Stream(answer.status, _one(answer.body), answer.headers)
             return
-        async with aclosing(answer.batches()) as batches:
-            yield Stream(200, _one_by_one(batches), {"content-type": JSON})
+        async with aclosing(answer.batches()) as batches, aclosing(_one_by_one(batches)) as lines:
+            yield Stream(200, lines, {"content-type": JSON})
 
     # -- objects -------------------------------------------------------------------------------------------------------
 

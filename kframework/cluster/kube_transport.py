@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from functools import lru_cache
 from urllib.parse import urlencode, urlsplit
 
@@ -76,7 +76,8 @@ class KubeTransport(Transport):
             response.close()
             response = await self._opened(request, _stream_timeout(request.timeout))
         try:
-            yield Stream(response.status, _lines(request, response), _headers(response))
+            async with aclosing(_lines(request, response)) as lines:
+                yield Stream(response.status, lines, _headers(response))
         finally:
             response.close()
 
@@ -187,7 +188,7 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
-async def _lines(request: Request, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _lines(request: Request, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
     """Split an answer into lines; one that is no stream comes as a whole."""
     try:
         if response.status != 200:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import TypeVar
@@ -41,8 +41,9 @@ class ApiBooks:
         self.created = 0
         self.bindings: Counter[str] = Counter()
         self.complaints: list[str] = []
-        #: How many Events say of a pod, by uid, that it was bound.
-        self.announced: Counter[str] = Counter()
+        #: The Events that say of a pod, by uid, that it was bound; one whose answer was lost may be written again when
+        #: it has been deleted meanwhile.
+        self.announced: defaultdict[str, set[str]] = defaultdict(set)
         self._cluster = cluster
         self._story = blake2b()
         self._on: dict[str, dict[str, Mapping[str, int]]] = {}
@@ -70,7 +71,7 @@ class ApiBooks:
 
     def _told(self, change: Change) -> None:
         if change.old is None and isinstance(change.new, Event) and change.new.reason == "Scheduled":
-            self.announced[change.new.regarding.uid] += 1
+            self.announced[change.new.regarding.uid].add(change.new.metadata.name)
 
     def _bound(self, pod: Pod, before: str) -> None:
         name, node_name = pod.metadata.name, pod.spec.node_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from random import Random
 from typing import Generic, TypeVar
@@ -65,6 +65,9 @@ class Life(Observer, Generic[E]):
         self._bound: dict[str, float] = {}
         #: Until when all that it had to say must have been written.
         self._written_until = math.inf
+        #: When the machine last stood still, and went on.
+        self.stood_still_at: float = -math.inf
+        self.went_on_at: float = -math.inf
         self._random = random
         self._clock = clock
         self._fence = WriteFence()
@@ -98,7 +101,9 @@ class Life(Observer, Generic[E]):
     async def end(self, how: End, beside: TaskGroup) -> None:
         """End, or be told so; who has lost the lease goes on for a while, and may write no more."""
         self.counts[str(how)] += 1
-        self._written_until = self._clock.now() - (0.0 if self.scheduler.outbox.empty else ON_ITS_WAY)
+        now = self._clock.now()
+        told_until = self.stood_still_at if self.went_on_at == now else now  # it may end before it does anything more
+        self._written_until = told_until - (0.0 if self.scheduler.outbox.empty else ON_ITS_WAY)
         if how is End.STOPPED:
             self.scheduler.stop()
             await self._ended.wait()
@@ -110,11 +115,12 @@ class Life(Observer, Generic[E]):
             self._scope.cancel("the process is gone")
             await self._ended.wait()
 
-    def unannounced(self, announced: Mapping[str, int]) -> Iterator[str]:
+    def unannounced(self, announced: Mapping[str, Collection[str]]) -> Iterator[str]:
         """Name the pods of which not exactly one Event says that they were bound."""
         for uid, at in self._bound.items():
-            if at < self._written_until and announced.get(uid) != 1:
-                yield f"{announced.get(uid, 0)} events say that {uid} was bound, which was at {at:.3f}"
+            events = len(announced.get(uid, ()))
+            if at < self._written_until and events != 1:
+                yield f"{events} events say that {uid} was bound, which was at {at:.3f}"
 
     async def _notice(self) -> None:
         await asyncio.sleep(self._random.uniform(0.0, UNAWARE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -124,6 +125,9 @@ class FaultyRun(ABC, Generic[E]):
 
     async def main(self) -> Report:
         """Let the world happen, wait until it is quiet, and look."""
+        abandoned: list[str] = []
+        # What the collector closes is closed at any time: then the same seed need not tell the same story.
+        sys.set_asyncgen_hooks(finalizer=lambda generator: abandoned.append(generator.__qualname__))
         self.clock = LoopClock(asyncio.get_running_loop())
         self.store = MemoryCluster(self.clock)
         books = ApiBooks(self.store)
@@ -131,6 +135,7 @@ class FaultyRun(ABC, Generic[E]):
         self.faulty = FaultyTransport(api, self.random("faults"), self.shape.rates, self.clock)
         began = self.clock.now()
         complaints = await self._run()
+        complaints += [f"{name} was left for the collector to close" for name in abandoned]
         for life in self.lives:
             complaints += life.unannounced(books.announced)
             self.troubles.update(life.counts)
@@ -201,7 +206,9 @@ class FaultyRun(ABC, Generic[E]):
         while self.shape.standstills:
             await asyncio.sleep(random.expovariate(1 / MOVING))
             self.troubles["time jumped"] += 1
+            self.lives[-1].stood_still_at = self.clock.now()
             loop._jumping.elapsed += random.uniform(1.0, STILL)
+            self.lives[-1].went_on_at = self.clock.now()
 
     def random(self, purpose: str) -> Random:
         """Return the generator of a purpose."""
