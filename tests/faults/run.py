@@ -127,7 +127,7 @@ class FaultyRun(ABC, Generic[E]):
         """Let the world happen, wait until it is quiet, and look."""
         abandoned: list[str] = []
         # What the collector closes is closed at any time: then the same seed need not tell the same story.
-        sys.set_asyncgen_hooks(finalizer=lambda generator: abandoned.append(generator.__qualname__))
+        sys.set_asyncgen_hooks(finalizer=lambda generator: abandoned.append(generator.ag_code.co_qualname))
         self.clock = LoopClock(asyncio.get_running_loop())
         self.store = MemoryCluster(self.clock)
         books = ApiBooks(self.store)

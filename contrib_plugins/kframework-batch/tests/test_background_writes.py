@@ -148,6 +148,14 @@ def test_events_name_the_group_with_its_version() -> None:
     assert desk.calls == [("GangBroken", "it is", "scheduling.volcano.sh/v1beta1", "PodGroup")] * 2
 
 
+@pytest.mark.parametrize(("failures", "logged"), [([0, 409], False), ([403], True)], ids=["written", "forbidden"])
+def test_an_event_that_is_there_already_was_written(
+    failures: list[int], *, logged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk_after(lambda desk, told: desk.writes.tell(GROUP, 1.0, "GangBroken", "it is"), *map(refused, failures))
+    assert caplog.messages == ["an event of g cannot be written: no"] * logged
+
+
 def test_the_engine_is_woken_by_the_end_of_every_errand() -> None:
     def both(desk: Desk, told: list[str]) -> None:
         write("Running")(desk, told)

@@ -122,7 +122,8 @@ class BackgroundWrites:
 
     async def _record(self, event: Event) -> None:
         error = await _tried(lambda: self._outside.api.create(event))
-        if error is not None:
+        # One that is there already was written by a try whose answer was lost.
+        if error is not None and error.status != _CONFLICT:
             _log.warning("an event of %s cannot be written: %s", event.regarding.name, error)
 
     async def _delete(self, pod: Pod, failed: Callable[[], None]) -> None:
