@@ -127,7 +127,7 @@ class FaultyRun(ABC, Generic[E]):
         """Let the world happen, wait until it is quiet, and look."""
         abandoned: list[str] = []
         # What the collector closes is closed at any time: then the same seed need not tell the same story.
-        sys.set_asyncgen_hooks(finalizer=lambda generator: abandoned.append(generator.ag_code.co_qualname))
+        sys.set_asyncgen_hooks(finalizer=lambda generator: abandoned.append(repr(generator)))
         self.clock = LoopClock(asyncio.get_running_loop())
         self.store = MemoryCluster(self.clock)
         books = ApiBooks(self.store)
@@ -135,7 +135,7 @@ class FaultyRun(ABC, Generic[E]):
         self.faulty = FaultyTransport(api, self.random("faults"), self.shape.rates, self.clock)
         began = self.clock.now()
         complaints = await self._run()
-        complaints += [f"{name} was left for the collector to close" for name in abandoned]
+        complaints += [f"{generator} was left for the collector to close" for generator in abandoned]
         for life in self.lives:
             complaints += life.unannounced(books.announced)
             self.troubles.update(life.counts)
