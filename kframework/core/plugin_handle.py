@@ -164,7 +164,7 @@ class PluginHandle:
 
     def nominated_pods(self, pod: PodInfo, node_name: str) -> Sequence[PodInfo]:
         """List the other pods nominated to a node for which the pod must leave room."""
-        return dict(self._engine.cluster.nominator.nominated_pods(pod)).get(node_name, ())
+        return self._engine.cluster.nominator.beside(pod, node_name)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Keep room for the pod on the node."""

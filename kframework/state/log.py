@@ -1,13 +1,17 @@
-"""Change logs: which rows of the node table changed, in order, for readers that catch up at their own pace."""
+"""Change logs: what changed, rows of the node table mostly, in order, for readers that catch up at their own pace."""
 
 from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 #: The position of a reader that has read nothing yet.
 NEVER = -1
 
 
-class Log:
-    """Row numbers in the order of their changes; every `reader` keeps its own position.
+class Log(Generic[T]):
+    """What changed, such as row numbers, in the order of the changes; every `reader` keeps its own position.
 
     The log keeps at least the last `limit` entries (the length of its table: a reader further behind than that is
     better off rebuilding) and at most twice as many.
@@ -17,7 +21,7 @@ class Log:
 
     def __init__(self, limit: int) -> None:
         self.limit: int = limit
-        self._rows: list[int] = []
+        self._rows: list[T] = []
         self._first = 0  # position of self._rows[0]
         self._read = 0  # the furthest position any reader has reached
 
@@ -26,8 +30,8 @@ class Log:
         """The position after the newest entry."""
         return self._first + len(self._rows)
 
-    def append(self, row: int) -> None:
-        """Note that a row changed."""
+    def append(self, row: T) -> None:
+        """Note that something, a row for instance, changed."""
         rows = self._rows
         rows.append(row)
         if len(rows) > 2 * self.limit:
@@ -35,12 +39,12 @@ class Log:
             del rows[:dropped]
             self._first += dropped
 
-    def reader(self) -> LogReader:
+    def reader(self) -> LogReader[T]:
         """Return a reader that has read nothing yet."""
         return LogReader(self)
 
-    def since(self, position: int) -> list[int] | None:
-        """Return the rows changed since a position, oldest first; None when the log does not reach back so far."""
+    def since(self, position: int) -> list[T] | None:
+        """Return what changed since a position, oldest first; None when the log does not reach back so far."""
         self._read = self.end
         behind = position - self._first
         return self._rows[behind:] if behind >= 0 else None
@@ -59,7 +63,7 @@ class Log:
         return f"<Log {self._first}..{self.end}>"
 
 
-class LogReader:
+class LogReader(Generic[T]):
     """A place in a log: what comes after it is still to be read.
 
     It never moves past what was not asked for, which `Log.cut` does not spare.
@@ -67,12 +71,12 @@ class LogReader:
 
     __slots__ = ("_log", "_position")
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log[T]) -> None:
         self._log = log
         self._position = NEVER
 
-    def changed(self) -> list[int] | None:
-        """Return the rows that changed since the last time, oldest first; None where any may have, as at first."""
+    def changed(self) -> list[T] | None:
+        """Return what changed since the last time, oldest first; None where anything may have, as at first."""
         log, position = self._log, self._position
         end = log.end
         if position == end:

@@ -155,9 +155,9 @@ class NodeTable:
         self._nowhere = Column(capacity)
         self._extra: dict[str, Column] = {}
         #: Rows whose Node object changed.
-        self.node_log: Log = Log(capacity)
+        self.node_log: Log[int] = Log(capacity)
         #: Rows whose Node object or pods changed.
-        self.pod_log: Log = Log(capacity)
+        self.pod_log: Log[int] = Log(capacity)
         #: Counts the changes of the set of nodes, and of the pods on them that have inter-pod terms.
         self.generation: int = 0
         self.terms_moved: int = 0

@@ -125,11 +125,11 @@ start_of_history = initialize(
 class Reader:
     """Keeps a copy of what the rows of the table say, and reads again only the rows that a log names."""
 
-    log: Log
+    log: Log[int]
     reads_pods: bool
     #: So many steps lie between two readings.
     every: int
-    reader: LogReader = field(init=False)
+    reader: LogReader[int] = field(init=False)
     copies: dict[int, Facts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

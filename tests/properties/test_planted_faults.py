@@ -66,7 +66,7 @@ def lost_entry(patch: pytest.MonkeyPatch) -> None:
 def log_cut_behind_a_reader(patch: pytest.MonkeyPatch) -> None:
     """A what-if that was looked at leaves no trace."""
 
-    def cut(log: Log, position: int) -> bool:
+    def cut(log: Log[int], position: int) -> bool:
         del log._rows[position - log._first :]
         return True
 
@@ -161,7 +161,7 @@ def rotation_off_by_one(patch: pytest.MonkeyPatch) -> None:
 
 def nominated_pods_overlooked(patch: pytest.MonkeyPatch) -> None:
     """No room is kept for nominated pods."""
-    patch.setattr(Search, "_beside_nominated_pods", lambda search, row: PASS)
+    patch.setattr(Search, "_beside_nominated_pods", lambda search, rows: np.full(len(rows), PASS))
 
 
 def nominated_pods_stay(patch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ append, count, write, put_node = Log.append, NodeTable._count, NodeTable._write,
 grow, add, join, put = Column.grow, NodeOrder.add, Counters.join, Topology.put
 
 
-def log_another_row(log: Log, row: int) -> None:
+def log_another_row(log: Log[int], row: int) -> None:
     append(log, row if log.end % 5 else 0)
 
 

@@ -293,7 +293,7 @@ rollback, merge_into = Statement.rollback, Statement._merge_into
 cut, lift, replace = Log.cut, NodeTable.lift, NodeTable.replace
 
 
-def cut_what_was_read(log: Log, position: int) -> bool:
+def cut_what_was_read(log: Log[int], position: int) -> bool:
     log._read = 0
     return cut(log, position)
 

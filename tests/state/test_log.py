@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from kframework.state.log import NEVER, Log
 
 
-def filled(limit: int, entries: int) -> Log:
+def filled(limit: int, entries: int) -> Log[int]:
     """Make a log to which the rows 0, 1, 2, ... were appended."""
-    log = Log(limit)
+    log: Log[int] = Log(limit)
     for row in range(entries):
         log.append(row)
     return log
@@ -88,7 +88,7 @@ def test_a_first_reader_counts_too() -> None:
 
 
 def test_a_mark_before_what_was_trimmed_cuts_nothing() -> None:
-    log = Log(2)
+    log: Log[int] = Log(2)
     for row in range(6):
         log.append(row)
     assert not log.cut(1)
@@ -101,7 +101,7 @@ def test_a_mark_before_what_was_trimmed_cuts_nothing() -> None:
 )
 def test_readers_miss_nothing(limit: int, steps: list[int | str]) -> None:
     """A row counts its changes; what a cut takes away is undone first. A reader's counts are true when it has read."""
-    log = Log(limit)
+    log: Log[int] = Log(limit)
     changes = dict.fromkeys(range(6), 0)
     marks: list[tuple[int, dict[int, int]]] = []
     copies: list[dict[int, int]] = [{}, {}]

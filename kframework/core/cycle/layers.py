@@ -111,7 +111,7 @@ class Layer:
     def __init__(
         self,
         nodes: NodeTable,
-        log: Log,
+        log: Log[int],
         filters: tuple[FilterStep, ...],
         scores: tuple[ScoreStep, ...],
         below: Layer | None = None,

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec.structs import replace
 
+from kframework.core.cycle.beside_nominated import BesideNominated
 from kframework.core.cycle.layers import Layer
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile, Signature
@@ -33,7 +34,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     something to say, in order: what a few rows are asked by. Of those that are asked in every cycle `fresh_columnar`
     are asked about every row, `fresh_scalar` only along the rotation; `fresh_scores` about the feasible ones, like
     those in `normalizing`, whose raw scores are remembered. `pre_score_fault` ends the attempt once scoring is reached.
-    `nbytes` is the memory of the columns that belong to this plan alone.
+    `beside_nominated` holds what is remembered of nodes with nominated pods, where `remembers_filters`. `nbytes` is the
+    memory of the columns that belong to this plan alone.
     """
 
     profile: Profile
@@ -53,7 +55,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     fresh_scores: tuple[ScoreStep, ...]
     normalizing: tuple[ScoreStep, ...]
     cache: Layer | None
+    beside_nominated: BesideNominated
     nbytes: int
+
+    @property
+    def remembers_filters(self) -> bool:
+        """Whether no Filter plugin need be asked again what it said about a pod of the same signature."""
+        return not (self.fresh_columnar or self.fresh_scalar)
 
     @cached_property
     def unremembered(self) -> Plan:
@@ -158,6 +166,7 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
         fresh_scores=tuple(step for step in profile.scores if step.name not in signs),
         normalizing=tuple(step for step in signed_scores if step.normalize is not None),
         cache=upper or below,
+        beside_nominated=BesideNominated(),
         nbytes=upper.nbytes if upper is not None else 0,
     )
 

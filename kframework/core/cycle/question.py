@@ -38,12 +38,6 @@ class Question(Protocol):
         ...
 
 
-def nominated_pods(cluster: ClusterState, pod: PendingPod) -> dict[int, list[PodInfo]]:
-    """Return the pods nominated to each row that the pod has to leave room for."""
-    nominated = ((cluster.nodes.row(name), pods) for name, pods in cluster.nominator.nominated_pods(pod))
-    return {row: pods for row, pods in nominated if row is not None}
-
-
 @contextmanager
 def with_nominated_pods(
     question: Question, state: CycleState, node: NodeInfo, nominated: Sequence[PodInfo]
@@ -64,16 +58,22 @@ def with_nominated_pods(
 
 
 def filter_beside_nominated_pods(
-    question: Question, filters: Sequence[FilterStep], state: CycleState, node: NodeInfo, nominated: Sequence[PodInfo]
+    question: Question, filters: Sequence[FilterStep], state: CycleState, node: NodeInfo
 ) -> Status | None:
-    """Return the first rejection of the node by these of the plugins, with the nominated pods on it."""
+    """Return the first rejection of the node by these of the plugins, with the nominated pods on it, if there are any.
+
+    That are those that are at least as important as the pod.
+    """
+    nominated = question.cluster.nominator.beside(question.pod, node.name)
+    if not nominated:
+        return None
     with with_nominated_pods(question, state, node, nominated) as taken_in:
         return taken_in if isinstance(taken_in, Status) else first_rejection(filters, taken_in, question.pod, node)
 
 
 def filter_with_nominated_pods(
-    question: Question, filters: Sequence[FilterStep], state: CycleState, node: NodeInfo, nominated: Sequence[PodInfo]
+    question: Question, filters: Sequence[FilterStep], state: CycleState, node: NodeInfo
 ) -> Status | None:
     """Return the first rejection of the node by these of the plugins: with the nominated pods on it, then without."""
-    beside = filter_beside_nominated_pods(question, filters, state, node, nominated) if nominated else None
+    beside = filter_beside_nominated_pods(question, filters, state, node)
     return beside or first_rejection(filters, state, question.pod, node)

@@ -1,6 +1,6 @@
 """Rejections: what stands against a node, as one integer.
 
-    order of the plugin << 34 | source << 32 | bits        PASS is the largest integer
+    order of the plugin << 35 | source << 32 | bits        PASS is the largest integer
 
 So *the first rejection in configured order is the minimum*: of remembered answers, of plugins asked afresh, of
 nominated pods and of preemption alike. `source` says whose `bits` these are: reason bits of the plugin's own
@@ -23,15 +23,16 @@ PASS = int(np.iinfo(np.int64).max)
 #: Nothing is known of a row that the search did not reach; it does not pass.
 UNREACHED = PASS - 1
 
-_ORDER = 34
+_ORDER = 35
 _SOURCE = 32
 _BITS = (1 << _SOURCE) - 1
 
 #: The order of what comes first: no plugin is asked about the node as it is then.
 FIRST = -1
 
-#: Whose bits a rejection carries: the plugin's, or a table of the lower layer, the upper layer or the attempt.
-PLUGIN, LOWER, UPPER, ATTEMPT = range(4)
+#: Whose bits a rejection carries: the plugin's, or a table of the lower layer, the upper layer, the answers beside
+#: nominated pods, or the attempt.
+PLUGIN, LOWER, UPPER, NOMINATED, ATTEMPT = range(5)
 
 
 def order_of(rejection: int) -> int:
@@ -41,7 +42,7 @@ def order_of(rejection: int) -> int:
 
 def source_of(rejection: int) -> int:
     """Return whose bits a rejection carries."""
-    return rejection >> _SOURCE & 3
+    return rejection >> _SOURCE & 7
 
 
 def bits_of(rejection: int) -> int:

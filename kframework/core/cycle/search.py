@@ -12,19 +12,19 @@ Where extenders have a say, the search yields its questions to them (`extending`
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.core.cycle.beside_nominated import BesideNominated
 from kframework.core.cycle.extending import Asking, ExtenderError, Extending, answered, unasked
 from kframework.core.cycle.layers import FEW, ask_filter_rows
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.plan import Plan
-from kframework.core.cycle.question import filter_beside_nominated_pods, nominated_pods
+from kframework.core.cycle.question import filter_with_nominated_pods
 from kframework.core.cycle.rejections import (
     ATTEMPT,
     FIRST,
@@ -37,7 +37,7 @@ from kframework.core.cycle.rejections import (
 )
 from kframework.core.cycle.rotation import Rotation, nodes_to_find
 from kframework.core.cycle.scoring import Scoring
-from kframework.core.runtime.points import PreFilterResult, first_rejection, run_pre_filter
+from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import FilterStep, PreFilterAnswer, PreFilterStep
@@ -48,7 +48,7 @@ from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Code, Status
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.pods import PendingPod
 
 _log = logging.getLogger(__name__)
 
@@ -109,8 +109,8 @@ class Search:
         self.feasible: NDArray[np.int64] = _NONE
         self.totals: Scores = _NONE
         self._words: dict[int, Status] = {}
-        #: What stands against nodes once the pods nominated to them have arrived, by row.
-        self._rejected_with_nominated: dict[int, int] = {}
+        #: What stands against nodes once the pods nominated to them have arrived; None before it was asked.
+        self._beside_nominated: BesideNominated | None = None
         #: What stands against the nominated node, if it was tried first in vain.
         self._rejected_nominee: dict[int, int] = {}
         #: What extenders have against nodes, by row.
@@ -196,19 +196,6 @@ class Search:
         """The Filter plugins that have something to say, in order: what one row is asked by."""
         return self.plan.filters
 
-    @cached_property
-    def _nominated_pods(self) -> Mapping[int, Sequence[PodInfo]]:
-        return nominated_pods(self.cluster, self.pod)
-
-    def _beside_nominated_pods(self, row: int) -> int:
-        """Return what stands against a node on which the pods nominated to it had already arrived."""
-        known = self._rejected_with_nominated
-        if row not in known:
-            nominated = self._nominated_pods[row]
-            status = filter_beside_nominated_pods(self, self.filters, self.state, self.nodes[row], nominated)
-            known[row] = PASS if status is None else self.table.rejection(FIRST, status)
-        return known[row]
-
     def _try_nominee(self) -> Asking[ScheduleResult | None]:
         """Try the node that the pod is nominated to, alone; a failure only means that the search goes on."""
         name = self.pod.status.nominated_node_name or self.cluster.nominator.node_of(self.pod.uid)
@@ -216,14 +203,11 @@ class Search:
         if row is None:
             return None
         node = self.nodes[row]
-        rejection = self._beside_nominated_pods(row) if row in self._nominated_pods else PASS
-        if rejection == PASS:
-            status = first_rejection(self.filters, self.state, self.pod, node)
-            rejection = PASS if status is None else self.table.rejection(FIRST, status)
-        if rejection == PASS:
+        status = filter_with_nominated_pods(self, self.filters, self.state, node)
+        if status is None:
             return ScheduleResult(node.name, 0, 1, 1, 1) if (yield from self._let_in(node)) else None
-        if self.status(rejection).rejected:
-            self._rejected_nominee[row] = rejection
+        if status.rejected:
+            self._rejected_nominee[row] = self.table.rejection(FIRST, status)
         return None
 
     # -- many rows -------------------------------------------------------------------------------------------------
@@ -278,10 +262,18 @@ class Search:
         rejections = np.full(len(node_order), PASS) if cache is None else cache.rejections.values[node_order]
         for step in self.plan.fresh_columnar:
             ask_filter_rows(step, self.state, self.pod, self.nodes, node_order, rejections, self.table)
-        if len(self.cluster.nominator) and self._nominated_pods:
-            for place in np.flatnonzero(np.isin(node_order, list(self._nominated_pods))).tolist():
-                rejections[place] = min(rejections[place], self._beside_nominated_pods(int(node_order[place])))
+        if len(self.cluster.nominator):
+            rejections = np.minimum(rejections, self._beside_nominated_pods(node_order))
         return rejections
+
+    def _beside_nominated_pods(self, rows: NDArray[np.int64]) -> Scores:
+        """Return what stands against these rows once the pods nominated to them have arrived."""
+        beside = self._beside_nominated
+        if beside is None:
+            beside = self.plan.beside_nominated if self.plan.remembers_filters else BesideNominated()
+            beside.catch_up(self.cluster, self.pod)
+            self._beside_nominated = beside
+        return beside.rejections(self, self.state, rows)
 
     def _ask_fresh_scalar(self, node_order: NDArray[np.int64], rejections: Scores, enough: int) -> None:
         """Ask the scalar plugins that do not sign, only along the rotation and until enough nodes pass.
@@ -333,8 +325,9 @@ class Search:
 
     def _first_fault(self) -> Status | None:
         """Return the first fault that the search ran into; there it ended."""
-        looked, cache = self.looked, self.plan.cache
-        if self.table.faults or (cache is not None and cache.has_faults):
+        looked, cache, beside = self.looked, self.plan.cache, self._beside_nominated
+        remembered = (cache is not None and cache.has_faults) or (beside is not None and beside.table.faults)
+        if self.table.faults or remembered:
             for place, rejection in enumerate(looked.rejections[: looked.evaluated].tolist()):
                 if rejection == PASS or self.status(rejection).rejected:
                     continue
@@ -398,7 +391,9 @@ class Search:
         """Put a rejection into words, once for all nodes that share it."""
         status = self._words.get(rejection)
         if status is None:
-            tables = (self.table, *(self.plan.cache.tables if self.plan.cache is not None else ()))
+            tables = [self.table, *(self.plan.cache.tables if self.plan.cache is not None else ())]
+            if self._beside_nominated is not None:
+                tables.append(self._beside_nominated.table)
             status = self._words[rejection] = in_words(rejection, tables, self.profile.filters, self.pod)
         return status
 

@@ -7,16 +7,16 @@ stay as they are, the same pods are nominated to it, and no PodDisruptionBudget 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.core.cycle.changed_rows import ChangedRows
 from kframework.core.preemption.dry_runs import Ranked
 from kframework.core.runtime.profile import Signature
 from kframework.framework.status import Status
+from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
-from kframework.state.nodes import NodeTable
 from kframework.state.pods import PodInfo
 
 #: What `Answers.found` says of a row: nothing yet, or that there are victims. Smaller numbers refer to a Status.
@@ -32,29 +32,24 @@ class Answers:
     `found` is UNKNOWN, VICTIMS (see `candidates`), or the number of a Status. Bring it up to date before use.
     """
 
-    def __init__(self, nodes: NodeTable) -> None:
-        self._nodes = nodes
-        self._pod_log = nodes.pod_log.reader()
-        self._nominated: Mapping[int, Sequence[PodInfo]] = {}
+    def __init__(self, cluster: ClusterState) -> None:
+        self._nodes = cluster.nodes
+        self._changed = ChangedRows(cluster)
         self._numbers: dict[Status, int] = {}
         self._statuses: list[Status] = []
         #: Where in the order of the nodes the last preemptor began; None before the first.
         self.offset: int | None = None
-        self.found: Column = Column(nodes.capacity)
+        self.found: Column = Column(cluster.nodes.capacity)
         self.candidates: dict[int, Ranked] = {}
 
-    def catch_up(self, nominated: Mapping[int, Sequence[PodInfo]]) -> None:
-        """Forget the rows that have changed, and those to which other pods are nominated now: `nominated`, by row."""
-        changed = self._pod_log.changed()
+    def catch_up(self, pod: PodInfo) -> None:
+        """Forget the rows that have changed since the last preemptor, or to which other pods are nominated now."""
+        changed = self._changed.since_last(pod)
         if changed is None or len(self._statuses) > 2 * len(self._nodes):
             self.clear()
         else:
             for row in changed:
                 self._forget(row)
-        for row in nominated.keys() | self._nominated.keys():
-            if nominated.get(row) != self._nominated.get(row):
-                self._forget(row)
-        self._nominated = nominated
 
     def clear(self) -> None:
         """Forget everything."""
@@ -105,22 +100,22 @@ class DryRunMemory:
     All are forgotten when the set of nodes or a PodDisruptionBudget changes.
     """
 
-    def __init__(self, nodes: NodeTable, budget: int = 32 << 20) -> None:
-        self._nodes = nodes
+    def __init__(self, cluster: ClusterState, budget: int = 32 << 20) -> None:
+        self._cluster = cluster
         self._budget = budget
         self._answers: OrderedDict[tuple[Signature, int], Answers] = OrderedDict()
         self._as_of = (-1, -1)
 
     def answers(self, signature: Signature, priority: int, budget_changes: int) -> Answers:
         """Return the answers for preemptors of this signature and priority; none yet if nothing is remembered."""
-        as_of = (self._nodes.generation, budget_changes)
+        as_of = (self._cluster.nodes.generation, budget_changes)
         if as_of != self._as_of:
             self._as_of = as_of
             self._answers.clear()
         self._trim()
         key = (signature, priority)
         if key not in self._answers:
-            self._answers[key] = Answers(self._nodes)
+            self._answers[key] = Answers(self._cluster)
         self._answers.move_to_end(key)
         return self._answers[key]
 

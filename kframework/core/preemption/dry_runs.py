@@ -7,7 +7,7 @@ asked, and pods are put back one by one, the most important first, as long as th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from kframework.clock import seconds_of
@@ -76,8 +76,8 @@ def _started(pod: PodInfo) -> float:
 class DryRun:
     """Tries on nodes what it would take to make room for the pod that a question is about.
 
-    `nominated` are the pods nominated to a node, by row, that the preemptor must leave room for; `spared` tells of a
-    pod that it is never a victim.
+    The preemptor must leave room for the nominated pods that are as important; `spared` tells of a pod that it is
+    never a victim.
     """
 
     def __init__(
@@ -85,13 +85,11 @@ class DryRun:
         search: Question,
         state: CycleState,
         budgets: Budgets,
-        nominated: Mapping[int, Sequence[PodInfo]],
         spared: Callable[[PodInfo], bool] | None,
     ) -> None:
         self._search = search
         self._state = state
         self._budgets = budgets
-        self.nominated = nominated
         self._spared = spared
         # What a plugin says that looks at no pods holds, whichever of them stay.
         self._look_at_pods = tuple(step for step in search.filters if step.plugin.reads != "node")
@@ -103,7 +101,7 @@ class DryRun:
         if not lower:
             return _NO_VICTIMS
         with search.cluster.statement() as statement:
-            what_if = _WhatIf(search, self._state, node, self.nominated.get(node.row, ()), statement)
+            what_if = _WhatIf(search, self._state, node, statement)
             try:
                 return self._victims(what_if, lower)
             except _ExtensionError as error:
@@ -147,16 +145,13 @@ class _ExtensionError(Exception):
 class _WhatIf:
     """A node on which pods come and go, with a cycle state that keeps up with them: a copy if any plugin changes it."""
 
-    def __init__(
-        self, search: Question, state: CycleState, node: NodeInfo, nominated: Sequence[PodInfo], statement: Statement
-    ) -> None:
+    def __init__(self, search: Question, state: CycleState, node: NodeInfo, statement: Statement) -> None:
         self._search = search
         self._extended = tuple(
             step for step in search.filters if step.add_pod is not None or step.remove_pod is not None
         )
         self._state = state.clone() if self._extended else state
         self.node = node
-        self._nominated = nominated
         self._statement = statement
 
     def add(self, pod: PodInfo) -> None:
@@ -175,7 +170,7 @@ class _WhatIf:
 
     def rejection(self, filters: Sequence[FilterStep]) -> Status | None:
         """Return the first rejection of the node, with the pods nominated to it and without them."""
-        return filter_with_nominated_pods(self._search, filters, self._state, self.node, self._nominated)
+        return filter_with_nominated_pods(self._search, filters, self._state, self.node)
 
 
 def _check(failed: Status | None) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kframework.core.cycle.decision import fit_error
 from kframework.core.cycle.oracle import VerificationError
-from kframework.core.cycle.question import Question, nominated_pods
+from kframework.core.cycle.question import Question
 from kframework.core.cycle.search import Search
 from kframework.core.preemption.budgets import Budgets
 from kframework.core.preemption.dry_run_memory import UNKNOWN, Answers, DryRunMemory
@@ -54,7 +54,7 @@ class Evaluator:
         self._spared = spared
         self._verifying = verifying
         self._budgets = Budgets(cluster.objects(PodDisruptionBudget))
-        self._memory = DryRunMemory(cluster.nodes)
+        self._memory = DryRunMemory(cluster)
 
     def under_way(self, pod: PendingPod) -> bool:
         """Return whether victims of this pod are still being sent away, so that it is too early to try it again."""
@@ -90,7 +90,7 @@ class Evaluator:
         """
         search = self._search_of(pod)
         dry_run = self.dry_run(search, state)
-        answers = self._answers(search, state, dry_run)
+        answers = self._answers(search, state)
         potential = diagnosis.rows(Code.UNSCHEDULABLE)
         enough = min(len(potential), max(len(potential) * percentage // 100, absolute))
         if len(potential) and answers.offset is None:
@@ -117,15 +117,14 @@ class Evaluator:
 
     def dry_run(self, question: Question, state: CycleState) -> DryRun:
         """Return what tries nodes, one after the other, and remembers nothing."""
-        nominated = nominated_pods(question.cluster, question.pod)
-        return DryRun(question, state, self._budgets, nominated, self._spared)
+        return DryRun(question, state, self._budgets, self._spared)
 
-    def _answers(self, search: Search, state: CycleState, dry_run: DryRun) -> Answers:
+    def _answers(self, search: Search, state: CycleState) -> Answers:
         """Return what is known already: nothing where some plugin's answer is this pod's alone."""
-        if state is not search.state or search.plan.fresh_columnar or search.plan.fresh_scalar:
-            return Answers(search.nodes)
+        if state is not search.state or not search.plan.remembers_filters:
+            return Answers(search.cluster)
         answers = self._memory.answers(search.plan.signature, search.pod.priority, self._budgets.changes)
-        answers.catch_up(dry_run.nominated)
+        answers.catch_up(search.pod)
         return answers
 
     def __repr__(self) -> str:

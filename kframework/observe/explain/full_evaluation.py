@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kframework.core.cycle.decision import fit_error
 from kframework.core.cycle.layers import ask_filter_rows, ask_score_rows
-from kframework.core.cycle.question import nominated_pods, with_nominated_pods
+from kframework.core.cycle.question import with_nominated_pods
 from kframework.core.cycle.rejections import ATTEMPT, FIRST, PASS, StatusTable, in_words
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, ask_pre_score
@@ -177,11 +177,11 @@ class FullEvaluation:
     def _ask_beside_nominated_pods(self, rows: NDArray[np.int64]) -> Iterator[None]:
         """Ask again where pods are nominated, as if they had arrived; what stands against a node then comes first."""
         nominator = self.cluster.nominator
-        for row, pods in nominated_pods(self.cluster, self.pod).items():
-            name = self.nodes.by_row[row].name
+        for name in list(nominator.node_names):
+            row = self.nodes.row(name)
             # Some may have arrived meanwhile, or have lost their nomination.
-            nominated = [other for other in pods if nominator.node_of(other.uid) == name]
-            if nominated and row in rows:
+            nominated = nominator.beside(self.pod, name)
+            if nominated and row is not None and row in rows:
                 self.nominated[row] = nominated
                 self._ask_beside(row, nominated)
                 yield

@@ -22,7 +22,6 @@ from kframework import (
 from kframework.core.cycle.question import (
     filter_beside_nominated_pods,
     filter_with_nominated_pods,
-    nominated_pods,
     with_nominated_pods,
 )
 from kframework.core.runtime.profile import Profile
@@ -90,14 +89,8 @@ def test_room_is_left_to_pods_that_are_at_least_as_important(
     nominated: list[tuple[str, int]], names: list[str]
 ) -> None:
     question = asked(nominated)
-    found = nominated_pods(question.cluster, question.pod)
-    assert [other.name for other in found.get(question.nodes.row("a") or 0, [])] == names
-
-
-def test_a_nomination_to_a_node_that_is_gone_counts_for_nothing() -> None:
-    question = asked([("equal", 5)])
-    question.cluster.remove_node("a")
-    assert nominated_pods(question.cluster, question.pod) == {}
+    found = question.cluster.nominator.beside(question.pod, "a")
+    assert [other.name for other in found] == names
 
 
 @pytest.mark.parametrize(
@@ -113,9 +106,8 @@ def test_it_must_fit_both_ways(labels: dict[str, str], nominated: list[str], bes
     state = CycleState()
     state[SEEN] = ()
     node = question.nodes[0]
-    pods = nominated_pods(question.cluster, question.pod)[0]
-    first = filter_beside_nominated_pods(question, question.filters, state, node, pods)
-    second = filter_with_nominated_pods(question, question.filters, state, node, pods)
+    first = filter_beside_nominated_pods(question, question.filters, state, node)
+    second = filter_with_nominated_pods(question, question.filters, state, node)
     assert (first is None) == (beside is None)
     assert first is None or beside is None or beside in first.message
     assert second is not None and both in second.message
@@ -126,7 +118,7 @@ def test_nobody_nominated_is_asked_about_once() -> None:
     question = asked()
     state = CycleState()
     state[SEEN] = ()
-    assert filter_with_nominated_pods(question, question.filters, state, question.nodes[0], []) is None
+    assert filter_with_nominated_pods(question, question.filters, state, question.nodes[0]) is None
 
 
 def test_they_are_gone_again_behind_the_block() -> None:
@@ -134,7 +126,7 @@ def test_they_are_gone_again_behind_the_block() -> None:
     state = CycleState()
     state[SEEN] = ()
     node = question.nodes[0]
-    pods = nominated_pods(question.cluster, question.pod)[0]
+    pods = question.cluster.nominator.beside(question.pod, node.name)
     with with_nominated_pods(question, state, node, pods) as taken_in:
         assert isinstance(taken_in, CycleState) and taken_in[SEEN] == ("one",)
         assert [other.name for other in node.pods] == ["one"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from kframework import PendingPod, PodInfo, Status, unschedulable
 from kframework.clock import SystemClock
+from kframework.core.cycle.changed_rows import ChangedRows
 from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.outcome import FitError
 from kframework.core.cycle.search import Search
@@ -164,13 +165,14 @@ def fails(seeds: range) -> bool:
     return False
 
 
-def catch_up_without_the_log(answers: Answers, rivals: Mapping[int, Sequence[PodInfo]]) -> None:
-    answers._pod_log.changed()
-    catch_up(answers, rivals)
+def since_last_without_the_pods(changed: ChangedRows, pod: PodInfo) -> list[int] | None:
+    changed._pods.changed()
+    return since_last(changed, pod)
 
 
-def catch_up_without_rivals(answers: Answers, rivals: Mapping[int, Sequence[PodInfo]]) -> None:
-    catch_up(answers, {})
+def since_last_without_the_nominations(changed: ChangedRows, pod: PodInfo) -> list[int] | None:
+    changed._nominations.changed()
+    return since_last(changed, pod)
 
 
 def change_nothing(budgets: Budgets, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
@@ -182,14 +184,14 @@ def forget_the_priority(memory: DryRunMemory, signature: Signature, priority: in
     return answers(memory, signature, 0, changes)
 
 
-catch_up, changed, answers = Answers.catch_up, Budgets._changed, DryRunMemory.answers
+since_last, changed, answers = ChangedRows.since_last, Budgets._changed, DryRunMemory.answers
 
 
 @pytest.mark.parametrize(
     ("owner", "name", "fault"),
     [
-        (Answers, "catch_up", catch_up_without_the_log),
-        (Answers, "catch_up", catch_up_without_rivals),
+        (ChangedRows, "since_last", since_last_without_the_pods),
+        (ChangedRows, "since_last", since_last_without_the_nominations),
         (Budgets, "_changed", change_nothing),
         (DryRunMemory, "answers", forget_the_priority),
     ],
@@ -313,7 +315,7 @@ def test_what_is_remembered_can_be_verified() -> None:
 
 def test_the_memory_is_bounded() -> None:
     stopped = crowd()
-    memory = DryRunMemory(stopped.engine.cluster.nodes, budget=3000)
+    memory = DryRunMemory(stopped.engine.cluster, budget=3000)
     pods = [make_pod("y", cpu=f"{cpu}m", priority=5) for cpu in range(900, 910)]
     signatures = [again(stopped, pod).search.plan.signature for pod in pods]
     for signature in signatures:

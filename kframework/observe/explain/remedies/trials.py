@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from kframework.core.cycle.layers import ask_filter_rows
-from kframework.core.cycle.question import filter_beside_nominated_pods, nominated_pods
+from kframework.core.cycle.question import filter_beside_nominated_pods
 from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable
 from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, first_rejection, run_pre_enqueue
 from kframework.core.runtime.profile import Profile
@@ -60,12 +60,11 @@ class Trial:
             return [self._left_out]
         said = (step.ask(self.state, self.pod, node) for step in self.filters)
         found = [status for status in said if status is not None]
-        nominated = nominated_pods(self.cluster, self.pod).get(node.row)
-        if nominated and not found:
-            # All is well with the node as it is; there may be pods nominated to it that have not arrived.
-            beside = filter_beside_nominated_pods(self, self.filters, self.state, node, nominated)
-            found = [] if beside is None else [beside]
-        return found
+        if found:
+            return found
+        # All is well with the node as it is; there may be pods nominated to it that have not arrived.
+        beside = filter_beside_nominated_pods(self, self.filters, self.state, node)
+        return [] if beside is None else [beside]
 
     @property
     def _left_out(self) -> Status:
