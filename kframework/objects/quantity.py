@@ -107,7 +107,7 @@ class Quantity:
         return f"{mantissa}e{exponent}" if exponent else str(mantissa)
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 12)
 def nano(raw: str | int | float) -> int:
     """Convert a quantity as it stands in an object to nanos, exactly; raises QuantityError."""
     return Quantity.parse(str(raw).strip()).nano
