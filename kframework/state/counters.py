@@ -44,6 +44,7 @@ class Counters:
         self._classes_by_label: dict[str, dict[tuple[str, str], list[LabelClass]]] = {}
         self._joined = 0
         self._sweep_at = 1024
+        self._sweeps = 0
 
     def count(self, *selections: Selection) -> PodCount:
         """Return the count of the pods that all of these selections choose; it stays current while it is in use."""
@@ -53,7 +54,7 @@ class Counters:
         """Return the count of the pods that are chosen; it stays current while it is in use."""
         count = self._counts.get(chosen)
         if count is not None:
-            count.unasked = -count.made_of
+            count.unasked, count.sweep = -count.made_of, self._sweeps
             self._counts.move_to_end(chosen)
             return count
         count = self._counts[chosen] = PodCount(chosen, self._capacity)
@@ -65,7 +66,7 @@ class Counters:
                 pods.counts[count] = weight
                 for row, number in pods.pods.items():
                     count.add(row, weight * number)
-        count.made_of, count.unasked = count.unasked, -count.unasked
+        count.made_of, count.unasked, count.sweep = count.unasked, -count.unasked, self._sweeps
         self._trim()
         return count
 
@@ -124,18 +125,20 @@ class Counters:
 
     def _drop(self, count: PodCount) -> None:
         """Keep a count current no longer."""
-        chosen = count.chosen
-        del self._counts[chosen]
-        filed_under = next(iter(chosen.pairs), None)
-        self._counts_by_pair[filed_under].remove(count)
-        if not self._counts_by_pair[filed_under]:
-            del self._counts_by_pair[filed_under]
-        for pods in self._candidates(chosen):
+        self._remove(count)
+        for pods in self._candidates(count.chosen):
             if pods.counts is not None:
                 pods.counts.pop(count, None)
 
+    def _remove(self, count: PodCount) -> None:
+        del self._counts[count.chosen]
+        filed_under = next(iter(count.chosen.pairs), None)
+        self._counts_by_pair[filed_under].remove(count)
+        if not self._counts_by_pair[filed_under]:
+            del self._counts_by_pair[filed_under]
+
     def _sweep(self) -> None:
-        """Let go of the classes that have no pod on a node any more."""
+        """Let go of the classes that have no pod on a node any more, and of the counts that ask for what is gone."""
         for namespace, classes in list(self._classes.items()):
             for pods in [pods for pods in classes if not pods.pods]:
                 del classes[pods]
@@ -145,6 +148,23 @@ class Counters:
                 del self._classes[namespace]
         self._classes_by_label.clear()
         self._sweep_at = 2 * self._joined + 1024
+        self._drop_empty()
+        self._sweeps += 1
+
+    def _drop_empty(self) -> None:
+        """Drop the counts of no pods that nobody has asked for since the last sweep: they are made anew for nothing.
+
+        What a cycle holds on to it has asked for just now.
+        """
+        empty = {
+            count for count in self._counts.values() if count.sweep < self._sweeps and not count.column.values.any()
+        }
+        for count in empty:
+            self._remove(count)
+        for pods in chain.from_iterable(self._classes.values()) if empty else ():
+            for count in empty.intersection(pods.counts or ()):
+                assert pods.counts is not None
+                del pods.counts[count]
 
     def __repr__(self) -> str:
         return f"<Counters of {len(self._counts)} selections>"

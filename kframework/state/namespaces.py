@@ -12,6 +12,9 @@ from kframework.state.objects import ObjectStore
 #: So many names that selectors have chosen are remembered, all selectors together, and each selector counts as 64 more,
 #: as it takes a kilobyte itself; what was not asked for longest is dropped.
 _NAMES, _SELECTOR = 500_000, 64
+#: Nor is a selector remembered that was not asked for while so many namespaces changed: where namespaces come and go,
+#: so do the pods that chose among them.
+_UNASKED = 64
 #: So many changes are remembered; a selector that has not been asked about for longer is tried on all namespaces.
 _CHANGES = 1_024
 
@@ -44,9 +47,14 @@ class Namespaces:
             now = self._caught_up(selector, names, self._changes[len(self._changes) - (self.generation - at) :])
         self._chosen[selector] = (self.generation, now)
         self._names += _room(now) - (_room(names) if names is not None else 0)
-        while self._names > _NAMES and len(self._chosen) > 1:
+        while len(self._chosen) > 1 and (self._names > _NAMES or self._longest_unasked > _UNASKED):
             self._names -= _room(self._chosen.popitem(last=False)[1][1])
         return now
+
+    @property
+    def _longest_unasked(self) -> int:
+        at, _ = next(iter(self._chosen.values()))
+        return self.generation - at
 
     def _caught_up(self, selector: Selector, names: frozenset[str], changed: list[str]) -> frozenset[str]:
         found = ((name, self._store.get(name)) for name in dict.fromkeys(changed))

@@ -125,16 +125,18 @@ class Jointly:
 class PodCount:
     """The pods that are chosen, by what they weigh: per row (`column`) and, on demand, per domain.
 
-    `unasked` counts the changes since somebody asked for it, from below 0 by what it would take to make it anew.
+    `unasked` counts the changes since somebody asked for it, from below 0 by what it would take to make it anew;
+    `sweep` is the one before which somebody asked for it last.
     """
 
-    __slots__ = ("__weakref__", "_tallies", "chosen", "column", "made_of", "unasked")
+    __slots__ = ("__weakref__", "_tallies", "chosen", "column", "made_of", "sweep", "unasked")
 
     def __init__(self, chosen: Jointly | Weighed, capacity: int) -> None:
         self.chosen: Jointly | Weighed = chosen
         self.column: Column = Column(capacity)
         self.made_of: int = 0
         self.unasked: int = 0
+        self.sweep: int = 0
         self._tallies: dict[str, tuple[Topology, Tally]] = {}
 
     def add(self, row: int, more: int) -> None:

@@ -143,11 +143,36 @@ def test_classes_without_pods_are_let_go() -> None:
     count = counters.count(WEB)
     for n in range(3000):
         put(state, "p", "a", app="web", index=str(n))
+        assert counters.count(WEB) is count
     assert sum(map(len, counters._classes.values())) < 2100
     assert count.column.cells[0] == 1
     state.remove_pod("p")
     put(state, "p", "a", app="web", index="0")
     assert count.column.cells[0] == 1
+
+
+def test_counts_of_no_pods_are_let_go_unless_somebody_asks_for_them() -> None:
+    """Every fifth pod has a label of its own, as a Job gives it, and wants to be apart from its like."""
+    state = cluster("a")
+    counters = state.nodes.counters
+    put(state, "other", "a", app="other")
+    sums = Weighed(((1, Selection(None, EVERYTHING)), (-1, Selection(None, exact({"app": "other"})))))
+    kept, asked, nothing = counters.count(selection("default", app="other")), counters.count(WEB), counters.of(sums)
+    most = 0
+    for n in range(5000):
+        put(state, "p", "a", job=str(n))
+        if n % 5 == 0:
+            assert per_row(state, selection("default", job=str(n))) == [1, 0]
+        assert counters.count(WEB) is asked
+        state.remove_pod("p")
+        most = max(most, len(counters._counts))
+    assert most < 500  # those of one sweep and the next
+    assert kept.column.cells[0] == 1 and kept in counters._counts.values()
+    assert nothing not in counters._counts.values()
+    for pods in counters._classes["default"]:
+        assert set(pods.counts or ()) <= set(counters._counts.values())
+    put(state, "p", "a", app="web")
+    assert [per_row(state, WEB)[0], counters.of(sums).column.cells[0]] == [1, 1]
 
 
 def test_a_sum_of_selections_is_one_count() -> None:

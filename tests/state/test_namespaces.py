@@ -70,6 +70,18 @@ def test_a_selector_is_tried_on_the_namespaces_that_changed_since_it_was_asked_a
     assert (namespaces.chosen(selector) is again, len(tried)) == (True, 101)
 
 
+def test_a_selector_that_is_asked_for_no_more_is_forgotten_when_namespaces_come_and_go() -> None:
+    store = ObjectStore[Namespace]()
+    namespaces = store.index(Namespaces)
+    kept = exact({"team": "x"})
+    for n in range(1000):
+        put(store, f"n{n}", team=f"team-{n}")
+        namespaces.chosen(exact({"team": f"team-{n}"}))
+        namespaces.chosen(kept)
+    assert len(namespaces._chosen) <= 66 and kept in namespaces._chosen
+    assert namespaces.chosen(exact({"team": "team-3"})) == {"n3"}
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_chosen_stays_true_within_any_bounds(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(module, "_CHANGES", 4)
