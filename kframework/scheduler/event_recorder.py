@@ -24,10 +24,8 @@ _MAX_NOTE = 1024
 #: Longer names are refused by the API.
 _MAX_NAME = 253
 
-#: After how many seconds without another event of its kind a series has ended, or a single event is forgotten; and how
-#: often it is looked for such.
+#: After how many seconds without another event of its kind a series has ended, or a single event is forgotten.
 SILENCE = 360.0
-_LOOK = 60.0
 
 #: How often the count of a series that goes on is written, in seconds.
 REFRESH = 1800.0
@@ -129,8 +127,8 @@ class EventRecorder:
     async def run(self) -> None:
         """Write series that go on now and then, and those that have ended a last time; for ever."""
         while True:
-            for _ in range(int(REFRESH // _LOOK)):
-                await asyncio.sleep(_LOOK)
+            for _ in range(int(REFRESH // SILENCE)):
+                await asyncio.sleep(SILENCE)
                 for record in self._aggregator.finish(self._clock.now()):
                     self._write(record)
             for record in self._aggregator.refresh():

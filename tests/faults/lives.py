@@ -103,7 +103,9 @@ class Life(Observer, Generic[E]):
         self.counts[str(how)] += 1
         now = self._clock.now()
         told_until = self.stood_still_at if self.went_on_at == now else now  # it may end before it does anything more
-        self._written_until = told_until - (0.0 if self.scheduler.outbox.empty else ON_ITS_WAY)
+        # An attempt that waits for an extender holds up what it has heard of bindings.
+        told = self.scheduler.outbox.empty and self.scheduler.engine.under_way is None
+        self._written_until = told_until - (0.0 if told else ON_ITS_WAY)
         if how is End.STOPPED:
             self.scheduler.stop()
             await self._ended.wait()
