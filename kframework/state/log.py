@@ -17,26 +17,26 @@ class Log(Generic[T]):
     better off rebuilding) and at most twice as many.
     """
 
-    __slots__ = ("_first", "_read", "_rows", "limit")
+    __slots__ = ("_entries", "_first", "_read", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit: int = limit
-        self._rows: list[T] = []
-        self._first = 0  # position of self._rows[0]
+        self._entries: list[T] = []
+        self._first = 0  # position of self._entries[0]
         self._read = 0  # the furthest position any reader has reached
 
     @property
     def end(self) -> int:
         """The position after the newest entry."""
-        return self._first + len(self._rows)
+        return self._first + len(self._entries)
 
-    def append(self, row: T) -> None:
+    def append(self, changed: T) -> None:
         """Note that something, a row for instance, changed."""
-        rows = self._rows
-        rows.append(row)
-        if len(rows) > 2 * self.limit:
-            dropped = len(rows) - self.limit
-            del rows[:dropped]
+        entries = self._entries
+        entries.append(changed)
+        if len(entries) > 2 * self.limit:
+            dropped = len(entries) - self.limit
+            del entries[:dropped]
             self._first += dropped
 
     def reader(self) -> LogReader[T]:
@@ -47,17 +47,17 @@ class Log(Generic[T]):
         """Return what changed since a position, oldest first; None when the log does not reach back so far."""
         self._read = self.end
         behind = position - self._first
-        return self._rows[behind:] if behind >= 0 else None
+        return self._entries[behind:] if behind >= 0 else None
 
     def cut(self, position: int) -> bool:
         """Forget the entries since a position, if no reader has seen them; tell whether that was possible."""
         if self._read > position or position < self._first:
             return False
-        del self._rows[position - self._first :]
+        del self._entries[position - self._first :]
         return True
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._entries)
 
     def __repr__(self) -> str:
         return f"<Log {self._first}..{self.end}>"

@@ -126,7 +126,7 @@ class PodCount:
     """The pods that are chosen, by what they weigh: per row (`column`) and, on demand, per domain.
 
     `unasked` counts the changes since somebody asked for it, from below 0 by what it would take to make it anew;
-    `sweep` is the one before which somebody asked for it last.
+    `sweep` is the number of the sweep (`Counters`) that was to come when somebody asked for it last.
     """
 
     __slots__ = ("__weakref__", "_tallies", "chosen", "column", "made_of", "sweep", "unasked")

@@ -22,7 +22,7 @@ from kframework.cluster.transitions import has_ended
 from kframework.objects import Event, Pod
 from kframework.objects.requests import on_node_requests
 from kframework.scheduler.scheduler import Scheduler
-from tests.faults.batch_world import World, configuration, leftovers, objects, untold
+from tests.faults.batch_world import World, configuration, leftovers, lost, objects, untold
 from tests.faults.lives import Life
 from tests.faults.run import FaultyRun, Report, Runs
 from tests.faults.run import run as run_world
@@ -77,7 +77,7 @@ class BatchRun(FaultyRun[BatchEngine]):
             *leftovers(life.scheduler.engine),
             *untold(self._world),
             *_unsettled(life.scheduler),
-            *_lost(life.scheduler.engine, self.store),
+            *lost(life.scheduler.engine, self.store),
             *_misstated(self.store),
             *self._world.broken_gangs(),
         ]
@@ -174,16 +174,6 @@ def _unsettled(scheduler: Scheduler[BatchEngine]) -> Iterator[str]:
         yield f"the scheduler has not settled: {scheduler!r}, {scheduler.outbox!r}, {scheduler.engine!r}"
     if scheduler.engine.cluster.statements:
         yield f"{len(scheduler.engine.cluster.statements)} statements are open"
-
-
-def _lost(engine: BatchEngine, cluster: MemoryCluster) -> Iterator[str]:
-    """Name the pods of which the engine does not know what the API says."""
-    pods = [pod for pod in cluster.objects(Pod) if not has_ended(pod)]
-    true = {pod.metadata.uid: pod.spec.node_name for pod in pods}
-    known = {task.uid: task.object.spec.node_name for task in engine.cache.tasks.values() if not has_ended(task.object)}
-    for uid in sorted(true.keys() | known.keys()):
-        if true.get(uid) != known.get(uid):
-            yield f"pod {uid}: the engine has {known.get(uid)!r}, the API {true.get(uid)!r}"
 
 
 def _misstated(cluster: MemoryCluster) -> Iterator[str]:

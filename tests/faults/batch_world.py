@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import ClassVar
 
@@ -25,7 +25,7 @@ from kframework.objects import ApiObject, Node, ObjectMeta, Pod, PriorityClass
 from kframework.objects.requests import allocatable, on_node_requests
 from kframework.testing import make_node
 
-__all__ = ["RATE", "World", "configuration", "leftovers", "objects", "untold"]
+__all__ = ["RATE", "World", "configuration", "leftovers", "lost", "objects", "untold"]
 
 #: How long things happen, in seconds, and how often each call fails meanwhile, if calls fail at all.
 EVENTFUL, RATE = 240.0, 0.12
@@ -187,6 +187,16 @@ def leftovers(engine: BatchEngine) -> list[str]:
     found = [f"{task!r}" for task in engine.cache.tasks.values() if task.status in UNSETTLED]
     found += [f"{pod!r} is assumed" for pod in engine.cluster.assumed]
     return found if engine.settled else [*found, "it is not settled"]
+
+
+def lost(engine: BatchEngine, cluster: MemoryCluster) -> Iterator[str]:
+    """Name the pods of which the engine does not know what the API says."""
+    pods = [pod for pod in cluster.objects(Pod) if not has_ended(pod)]
+    true = {pod.metadata.uid: pod.spec.node_name for pod in pods}
+    known = {task.uid: task.object.spec.node_name for task in engine.cache.tasks.values() if not has_ended(task.object)}
+    for uid in sorted(true.keys() | known.keys()):
+        if true.get(uid) != known.get(uid):
+            yield f"pod {uid}: the engine has {known.get(uid)!r}, the API {true.get(uid)!r}"
 
 
 UNSETTLED = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.BINDING, TaskStatus.RELEASING)

@@ -23,7 +23,7 @@ import msgspec
 from kframework.observe.recording.replay import replay
 from kframework.scheduler import sources
 from tests.faults import batch_run, outside_run, pod_run
-from tests.faults.again import decided_again
+from tests.faults.again import Again, decided_again
 from tests.faults.run import Report
 from tests.faults.shape import drawn
 
@@ -104,11 +104,11 @@ def _other_than_before(order: Order, before: Lived) -> list[str]:
     registry = outside_run.made(order.seed).registry if order.engine == "outside" else pod_run.PLUGINS
     found = []
     for recording in before.recordings:
-        again = decided_again(Path(recording), registry) if order.seed % RECONSIDERED == 0 else None
-        difference = again.difference if again is not None else replay(Path(recording), registry).difference
-        if difference is not None:
-            found.append(f"{recording} replays otherwise: {difference}")
-        elif again is not None and not again.alike:
+        decide = decided_again if order.seed % RECONSIDERED == 0 else replay
+        again = decide(Path(recording), registry)
+        if again.difference is not None:
+            found.append(f"{recording} replays otherwise: {again.difference}")
+        elif isinstance(again, Again) and not again.alike:
             found.append(f"{recording} is decided otherwise on the state as it was: {again.disagreements[:5]}")
     if not before.recordings and _WORLDS[order.engine](order).story != before.story:
         found.append("the same seed told another story in another process")

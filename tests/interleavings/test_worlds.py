@@ -9,7 +9,7 @@ import pytest
 from tests.interleavings.explorer import explore
 from tests.interleavings.worlds.every import WORLDS
 
-#: Few, as every push pays for them: all together take 19 s of a core.
+#: Few, as every push pays for them: all together take 10 s of a core.
 SCHEDULES = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")), 25) * 4
 
 

@@ -67,7 +67,7 @@ def log_cut_behind_a_reader(patch: pytest.MonkeyPatch) -> None:
     """A what-if that was looked at leaves no trace."""
 
     def cut(log: Log[int], position: int) -> bool:
-        del log._rows[position - log._first :]
+        del log._entries[position - log._first :]
         return True
 
     patch.setattr(Log, "cut", cut)

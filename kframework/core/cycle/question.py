@@ -62,7 +62,7 @@ def filter_beside_nominated_pods(
 ) -> Status | None:
     """Return the first rejection of the node by these of the plugins, with the nominated pods on it, if there are any.
 
-    That are those that are at least as important as the pod.
+    Those count that are at least as important as the pod.
     """
     nominated = question.cluster.nominator.beside(question.pod, node.name)
     if not nominated:

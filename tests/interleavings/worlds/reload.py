@@ -9,7 +9,6 @@ from functools import cache, partial
 
 import anyio
 from kframework_batch.config import parse
-from kframework_batch.engine import BatchEngine
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import PodGroup
 from kframework_batch.program import Program, compile_program
@@ -24,7 +23,7 @@ from kframework.cluster.transitions import has_ended
 from kframework.objects import Pod
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node
-from tests.faults.batch_world import leftovers
+from tests.faults.batch_world import leftovers, lost
 from tests.faults.books import ApiBooks
 from tests.interleavings.gated import GatedCluster
 from tests.interleavings.stage import DISORDER, this_loop
@@ -50,8 +49,8 @@ async def reload() -> list[str]:
     client = GatedCluster(store, at_once=("record_event", "patch_pod_status", "patch_status"))
     scheduler = Scheduler(lends.configuration, client, clock, registry=lends.registry, slice=0.0, engine=lends.engine())
 
-    def come(name: str) -> None:
-        group, pods = make_gang(name, 2, queue="owner")
+    def come() -> None:
+        group, pods = make_gang("third", 2, queue="owner")
         store.load([group, *pods])
 
     def kubelet(change: Change) -> None:
@@ -68,7 +67,7 @@ async def reload() -> list[str]:
     for settings, label in ((takes_back, "what lets queues take back"), (lends, "what does not"), (takes_back, "it")):
         give = partial(scheduler.engine.reload, settings.program)
         loop.offer("the file", (f"{label} is in force", give), awaited=False)
-    loop.offer("a user", ("a gang of the owner comes", partial(come, "third")), awaited=False)
+    loop.offer("a user", ("a gang of the owner comes", come), awaited=False)
     loop.offer("another user", ("a pod is deleted", partial(_remove, store, "second-0", "")), awaited=False)
 
     async with anyio.create_task_group() as tasks:
@@ -76,7 +75,7 @@ async def reload() -> list[str]:
         await asyncio.sleep(DISORDER)
         loop.settling = True
         await asyncio.sleep(QUIET)
-        found = [*books.complaints, *leftovers(scheduler.engine), *_unserved(store), *_untrue(scheduler.engine, store)]
+        found = [*books.complaints, *leftovers(scheduler.engine), *_unserved(store), *lost(scheduler.engine, store)]
         scheduler.stop()
     return [*found, *(f"{task!r} is left" for task in asyncio.all_tasks() if task is not asyncio.current_task())]
 
@@ -121,12 +120,3 @@ def _unserved(store: MemoryCluster) -> Iterator[str]:
             yield f"{name} waits, though there is room for {free} pods"
         if placed == 0 and minimum <= len(own) and group.spec.queue == "owner":
             yield f"{name} waits, though its queue may take back what it is owed"
-
-
-def _untrue(engine: BatchEngine, store: MemoryCluster) -> Iterator[str]:
-    """Complain of pods of which the engine does not know what the API says."""
-    true = {pod.metadata.uid: pod.spec.node_name for pod in store.objects(Pod) if not has_ended(pod)}
-    known = {task.uid: task.object.spec.node_name for task in engine.cache.tasks.values()}
-    for uid in sorted(true.keys() | known.keys()):
-        if true.get(uid) != known.get(uid):
-            yield f"{uid}: the engine has {known.get(uid)!r}, the API {true.get(uid)!r}"
