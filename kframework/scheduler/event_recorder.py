@@ -30,8 +30,8 @@ SILENCE = 360.0
 #: How often the count of a series that goes on is written, in seconds.
 REFRESH = 1800.0
 
-#: What is told of a pod once in its life, and with it the series of what kept it waiting have ended. To remember them
-#: for six minutes more would be 18,000 records at 50 pods a second.
+#: What is told of a pod once in its life, and with it the series of what kept it waiting have ended, as they have when
+#: the pod is gone. To remember them for six minutes more would be 18,000 records at 50 pods a second.
 _LAST = "Scheduled"
 
 
@@ -118,11 +118,15 @@ class EventRecorder:
         occasion = Occasion(told.profile, told.reason, told.action, told.warning, pod, other)
         record = EventRecord(occasion, _cut(told.note), now, self._recorded, now)
         if told.reason == _LAST:
-            for ended in self._aggregator.finish_pod(pod.uid):
-                self._write(ended)
+            self.pod_ended(pod.uid)
             self._write(record)
         elif (due := self._aggregator.observe(record)) is not None:
             self._write(due)
+
+    def pod_ended(self, uid: str) -> None:
+        """Write the series of a pod a last time and forget them: it is placed or gone, and they do not go on."""
+        for ended in self._aggregator.finish_pod(uid):
+            self._write(ended)
 
     async def run(self) -> None:
         """Write series that go on now and then, and those that have ended a last time; for ever."""

@@ -32,7 +32,7 @@ from kframework.core.runtime.watched import watched_kinds
 from kframework.errors import ClusterError, PluginError
 from kframework.framework.plugin import Plugin, Watch
 from kframework.framework.status import Code, Status
-from kframework.objects import ApiObject, PodCondition
+from kframework.objects import ApiObject, Pod, PodCondition
 from kframework.scheduler.binding import BindingCycle
 from kframework.scheduler.cluster_api import ClusterApi
 from kframework.scheduler.event_recorder import EventRecorder
@@ -43,7 +43,7 @@ from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.outbox import Outbox
 from kframework.scheduler.sources import SourceFeeds
 from kframework.scheduler.timeouts import HookTimeout, contained, said, within
-from kframework.state.inbox import Inbox, Message
+from kframework.state.inbox import Gone, Inbox, Message
 from kframework.state.pods import PodInfo
 
 W = TypeVar("W")
@@ -237,7 +237,7 @@ class Scheduler(EngineHost, Generic[E]):
                 tasks.start_soon(self.outbox.run)
                 tasks.start_soon(self.recorder.run)
                 watch = partial(self.cluster.watch, ended_pods=self.engine.ended_pods)
-                tasks.start_soon(watch, self.kinds, self.engine.offer)
+                tasks.start_soon(watch, self.kinds, self._heard)
                 async with anyio.create_task_group() as self._cycles:
                     await self._loop()
                     over = anyio.current_time() + ENDING
@@ -347,6 +347,12 @@ class Scheduler(EngineHost, Generic[E]):
             self._woken.clear()
             if timer is not None:
                 timer.cancel()
+
+    def _heard(self, message: Message) -> None:
+        """Take in what the cluster says; of a pod that is gone nothing more is to be told."""
+        self.engine.offer(message)
+        if type(message) is Gone and isinstance(message.obj, Pod):
+            self.recorder.pod_ended(message.obj.metadata.uid)
 
     # -- the host of the engine ------------------------------------------------------------------------------------
 
