@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -35,8 +35,11 @@ class Cluster(Protocol):
         """Tell of one object as it is now, then of each change, None when it goes, until the server ends that."""
         ...
 
-    async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Bind a pod to a node; the uid is a precondition, and status 409 says it is bound, gated or being deleted."""
+    def bind(self, namespace: str, name: str, uid: str, node_name: str) -> Awaitable[None]:
+        """Bind a pod to a node; the uid is a precondition, and status 409 says it is bound, gated or being deleted.
+
+        DONE where that is done already. The call raises nothing: who awaits it hears what went wrong.
+        """
         ...
 
     async def patch_pod_status(

@@ -8,7 +8,7 @@ finalizers: an object with finalizers goes as if it had none.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from itertools import count
 from typing import TypeVar, cast
@@ -20,6 +20,7 @@ from kframework.clock import Clock, rfc3339
 from kframework.cluster import Cluster, admission, api_errors, transitions
 from kframework.cluster.kind_store import Change, KindStore, Receive
 from kframework.errors import ClusterError, InputError
+from kframework.framework.handle import DONE
 from kframework.objects import (
     KINDS,
     ApiObject,
@@ -257,8 +258,8 @@ class MemoryCluster(Cluster):
         finally:
             stop()
 
-    async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        await self._call("bind", Pod, namespace, name, lambda: self.assign(namespace, name, uid, node_name))
+    def bind(self, namespace: str, name: str, uid: str, node_name: str) -> Awaitable[None]:
+        return self._at_once("bind", Pod, namespace, name, lambda: self.assign(namespace, name, uid, node_name))
 
     async def patch_pod_status(
         self,
@@ -333,6 +334,23 @@ class MemoryCluster(Cluster):
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         await self._call("delete", kind, namespace, name, lambda: self.remove(kind, name, namespace, uid=uid))
 
+    def _at_once(
+        self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], object]
+    ) -> Awaitable[None]:
+        """Do the work of a call without waiting; where a fault may befall it, it is a call like any other."""
+        if self.faults:
+            return self._waited(method, kind, namespace, name, work)
+        try:
+            work()
+        except ClusterError as error:
+            return _refused(error)
+        return DONE
+
+    async def _waited(
+        self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], object]
+    ) -> None:
+        await self._call(method, kind, namespace, name, work)
+
     async def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], A]) -> A:
         """Do the work of a call, unless a fault befalls it."""
         answers = (ask(method, kind, namespace, name) for ask in self.faults)
@@ -388,6 +406,10 @@ class MemoryCluster(Cluster):
     def _make_namespace(self, name: str) -> None:
         if self.find(Namespace, name) is None:
             self.add(Namespace(metadata=ObjectMeta(name=name)))
+
+
+async def _refused(error: ClusterError) -> None:
+    raise error
 
 
 @lru_cache(maxsize=16)  # many writes fall into one second, and writing it down costs as much as the write

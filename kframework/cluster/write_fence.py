@@ -37,11 +37,15 @@ class WriteFence:
         """Let nothing be written when this does not hold, though nobody has closed the fence yet."""
         self._holds = holds
 
+    @property
+    def is_open(self) -> bool:
+        """Whether all may be written."""
+        return not (self._closed or self._handed_over) and self._holds()
+
     def check(self) -> None:
         """Raise ClusterError when nothing may be written, or events only."""
-        if self._handed_over:
+        if not self.is_open:
             raise _stopped()
-        self.check_event()
 
     def check_event(self) -> None:
         """Raise ClusterError when not even an event may be written."""

@@ -16,11 +16,12 @@ from typing import Self
 from kframework.clock import Clock, Seeds
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
+from kframework.core.cycle.asking import Asking, awaited, unasked
 from kframework.core.cycle.attempt import Attempt, Concluded, undo_leaks
 from kframework.core.cycle.consequences import Failure, Reservation
 from kframework.core.cycle.current_attempt import CURRENT
 from kframework.core.cycle.decision import Decision
-from kframework.core.cycle.extending import Asking, Extending, unasked
+from kframework.core.cycle.extending import Extending
 from kframework.core.cycle.oracle import verify
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.plan import Layers
@@ -300,7 +301,7 @@ class PodEngine:
         elif pod.uid in self.cluster.pods:
             self.queue.done(pod.uid)
         elif self.extenders is not None:
-            self.under_way = self.extenders.answer(self._cycle(queued))
+            self.under_way = awaited(self._cycle(queued))
         else:
             # `_cycle`, without the generator that nobody would drive: 1 us of 70.
             self._count(queued)

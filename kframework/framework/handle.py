@@ -6,9 +6,9 @@ message that is applied between two cycles. A verdict on a waiting pod takes eff
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -61,6 +61,20 @@ class WaitingPod(Protocol):
         ...
 
 
+class Done(Awaitable[None]):
+    """What is done already: awaiting it takes no turn of the loop, and who knows `DONE` need not await it at all."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Come to the end at once."""
+        yield from ()
+
+
+#: What is answered where there is nothing to wait for.
+DONE: Final = Done()
+
+
 class Api(Protocol):
     """Calls to the cluster's API, for hooks that may await and for spawned coroutines.
 
@@ -69,8 +83,8 @@ class Api(Protocol):
     `kind` is a struct type of `kframework.objects`.
     """
 
-    async def bind(self, pod: PendingPod, node_name: str) -> None:
-        """Bind the pod; its uid is a precondition."""
+    def bind(self, pod: PendingPod, node_name: str) -> Awaitable[None]:
+        """Bind the pod, whose uid is a precondition; DONE where that needs no waiting, as in memory."""
         ...
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:

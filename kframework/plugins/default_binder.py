@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import ClassVar
 
 from kframework.errors import ClusterError
 from kframework.framework.cycle_state import CycleState
+from kframework.framework.handle import DONE
 from kframework.framework.plugin import Plugin, hookimpl
 from kframework.framework.status import Status, error
 from kframework.state.pods import PendingPod
@@ -19,9 +21,14 @@ class DefaultBinder(Plugin):
     keeps_time: ClassVar[frozenset[str]] = frozenset({"bind"})
 
     @hookimpl
-    async def bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
-        try:
-            await self.handle.api.bind(pod, node_name)
-        except ClusterError as refusal:
-            return error(str(refusal))
-        return None
+    def bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Awaitable[Status | None] | None:
+        binding = self.handle.api.bind(pod, node_name)
+        return None if binding is DONE else _status(binding)
+
+
+async def _status(binding: Awaitable[None]) -> Status | None:
+    try:
+        await binding
+    except ClusterError as refusal:
+        return error(str(refusal))
+    return None

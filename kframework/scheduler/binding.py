@@ -1,6 +1,7 @@
-"""The binding cycle: what happens to a pod between its reservation and its binding, one task per pod.
+"""The binding cycle: what happens to a pod between its reservation and its binding.
 
-It changes nothing of the scheduler's state: how far it came is reported by messages, in the order in which it happened.
+It is a plain function until a plugin or the cluster really has to be awaited, and a task from then on. It changes
+nothing of the scheduler's state: how far it came is reported by messages, in the order in which it happened.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import anyio
 from kframework.clock import Clock, in_turn
 from kframework.config.models import camel
 from kframework.config.options import HookTimeouts
+from kframework.core.cycle.asking import Asking, answered, awaited
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding, fit_error
 from kframework.core.runtime.profile import Profile
@@ -33,7 +35,7 @@ T = TypeVar("T")
 _CANCELLED = Status(Code.ERROR, ("the scheduler stopped before the pod was bound",))
 
 #: Announces the node that a pod is about to be bound to.
-Announce = Callable[[Reservation], Awaitable[None]]
+Announce = Callable[[Reservation], None]
 
 #: Binds a pod before any plugin is asked to; Skip leaves it to the plugins.
 BindFirst = Callable[[Reservation], Awaitable[Status | None]]
@@ -72,17 +74,17 @@ class BindingCycle:
         self._timer = PhaseTimer()
         self._plugins: list[PluginTiming] = []
 
-    async def run(self) -> Binding:
+    def steps(self) -> Asking[Binding]:
         """Take the pod to its node, or report what stopped it, be it that the cycle was cancelled."""
         reservation, started_at = self.reservation, self._clock.now()
         try:
-            status = await self._until_bound()
+            status = yield from self._until_bound()
         except asyncio.CancelledError:
             self._offer(BindingEnded(reservation.pod.uid, reservation.attempt, _CANCELLED))
             raise
         self._offer(BindingEnded(reservation.pod.uid, reservation.attempt, status, self._rejector))
         if status is None:
-            await self._post_bind()
+            yield from self._post_bind()
             self._timer.take("post_bind")
         return Binding(
             attempt=reservation.attempt,
@@ -101,7 +103,7 @@ class BindingCycle:
             plugins=tuple(self._plugins),
         )
 
-    async def _until_bound(self) -> Status | None:
+    def _until_bound(self) -> Asking[Status | None]:
         reservation = self.reservation
         work = self._pre_flight()
         if self.profile.pre_flight:
@@ -109,18 +111,18 @@ class BindingCycle:
         if isinstance(work, Status):
             return work
         if work or reservation.reserved.verdict is None:
-            await self._announce(reservation)
-        status = await self._wait_on_permit()
+            self._announce(reservation)
+        status = yield from self._wait_on_permit()
         self._timer.take("wait_on_permit", status)
         if status is not None:
             return status
         self._offer(BindingStarted(reservation.pod.uid, reservation.attempt))
         if work:
-            status = await self._unless_preempted(self._pre_bind(work))
+            status = yield from answered(self._unless_preempted(self._pre_bind(work)))
             self._timer.take("pre_bind", status)
             if status is not None:
                 return status
-        status = await self._bind()
+        status = yield from self._bind()
         self._timer.take("bind", status)
         return status
 
@@ -164,13 +166,13 @@ class BindingCycle:
                 )
         return Status(Code.ERROR, (text,), step.name)
 
-    async def _wait_on_permit(self) -> Status | None:
+    def _wait_on_permit(self) -> Asking[Status | None]:
         """Wait for the verdict of the Permit plugins."""
         reserved = self.reservation.reserved
         if reserved.verdict is None:
             decided = asyncio.Event()
             reserved.on_verdict(decided.set)
-            await decided.wait()
+            yield from answered(decided.wait())
             self._waited = self._clock.now() - reserved.since
         verdict = reserved.verdict
         assert verdict is not None
@@ -216,11 +218,11 @@ class BindingCycle:
     async def _pre_bind_group(self, steps: list[Step]) -> Status | None:
         """Run a group; the first failure is its result and cancels the others."""
         if len(steps) <= 1:
-            return await self._ask(steps[0], "pre_bind", "PreBind") if steps else None
+            return await awaited(self._ask(steps[0], "pre_bind", "PreBind")) if steps else None
         failures: list[Status] = []
 
         async def run(step: Step) -> None:
-            status = await self._ask(step, "pre_bind", "PreBind")
+            status = await awaited(self._ask(step, "pre_bind", "PreBind"))
             if status is not None:
                 failures.append(status)
                 group.cancel_scope.cancel("some other PreBind operation failed")
@@ -230,25 +232,25 @@ class BindingCycle:
                 group.start_soon(run, step)
         return failures[0] if failures else None
 
-    async def _bind(self) -> Status | None:
+    def _bind(self) -> Asking[Status | None]:
         """Let the extenders try, then the Bind plugins in order; the first that does not skip decides."""
         if self._bind_first is not None:
             self._enter("bind", EXTENDER)
-            status = await self._bind_first(self.reservation)
+            status = yield from answered(self._bind_first(self.reservation))
             self.reservation.reserved.leave(EXTENDER)
             if status is None or status.code != Code.SKIP:
                 return status
         for step in self.profile.bind:
-            status = await self._ask(step, "bind", "Bind")
+            status = yield from self._ask(step, "bind", "Bind")
             if status is None or status.code != Code.SKIP:
                 return status
         return Status(Code.SKIP)
 
-    async def _ask(self, step: Step, hook: str, title: str) -> Status | None:
+    def _ask(self, step: Step, hook: str, title: str) -> Asking[Status | None]:
         """Ask one plugin, awaiting its answer if it is to be awaited."""
         began = perf_counter_ns()
         self._enter(hook, step.name)
-        status = await self._answer(step, hook, title)
+        status = yield from self._answer(step, hook, title)
         self.reservation.reserved.leave(step.name)
         self._note(hook, step, began, status)
         return status
@@ -256,34 +258,37 @@ class BindingCycle:
     def _enter(self, hook: str, plugin: str) -> None:
         self.reservation.reserved.enter(hook, plugin, self._clock.now())
 
-    async def _answer(self, step: Step, hook: str, title: str) -> Status | None:
+    def _answer(self, step: Step, hook: str, title: str) -> Asking[Status | None]:
         try:
-            answer = await contained(self._called(step, hook))
+            answer = yield from self._called(step, hook)
         except Exception as error:
             return self.profile.faulty(step.name, hook, said(error))
         if hook == "bind" and isinstance(answer, Status) and answer.code == Code.SKIP:
             return answer
         return Hook(step.name, hook, self.profile.faulty).checked(answer, f'{title} plugin "{step.name}"')
 
-    async def _called(self, step: Step, hook: str) -> object:
+    def _called(self, step: Step, hook: str) -> Asking[object]:
         """Call a hook and await its answer if it is to be awaited, for no longer than it may take."""
         reservation = self.reservation
         with self._around(hook):
-            answer = step.call(reservation.state, reservation.pod, reservation.node_name)
-            if not inspect.isawaitable(answer):
+            try:
+                answer = step.call(reservation.state, reservation.pod, reservation.node_name)
+            except asyncio.CancelledError as error:
+                raise RuntimeError("what it awaited was cancelled") from error
+            if answer is None or not inspect.isawaitable(answer):
                 return answer
             if hook in step.plugin.keeps_time:
                 work = cast("Awaitable[object]", answer)
             else:
                 work = within(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
             # After answers from outside, plugins go on in the order of the attempts.
-            return await in_turn(reservation.attempt, work)
+            return (yield from answered(contained(in_turn(reservation.attempt, work))))
 
-    async def _post_bind(self) -> None:
+    def _post_bind(self) -> Asking[None]:
         for step in self.profile.post_bind:
             began, status = perf_counter_ns(), None
             try:
-                await contained(self._called(step, "post_bind"))
+                yield from self._called(step, "post_bind")
             except Exception as error:
                 status = self.profile.faulty(step.name, "post_bind", said(error))
             self._note("post_bind", step, began, status)

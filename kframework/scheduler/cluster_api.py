@@ -8,12 +8,12 @@ where it is: the API binds a pod once, whichever of the requests comes first.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
 from kframework.cluster import Cluster
 from kframework.errors import ClusterError
-from kframework.framework.handle import Api
+from kframework.framework.handle import DONE, Api
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.outbox import Outbox
 from kframework.scheduler.timeouts import uncut
@@ -40,29 +40,40 @@ class ClusterApi(Api):
         self._cluster = cluster
         self._outbox = outbox
 
-    async def bind(self, pod: PendingPod, node_name: str) -> None:
-        with uncut():
-            await self._bind(pod, node_name)
+    def bind(self, pod: PendingPod, node_name: str) -> Awaitable[None]:
+        way = self._outbox.make_way(pod.uid)
+        if way is not DONE or not self._outbox.fence.is_open:
+            return self._bind_after(way, pod, node_name)
+        binding = self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
+        return DONE if binding is DONE else self._ended_in_certainty(pod, node_name, binding)
 
-    async def _bind(self, pod: PendingPod, node_name: str) -> None:
-        await self._outbox.make_way(pod.uid)
+    async def _bind_after(self, way: Awaitable[None], pod: PendingPod, node_name: str) -> None:
+        await way
+        await self._ended_in_certainty(pod, node_name, None)
+
+    async def _ended_in_certainty(self, pod: PendingPod, node_name: str, binding: Awaitable[None] | None) -> None:
+        """Bind a pod, by the request that has been made if there is one, and again until it is known where it is."""
         pauses, unanswered = iter(PAUSES), False
-        while True:
-            self._outbox.check()
-            try:
-                return await self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
-            except ClusterError as error:
-                unanswered = unanswered or error.status in UNANSWERED
-                if not unanswered and error.status < 500:
-                    raise
-                place = await self.read_back(pod)
-                if place == node_name:
-                    return None
-                # While the pod is on no node, whatever a later bind is told, one without an answer may still be done.
-                pause = next(pauses, None) if unanswered and place == "" else None
-                if pause is None:
-                    raise
-            await asyncio.sleep(pause)
+        with uncut():
+            while True:
+                if binding is None:
+                    self._outbox.check()
+                    binding = self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
+                try:
+                    return await binding
+                except ClusterError as error:
+                    binding, unanswered = None, unanswered or error.status in UNANSWERED
+                    if not unanswered and error.status < 500:
+                        raise
+                    place = await self.read_back(pod)
+                    if place == node_name:
+                        return None
+                    # While the pod is on no node, whatever a later bind is told, one without an answer may still be
+                    # done.
+                    pause = next(pauses, None) if unanswered and place == "" else None
+                    if pause is None:
+                        raise
+                await asyncio.sleep(pause)
 
     async def read_back(self, pod: PendingPod) -> str | None:
         """Return the node that the pod is on, "" while there is none, None if it cannot be bound any more.

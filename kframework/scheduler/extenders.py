@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
-from kframework.core.cycle.extending import Asking, ExtenderError, Extending, Filtered
+from kframework.core.cycle.extending import ExtenderError, Extending, Filtered
 from kframework.framework.answers import Candidate
 from kframework.framework.status import Code, Skip, Status
 from kframework.scheduler.extender import Extender
@@ -43,22 +43,6 @@ class Extenders(Extending):
     def needs_scoring(self) -> bool:
         """Whether one of them filters or prioritizes, so that more than one node must be found for it."""
         return bool(self._filtering or self._prioritizing)
-
-    async def answer(self, work: Asking[None]) -> None:
-        """Drive a cycle to its end, waiting for the answers to what it asks."""
-        try:
-            question = next(work)
-            while True:
-                try:
-                    answer = await question
-                except ExtenderError as error:
-                    question = work.throw(error)
-                else:
-                    question = work.send(answer)
-        except StopIteration:
-            return
-        finally:
-            work.close()
 
     async def filter(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Filtered:
         """Let one after the other take away nodes; raises ExtenderError."""

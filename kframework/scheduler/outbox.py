@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from random import Random
 
 import anyio
@@ -22,6 +22,7 @@ from kframework.cluster.missing_rights import lacks_right
 from kframework.cluster.transitions import says_the_same
 from kframework.cluster.write_fence import STOPPED, WriteFence
 from kframework.errors import ClusterError
+from kframework.framework.handle import DONE
 from kframework.objects import PodCondition
 from kframework.scheduler.event_recorder import EventRecord
 from kframework.scheduler.keyed_writes import KeyedWriteQueue
@@ -120,17 +121,21 @@ class Outbox:
         self._statuses.put(pod.uid, status)
         return asyncio.shield(status.written)
 
-    async def make_way(self, uid: str) -> None:
-        """Do not write what waits about this pod's status, and return when nothing is in flight: it is being bound.
+    def make_way(self, uid: str) -> Awaitable[None]:
+        """Do not write what waits about this pod's status; to be awaited until nothing is in flight: it is being bound.
 
         A status that is refused is not tried again.
         """
         self._drop(uid)
         status = self._statuses.in_flight(uid)
-        if status is not None:
-            status.wanted = False
-            await self._statuses.landed(uid)
-            self._drop(uid)
+        if status is None:
+            return DONE
+        status.wanted = False
+        return self._landed(uid)
+
+    async def _landed(self, uid: str) -> None:
+        await self._statuses.landed(uid)
+        self._drop(uid)
 
     def _drop(self, uid: str) -> None:
         status = self._statuses.drop(uid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from bdb import BdbQuit
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from time import perf_counter
@@ -19,8 +20,10 @@ from kframework.cluster import Cluster
 from kframework.cluster.write_fence import WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.models import Extender as ExtenderSettings
+from kframework.core.cycle.asking import Asking, awaited
 from kframework.core.cycle.consequences import Eviction, Reservation
-from kframework.core.cycle.decision import Decision, Observer, Telling
+from kframework.core.cycle.current_attempt import CURRENT
+from kframework.core.cycle.decision import Binding, Decision, Observer, Telling
 from kframework.core.effects import EngineHost, PodEvent
 from kframework.core.plugin_handle import HandledEngine, MakeProfiles, profiles_for
 from kframework.core.pod_engine import PodEngine
@@ -45,8 +48,6 @@ from kframework.scheduler.sources import SourceFeeds
 from kframework.scheduler.timeouts import HookTimeout, contained, said, within
 from kframework.state.inbox import Gone, Inbox, Message
 from kframework.state.pods import PodInfo
-
-W = TypeVar("W")
 
 _log = logging.getLogger(__name__)
 
@@ -186,7 +187,9 @@ class Scheduler(EngineHost, Generic[E]):
         self._slice = slice
         self._tasks: TaskGroup | None = None
         self._cycles: TaskGroup | None = None
-        self._under_way = 0  # binding cycles and evictions
+        #: Pods that have their node and whose binding cycles begin when the engine's step is over.
+        self._reserved: deque[Reservation] = deque()
+        self._under_way = 0  # binding cycles that wait, and evictions
         #: Whether it only follows the cluster, as one of several replicas.
         self.standing_by: bool = False
         self._stopping = False
@@ -292,6 +295,7 @@ class Scheduler(EngineHost, Generic[E]):
             while self._turn():
                 if self.engine.under_way is not None:
                     await self.engine.under_way
+                self._begin_bindings()
                 if perf_counter() - began >= self._slice:
                     break
             else:
@@ -361,28 +365,50 @@ class Scheduler(EngineHost, Generic[E]):
         return self._api
 
     def bind(self, reservation: Reservation) -> None:
-        self._start(self._bind, reservation)
+        self._reserved.append(reservation)
 
-    def _start(self, work: Callable[[W], Awaitable[None]], subject: W) -> None:
+    def _begin_bindings(self) -> None:
+        """Begin the binding cycles of the pods that the last step placed."""
+        while self._reserved:
+            reservation = self._reserved.popleft()
+            CURRENT.set((reservation.pod, reservation.attempt))
+            self._begin_binding(reservation)
+            CURRENT.set(None)
+
+    def _begin_binding(self, reservation: Reservation) -> None:
+        """Take a pod as far towards its node as nothing must be awaited, and the rest of the way in a task."""
+        bind_first = self._bind_by_extenders if len(self.extenders) else None
+        timeouts = self.configuration.options.hook_timeouts
+        cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._announce, timeouts, bind_first)
+        steps, question = cycle.steps(), None
+        # What is traced knows its span by the context, which is the task's: so it is a task from the beginning.
+        if reservation.around is None:
+            try:
+                question = next(steps)
+            except StopIteration as end:
+                self._bound(end.value)
+                return
+        self._start(self._go_on_binding(steps, question))
+
+    async def _go_on_binding(self, steps: Asking[Binding], question: Awaitable[object] | None) -> None:
+        self._bound(await awaited(steps, question))
+
+    def _bound(self, binding: Binding) -> None:
+        self._tell(lambda observer: observer.bound(binding))
+
+    def _start(self, work: Awaitable[None]) -> None:
         """Start what must not be broken off."""
         assert self._cycles is not None
         self._under_way += 1
-        self._cycles.start_soon(self._counted, work, subject)
+        self._cycles.start_soon(self._counted, work)
 
-    async def _counted(self, work: Callable[[W], Awaitable[None]], subject: W) -> None:
+    async def _counted(self, work: Awaitable[None]) -> None:
         try:
-            await contained(work(subject))
+            await contained(work)
         finally:
             self._under_way -= 1
             if self._stopping or not self._under_way:
                 self._woken.set()
-
-    async def _bind(self, reservation: Reservation) -> None:
-        bind_first = self._bind_by_extenders if len(self.extenders) else None
-        timeouts = self.configuration.options.hook_timeouts
-        cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._announce, timeouts, bind_first)
-        binding = await cycle.run()
-        self._tell(lambda observer: observer.bound(binding))
 
     async def _bind_by_extenders(self, reservation: Reservation) -> Status | None:
         await self.outbox.make_way(reservation.pod.uid)
@@ -397,7 +423,7 @@ class Scheduler(EngineHost, Generic[E]):
             return Status(Code.ERROR, (str(refusal),))
         return status
 
-    async def _announce(self, reservation: Reservation) -> None:
+    def _announce(self, reservation: Reservation) -> None:
         """Say on the pod which node it is about to be bound to (KEP-5278)."""
         if reservation.pod.status.nominated_node_name != reservation.node_name:
             self.outbox.patch_status(reservation.pod, None, reservation.node_name)
@@ -409,11 +435,9 @@ class Scheduler(EngineHost, Generic[E]):
         self.recorder.record(event)
 
     def evict(self, eviction: Eviction) -> None:
-        self._start(self._evict, eviction)
-
-    async def _evict(self, eviction: Eviction) -> None:
         waiting = self.engine.cluster.waiting
-        await EvictionTask(eviction, self.cluster, self.outbox, waiting, self.engine.offer, self.record).run()
+        task = EvictionTask(eviction, self.cluster, self.outbox, waiting, self.engine.offer, self.record)
+        self._start(task.run())
 
     def decided(self, decision: Decision) -> None:
         """Pass an attempt on to the observers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -85,7 +85,7 @@ def told(messages: list[Message]) -> list[str]:
     return words
 
 
-async def refusal(call: Coroutine[object, object, object]) -> ClusterError:
+async def refusal(call: Awaitable[object]) -> ClusterError:
     with pytest.raises(ClusterError) as caught:
         await call
     return caught.value
@@ -184,9 +184,7 @@ async def test_generated_names_pass_over_those_that_are_taken() -> None:
         (lambda memory: memory.patch_pod_status("default", "b", ""), 404, 'pods "b" not found'),
     ],
 )
-async def test_refusals(
-    call: Callable[[MemoryCluster], Coroutine[object, object, object]], status: int, message: str
-) -> None:
+async def test_refusals(call: Callable[[MemoryCluster], Awaitable[object]], status: int, message: str) -> None:
     memory = cluster(pod("a"))
     version = memory.version
     error = await refusal(call(memory))
@@ -203,7 +201,7 @@ async def test_refusals(
         lambda memory: memory.update(Pod(metadata=ObjectMeta(name="a", namespace="default", uid="other"))),
     ],
 )
-async def test_a_uid_is_a_precondition(call: Callable[[MemoryCluster], Coroutine[object, object, object]]) -> None:
+async def test_a_uid_is_a_precondition(call: Callable[[MemoryCluster], Awaitable[object]]) -> None:
     error = await refusal(call(cluster(pod("a"))))
     assert (error.status, error.reason) == (409, "Conflict")
     assert "UID in precondition: other" in str(error)

@@ -73,7 +73,10 @@ class GatedCluster(Cluster):
         await self._store.follow(kind, name, namespace, come)
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        await self._call("bind", f"{name} to {node_name}", self._store.bind(namespace, name, uid, node_name))
+        async def work() -> None:
+            await self._store.bind(namespace, name, uid, node_name)
+
+        await self._call("bind", f"{name} to {node_name}", work())
 
     async def patch_pod_status(
         self,

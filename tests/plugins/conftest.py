@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import cast
 
 import pytest
 
 from kframework import ClusterError, Handle, PendingPod
+from kframework.framework.handle import DONE
 
 
 class FakeApi:
@@ -15,9 +17,16 @@ class FakeApi:
     def __init__(self) -> None:
         self.bound: list[tuple[str, str]] = []
         self.refusal: ClusterError | None = None
+        self.answers_at_once = False
 
-    async def bind(self, pod: PendingPod, node_name: str) -> None:
+    def bind(self, pod: PendingPod, node_name: str) -> Awaitable[None]:
         """Note the binding."""
+        if self.answers_at_once:
+            self.bound.append((pod.uid, node_name))
+            return DONE
+        return self._bind(pod, node_name)
+
+    async def _bind(self, pod: PendingPod, node_name: str) -> None:
         if self.refusal is not None:
             raise self.refusal
         self.bound.append((pod.uid, node_name))

@@ -12,6 +12,7 @@ from kframework import Code, CycleState, PendingPod, Plugin, Skip, Status, error
 from kframework.clock import LoopClock, run_virtual
 from kframework.config.duration import Duration
 from kframework.config.options import HookTimeouts
+from kframework.core.cycle.asking import awaited
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding
 from kframework.core.queue.queued_pod import QueuedPod
@@ -57,7 +58,7 @@ class Cycle:
         queued = QueuedPod(pod, clock.now())
         reservation = Reservation(7, profile(*plugins), queued, CycleState(), reserved, draw=0.25, timed=self._timed)
 
-        async def announce(reservation: Reservation) -> None:
+        def announce(reservation: Reservation) -> None:
             self.announced.append(reservation.node_name)
 
         def offer(message: Message) -> None:
@@ -65,7 +66,9 @@ class Cycle:
             if isinstance(message, BindingEnded):
                 self.ended_at = loop.time()
 
-        return await BindingCycle(reservation, offer, clock, announce, self._timeouts, self._bind_first).run()
+        return await awaited(
+            BindingCycle(reservation, offer, clock, announce, self._timeouts, self._bind_first).steps()
+        )
 
 
 @pytest.mark.parametrize(
@@ -253,13 +256,13 @@ def test_a_cycle_that_is_cancelled_says_how_far_it_came(acting: type[Plugin], me
         reservation = Reservation(7, profile(acting), QueuedPod(pod, clock.now()), CycleState(), reserved)
         cycle = BindingCycle(reservation, offered.append, clock, announced_to_nobody, HookTimeouts())
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(cycle.run(), 1.0)
+            await asyncio.wait_for(awaited(cycle.steps()), 1.0)
 
     run_virtual(main)
     assert offered == messages
 
 
-async def announced_to_nobody(reservation: Reservation) -> None:
+def announced_to_nobody(reservation: Reservation) -> None:
     return
 
 

@@ -269,12 +269,37 @@ def test_a_binding_cycle_that_awaits_what_was_cancelled_ends_the_scheduler_with_
     """Its pod would be neither bound nor put back, and nobody would say so."""
 
     async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
-        scheduler._start(awaits_what_was_cancelled, None)
+        scheduler._start(awaits_what_was_cancelled())
         await asyncio.sleep(1.0)
 
     with pytest.raises(ExceptionGroup) as raised:
         running(work)
     assert raised.group_contains(RuntimeError, match="what it awaited was cancelled")
+
+
+async def nothing_at_all(*args: object) -> None:
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("hooks", "waits"), [({"post_bind": None}, False), ({"bind": None}, False), ({"bind": nothing_at_all}, True)]
+)
+def test_a_binding_is_a_task_only_where_it_waits(hooks: dict[str, Any], waits: bool) -> None:
+    tasks: list[asyncio.Task[Any]] = []
+
+    def make(loop: asyncio.AbstractEventLoop, work: Any, **settings: Any) -> asyncio.Task[Any]:
+        tasks.append(asyncio.Task(work, loop=loop, **settings))
+        return tasks[-1]
+
+    async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
+        asyncio.get_running_loop().set_task_factory(make)
+        for number in range(20):
+            cluster.add(make_pod(f"pod-{number}"))
+        await asyncio.sleep(1.0)
+        assert scheduler.engine.attempts == 21
+
+    running(work, plugin("A", **hooks))
+    assert (len(tasks) >= 20) is waits, "those who write events take turns"
 
 
 def test_a_status_that_waits_is_not_written_after_the_binding() -> None:

@@ -8,9 +8,10 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework.clock import Clock
+from kframework.core.cycle.asking import Asking, answered
 from kframework.core.cycle.consequences import Eviction, Failure, Reservation
 from kframework.core.cycle.decision import Decision, Result, fit_error
-from kframework.core.cycle.extending import Asking, ExtenderError, Extending, answered
+from kframework.core.cycle.extending import ExtenderError, Extending
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.queue.queued_pod import QueuedPod

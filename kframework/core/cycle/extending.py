@@ -1,13 +1,9 @@
-"""What a scheduling cycle asks extenders: questions that it yields, to be answered before it goes on.
-
-A cycle with extenders is a generator of what is to be awaited. Whoever drives it waits as long as that takes, and sends
-the answer back, or throws ExtenderError into it; without extenders it yields nothing.
-"""
+"""What a scheduling cycle asks extenders: questions that it yields, to be answered before it goes on (`asking`)."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Mapping, Sequence
-from typing import Protocol, TypeVar, cast
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -16,11 +12,6 @@ from kframework.framework.answers import Candidate
 from kframework.framework.status import Status
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
-
-T = TypeVar("T")
-
-#: Work that may have to ask extenders before it comes to its end.
-Asking = Generator[Awaitable[object], object, T]
 
 
 class ExtenderError(KFrameworkError):
@@ -59,21 +50,3 @@ class Extending(Protocol):
     ) -> Awaitable[Sequence[Candidate]]:
         """Ask which of these candidates are left, perhaps with other victims."""
         ...
-
-    def answer(self, work: Asking[None]) -> Awaitable[None]:
-        """Drive a cycle to its end, waiting for the answers to what it asks."""
-        ...
-
-
-def answered(question: Awaitable[T]) -> Asking[T]:
-    """Have a question answered by whoever drives the cycle."""
-    return cast("T", (yield question))
-
-
-def unasked(work: Asking[T]) -> T:
-    """Bring work to its end that has no extenders to ask."""
-    try:
-        question = next(work)
-    except StopIteration as end:
-        return cast("T", end.value)
-    raise RuntimeError(f"there is nobody to answer {question!r}")

@@ -19,8 +19,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.core.cycle.asking import Asking, answered, unasked
 from kframework.core.cycle.beside_nominated import BesideNominated
-from kframework.core.cycle.extending import Asking, ExtenderError, Extending, answered, unasked
+from kframework.core.cycle.extending import ExtenderError, Extending
 from kframework.core.cycle.layers import FEW, ask_filter_rows
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.plan import Plan

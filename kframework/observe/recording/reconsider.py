@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 
 from kframework.config.configuration import Configuration
+from kframework.core.cycle.asking import unasked
 from kframework.core.cycle.attempt import Attempt, Concluded
 from kframework.core.cycle.consequences import Failure
 from kframework.core.cycle.decision import Decision, Observer
-from kframework.core.cycle.extending import unasked
 from kframework.core.cycle.outcome import ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.effects import NullEffects

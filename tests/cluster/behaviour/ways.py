@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from random import Random
 
@@ -145,7 +145,7 @@ def lease(name: str = "boss", holder: str = "a") -> Lease:
     return Lease(metadata=metadata, spec=LeaseSpec(holder_identity=holder, lease_duration_seconds=15))
 
 
-async def refusal(call: Coroutine[object, object, object]) -> tuple[int, str, str]:
+async def refusal(call: Awaitable[object]) -> tuple[int, str, str]:
     """Return status, reason and message of a call that must be refused."""
     with pytest.raises(ClusterError) as caught:
         await call

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kframework import Code, PendingPod, Status, unresolvable, unschedulable
-from kframework.core.cycle.extending import Asking
+from kframework.core.cycle.asking import awaited
 from kframework.core.cycle.oracle import Oracle, verify
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.plan import Layers
@@ -36,21 +36,9 @@ class Extended(Searching):
         pending = pod or self.pending(make_pod())
         said = Extenders(extenders)
         search = Search(self.cluster, self.plan(pending), pending, self.rotation, self.random, extenders=said)
-        outcome = run_extended(search, said)
+        outcome = asyncio.run(awaited(search.steps()))
         verify(search, outcome)
         return search, outcome
-
-
-def run_extended(search: Search, extenders: Extenders) -> Outcome:
-    """Bring a search to its end, asking the extenders what it asks."""
-    outcomes: list[Outcome] = []
-
-    def work() -> Asking[None]:
-        outcomes.append((yield from search.steps()))
-
-    asyncio.run(extenders.answer(work()))
-    (outcome,) = outcomes
-    return outcome
 
 
 def letters(answers: dict[str, Status]) -> Any:
@@ -288,7 +276,7 @@ def test_an_extender_that_lets_all_pass_and_scores_zero_changes_nothing(seed: in
             expected = plain.run()
             extenders = Extenders([zeros])
             extended = Search(cluster.state, plan, pod, Rotation(start), Random(seed), extenders=extenders)
-            outcome = run_extended(extended, extenders)
+            outcome = asyncio.run(awaited(extended.steps()))
             assert parts(extended, outcome) == parts(plain, expected)
             assert extended.rotation.next_start_index == plain.rotation.next_start_index
 

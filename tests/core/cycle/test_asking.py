@@ -1,0 +1,101 @@
+"""Work that may have to wait is a plain call where nobody waits, and is driven to its end where somebody does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+import pytest
+
+from kframework.core.cycle.asking import Asking, answered, awaited, unasked
+from kframework.framework.handle import DONE
+
+
+def nothing_to_ask() -> Asking[str]:
+    return "done"
+    yield from ()
+
+
+def two_questions(journal: list[object]) -> Asking[str]:
+    for question in (one(), refused()):
+        try:
+            journal.append((yield from answered(question)))
+        except (ValueError, asyncio.CancelledError) as error:
+            journal.append(type(error).__name__)
+    return "done"
+
+
+async def one() -> int:
+    await asyncio.sleep(0)
+    return 1
+
+
+async def refused() -> int:
+    raise ValueError("no")
+
+
+async def never() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+def test_what_asks_nothing_is_a_plain_call() -> None:
+    assert unasked(nothing_to_ask()) == "done"
+    assert asyncio.run(awaited(nothing_to_ask())) == "done"
+
+
+def test_what_asks_cannot_be_a_plain_call() -> None:
+    journal: list[object] = []
+    with pytest.raises(RuntimeError, match="nobody to answer"):
+        unasked(nobody(journal))
+    assert journal == ["closed"]
+
+
+def nobody(journal: list[object]) -> Asking[None]:
+    try:
+        yield from answered(DONE)
+    finally:
+        journal.append("closed")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_answers_are_sent_back_and_what_is_raised_is_thrown_in(begun: bool) -> None:
+    journal: list[object] = []
+
+    async def main() -> str:
+        work = two_questions(journal)
+        question: Awaitable[object] | None = next(work) if begun else None
+        return await awaited(work, question)
+
+    assert asyncio.run(main()) == "done"
+    assert journal == [1, "ValueError"]
+
+
+def test_who_is_cancelled_has_the_last_word() -> None:
+    journal: list[str] = []
+
+    def work() -> Asking[None]:
+        try:
+            yield from answered(never())
+        except asyncio.CancelledError:
+            journal.append("cancelled")
+            raise
+
+    async def main() -> None:
+        task = asyncio.create_task(awaited(work()))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert journal == ["cancelled"]
+
+
+def test_what_is_done_already_takes_no_turn_of_the_loop() -> None:
+    async def main() -> list[str]:
+        order: list[str] = []
+        asyncio.get_running_loop().call_soon(order.append, "turn")
+        await DONE
+        return order.copy()
+
+    assert asyncio.run(main()) == []
