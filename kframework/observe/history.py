@@ -12,11 +12,13 @@ from kframework.core.cycle.decision import Binding, Decision, Observer
 
 R = TypeVar("R", Decision, Binding)
 
-#: So many records are kept, of each kind.
+#: So many records of the shortest kind are kept, of each of the two.
 KEPT = 5_000
 
-#: So many characters of its message make a record count once more: a plugin may have a reason of its own for each node.
-LONG = 1_000
+#: A record takes as much memory as so many timings, and as so many characters of its message more (a plugin may have a
+#: reason of its own for each node). The shortest has four timings: that of an attempt in vain, the most frequent where
+#: pods are tried again and again. Were all counted alike, the history of a busier hour would take 3 MiB more.
+RECORD, CHARACTERS, SHORTEST = 12, 100, 16
 
 
 class PodHistory(msgspec.Struct, frozen=True):
@@ -30,7 +32,7 @@ class _Last(Generic[R]):
     """The last records of one kind, also by the uid of their pod."""
 
     def __init__(self, kept: int) -> None:
-        self._kept = kept
+        self._most = kept * SHORTEST
         self._records: deque[R] = deque()
         self._of: dict[str, deque[R]] = {}
         self._weight = 0
@@ -39,7 +41,7 @@ class _Last(Generic[R]):
         self._records.append(record)
         self._of.setdefault(record.uid, deque()).append(record)
         self._weight += _weight(record)
-        while self._weight > self._kept and len(self._records) > 1:
+        while self._weight > self._most and len(self._records) > 1:
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
@@ -61,11 +63,12 @@ class _Last(Generic[R]):
 
 
 def _weight(record: Decision | Binding) -> int:
-    return 1 + len(record.message) // LONG
+    timings = record.timings if isinstance(record, Decision) else record.steps
+    return max(SHORTEST, RECORD + len(timings) + len(record.plugins) + len(record.message) // CHARACTERS)
 
 
 class History(Observer):
-    """Keeps the last `kept` decisions, and as many bindings, fewer if they say very much; the oldest go first."""
+    """Keeps the last decisions and bindings, `kept` short ones of each, fewer of those that say more."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self.kept = kept

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,12 +64,27 @@ def test_a_decision_finds_its_binding() -> None:
     assert history.binding(decision(3, "a")) is None
 
 
-def test_fewer_are_kept_of_those_that_say_very_much() -> None:
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({}, 10),
+        ({"timings": (("filter", 1, Code.SUCCESS),) * 4}, 10),
+        ({"timings": (("filter", 1, Code.SUCCESS),) * 12}, 6),
+        ({"plugins": (("filter", "A", 1, Code.SUCCESS),) * 68}, 2),
+        ({"message": "x" * 6_800}, 2),
+    ],
+)
+def test_fewer_are_kept_of_those_that_say_more(said: dict[str, Any], kept: int) -> None:
     history = History(10)
-    talkative = [msgspec.structs.replace(decision(attempt, "a"), message="x" * 4_500) for attempt in range(1, 6)]
+    talkative = [msgspec.structs.replace(decision(attempt, "a"), **said) for attempt in range(1, 16)]
     for each in talkative:
         history.decided(each)
-    assert history.recent(9) == talkative[:-3:-1]
+    assert history.recent(99) == talkative[: -kept - 1 : -1]
+
+
+def test_the_last_is_kept_however_much_it_says() -> None:
+    history = History(10)
+    history.decided(decision(5, "a"))
     endless = msgspec.structs.replace(decision(6, "b"), message="x" * 1_000_000)
     history.decided(endless)
     assert history.recent(9) == [endless]
