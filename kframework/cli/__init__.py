@@ -21,6 +21,7 @@ from kframework.cli.go_flags import GoFlagsCommand
 from kframework.cli.logs import logging_to_stderr, say
 from kframework.cli.options import HELP_OPTIONS, help_alone
 from kframework.errors import KFrameworkError, in_words
+from kframework.scheduler.garbage import collecting_rarely, leave_to_the_end
 
 __all__ = ["main"]
 
@@ -55,7 +56,8 @@ app.add_typer(config.app, name="config")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 = done, 1 = an error, 2 = wrong usage, 130 = interrupted."""
-    with logging_to_stderr():
+    leave_to_the_end()
+    with logging_to_stderr(), collecting_rarely():
         code = _run(sys.argv[1:] if arguments is None else arguments)
     sys.exit(code)
 
