@@ -7,7 +7,6 @@ The goal is 5,000 pods a second through allocate.
 
 from __future__ import annotations
 
-import gc
 import sys
 from dataclasses import dataclass
 from time import perf_counter, process_time
@@ -16,6 +15,7 @@ from kframework_batch.testing import Stage, make_gang, make_node
 
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Result
+from kframework.scheduler.garbage import collect, collecting_rarely
 
 #: Gangs, pods in each, nodes.
 SIZES = ((1_000, 100, 5_000), (500, 100, 5_000), (250, 100, 5_000), (250, 100, 1_250), (250, 100, 20_000))
@@ -47,16 +47,15 @@ def session(gangs: int, size: int, nodes: int) -> Timing:
         gangs=[make_gang(f"g{number}", size, cpu=f"{500 + 50 * (number % SHAPES)}m") for number in range(gangs)],
     )
     stage.engine.catch_up()
-    gc.collect()
-    gc.freeze()
-    longest, began = 0.0, process_time()
-    while True:
-        step_began = perf_counter()
-        if not stage.engine.step():
-            break
-        longest = max(longest, perf_counter() - step_began)
-    seconds = process_time() - began
-    gc.unfreeze()
+    with collecting_rarely():
+        collect()
+        longest, began = 0.0, process_time()
+        while True:
+            step_began = perf_counter()
+            if not stage.engine.step():
+                break
+            longest = max(longest, perf_counter() - step_began)
+        seconds = process_time() - began
     placed = sum(decision.result is Result.SCHEDULED for decision in stage.decisions)
     return Timing(seconds, placed, longest * 1e3)
 

@@ -5,7 +5,6 @@ Run with `python -m benchmarks.cycle`. The engine is driven directly: pop, searc
 
 from __future__ import annotations
 
-import gc
 import statistics
 from collections.abc import Callable, Iterator
 from time import perf_counter_ns
@@ -38,6 +37,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
+from kframework.scheduler.garbage import collect
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, Changed, Synced
 
@@ -106,9 +106,8 @@ def engine(
         made.offer(Changed(_node(index)))
     made.offer(Synced())
     made.step()
-    # As the scheduler does once it is in sync: what is loaded stays, and need not be looked at by the collector.
-    gc.collect()
-    gc.freeze()
+    # As the scheduler does once it is in sync.
+    collect()
     return made, effects
 
 

@@ -6,7 +6,6 @@ Run with `python -m benchmarks.metrics`. The records are those of a real run in 
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable, Iterable, Sequence
 from time import process_time
 
@@ -23,6 +22,7 @@ from kframework.observe.metrics.events import EventTimes
 from kframework.observe.metrics.readings import engine_readings, pod_resources
 from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
 from kframework.observe.metrics.series import Series, written
+from kframework.scheduler.garbage import collect
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 
@@ -138,8 +138,7 @@ def _asked(series: Iterable[Series]) -> tuple[float, float, int]:
 def main() -> None:
     """Print what metrics cost."""
     records = _records()
-    gc.collect()
-    gc.freeze()
+    collect()
     show(
         ("microseconds", "measured", "budget"),
         [
@@ -157,8 +156,7 @@ def main() -> None:
     made, _ = engine()
     for number in range(RESIDENT):
         made.handlers.upserted(make_pod(f"pod-{number}", node_name=f"node-{number % 5000}"))
-    gc.collect()
-    gc.freeze()
+    collect()
     print()
     rows = [
         ("/metrics", *_asked((*attempts.series, *engine_readings(made)))),

@@ -7,7 +7,6 @@ the answers of the nodes that did not change.
 
 from __future__ import annotations
 
-import gc
 import statistics
 from time import perf_counter_ns
 
@@ -16,6 +15,7 @@ import msgspec
 from benchmarks.cycle import NODES, engine, pod
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import Pod
+from kframework.scheduler.garbage import spare
 from kframework.state.inbox import Changed, Gone
 
 #: How many pods of low priority are on each node; together they fill it.
@@ -29,7 +29,7 @@ def crowded() -> list[float]:
     for index in range(NODES * VICTIMS):
         made.offer(Changed(placed(index, f"node-{index % NODES}")))
     apply(made)
-    gc.freeze()
+    spare()
     times = []
     for index in range(PREEMPTORS):
         preemptor = sized(pod(1_000_000 + index, 0), "12", 100)

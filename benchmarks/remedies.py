@@ -5,7 +5,6 @@ Run with `python -m benchmarks.remedies`. A slice is what goes on while the sche
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from time import process_time
 
@@ -23,6 +22,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
 )
 from kframework.observe.explain.remedies.remedies import remedies
+from kframework.scheduler.garbage import spare
 from kframework.state.inbox import Changed
 from kframework.testing import make_pod
 
@@ -77,7 +77,7 @@ def crowded(*plugins: type[Plugin]) -> PodEngine:
     for index in range(NODES * VICTIMS):
         made.offer(Changed(placed(index, f"node-{index % NODES}")))
     apply(made)
-    gc.freeze()
+    spare()
     return made
 
 

@@ -34,6 +34,7 @@ class LocalCluster:
         written = map(Draft, manifest.objects, map(_kept, manifest.written))
         self._written = {_key(draft.subject): draft for draft in written}
         self.server: ApiServer = ApiServer(self.memory, clock, self._complete)
+        self.server.encode({type(subject) for subject in manifest.objects})
         self._kubelet = Kubelet(self.memory, clock)
         self._volumes = VolumeController(self.memory)
         self._disruptions = DisruptionController(self.memory)

@@ -6,7 +6,7 @@ through `kframework.apiserver.in_process`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
 
 from kframework.apiserver import discovery
@@ -26,7 +26,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.request_attributes import Path
 from kframework.cluster.transport import JSON, Request, Response, Stream
 from kframework.errors import ClusterError
-from kframework.objects import Pod
+from kframework.objects import ApiObject, Pod, kind_of
 
 
 class ApiServer:
@@ -37,6 +37,11 @@ class ApiServer:
 
     def __init__(self, cluster: MemoryCluster, clock: Clock, complete: Complete = as_it_is) -> None:
         self._store = Store(cluster, clock, complete)
+
+    def encode(self, kinds: Iterable[type[ApiObject]]) -> None:
+        """Encode the objects of some kinds now, which else the first who asks for them waits for."""
+        for kind in kinds:
+            self._store.collection(kind_of(kind))
 
     def begin(self, request: Request) -> Response | Watch:
         """Answer a request as a whole, or begin the watch that it asks for."""

@@ -1,7 +1,7 @@
 """The command line: a thin shell over the package, with kubectl's habits.
 
-The modules here import nothing heavy at the top, so that `kframework --help` answers at once: each command imports what
-it needs when it runs. Data goes to stdout, all else to stderr. Other distributions may add commands.
+A command's module is imported when it is called, and imports nothing heavy at the top, so that `kframework --help`, for
+which all of them are, answers at once. Data goes to stdout, all else to stderr. Other distributions may add commands.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Annotated
 
 import typer
 
-from kframework.cli import bench, config, conformance, explain, fake_api, plugins, rbac, replay, run, simulate
-from kframework.cli.commands import OpenGroup
+from kframework.cli.commands import OpenGroup, OwnCommand
 from kframework.cli.go_flags import GoFlagsCommand
 from kframework.cli.logs import logging_to_stderr, say
 from kframework.cli.options import HELP_OPTIONS, help_alone
 from kframework.errors import KFrameworkError, in_words
+from kframework.scheduler.garbage import collecting_rarely, leave_to_the_end
 
 __all__ = ["main"]
 
@@ -32,30 +32,37 @@ _ERROR, _USAGE = 1, 2
 #: What a full disk answers to a write, without saying to which file.
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
+
+class _Commands(OpenGroup):
+    own = (
+        OwnCommand("simulate", "kframework.cli.simulate:command"),
+        OwnCommand("run", "kframework.cli.run:command", GoFlagsCommand),
+        OwnCommand("fake-api", "kframework.cli.fake_api:command"),
+        OwnCommand("explain", "kframework.cli.explain:command"),
+        OwnCommand("replay", "kframework.cli.replay:command"),
+        OwnCommand("rbac", "kframework.cli.rbac:command"),
+        OwnCommand("conformance", "kframework.cli.conformance:command"),
+        OwnCommand("bench", "kframework.cli.bench:command"),
+        OwnCommand("plugins", "kframework.cli.plugins:app"),
+        OwnCommand("config", "kframework.cli.config:app"),
+    )
+
+
 app: typer.Typer = typer.Typer(
     name="kframework",
-    cls=OpenGroup,
+    cls=_Commands,
     help="Schedule pods as kube-scheduler does, with plugins written in Python.",
     context_settings=HELP_OPTIONS,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.command("simulate")(simulate.command)
-app.command("run", cls=GoFlagsCommand)(run.command)
-app.command("fake-api")(fake_api.command)
-app.command("explain")(explain.command)
-app.command("replay")(replay.command)
-app.command("rbac")(rbac.command)
-app.command("conformance")(conformance.command)
-app.command("bench")(bench.command)
-app.add_typer(plugins.app, name="plugins")
-app.add_typer(config.app, name="config")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 = done, 1 = an error, 2 = wrong usage, 130 = interrupted."""
-    with logging_to_stderr():
+    leave_to_the_end()
+    with logging_to_stderr(), collecting_rarely():
         code = _run(sys.argv[1:] if arguments is None else arguments)
     sys.exit(code)
 

@@ -1,12 +1,14 @@
-"""The commands that other distributions add to `kframework`: found by entry point, loaded when they are called.
+"""The commands of `kframework`, loaded when they are called: our own, and those that other distributions add.
 
 An entry point of the group `kframework.commands` names a `typer.Typer`, or a function; its own name is the command's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any, ClassVar
 
 import typer
 from typer import Context
@@ -20,8 +22,42 @@ from kframework.errors import KFrameworkError, in_words
 GROUP = "kframework.commands"
 
 
+class OwnCommand(TyperCommand):
+    """Stands for a command of our own until it is called, or its help is asked for.
+
+    To load all of them takes as long as to load what `run` needs of HTTP.
+    """
+
+    def __init__(self, name: str, where: str, cls: type[TyperCommand] = TyperCommand) -> None:
+        super().__init__(name)
+        self._where = EntryPoint(name, where, GROUP)
+        self._cls = cls
+
+    @cached_property
+    def loaded(self) -> TyperCommand | TyperGroup:
+        """The command itself."""
+        return _built(self._where.name, self._where.load(), self._cls)
+
+    def make_context(  # type: ignore[override]  # typer hides its base
+        self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: object
+    ) -> Context:
+        """Let the command begin in place of this one."""
+        return self.loaded.make_context(info_name, args, parent, **extra)  # type: ignore[return-value]  # typer hides its base
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """Return the command's own."""
+        return self.loaded.get_short_help_str(limit)
+
+
 class OpenGroup(TyperGroup):
     """Commands of our own, and behind them those that installed distributions offer."""
+
+    #: Our own.
+    own: ClassVar[Sequence[OwnCommand]] = ()
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands.update({str(each.name): each for each in self.own})
 
     def get_command(self, ctx: Context, cmd_name: str) -> TyperCommand | TyperGroup | None:  # type: ignore[override]  # typer hides its base
         """Return a command; who offers which is only asked for a name that is none of ours."""
@@ -80,14 +116,20 @@ def _load(offers: Sequence[EntryPoint]) -> TyperCommand | TyperGroup:
         loaded = offer.load()
     except Exception as error:
         raise KFrameworkError(f"{where}: cannot be loaded: {in_words(error)}") from error
+    if not isinstance(loaded, typer.Typer) and not callable(loaded):
+        raise KFrameworkError(f"{where}: {offer.value} is neither a typer.Typer nor a function")
+    return _built(name, loaded)
+
+
+def _built(
+    name: str, loaded: typer.Typer | Callable[..., object], cls: type[TyperCommand] = TyperCommand
+) -> TyperCommand | TyperGroup:
     holder = typer.Typer(rich_markup_mode=None)
     holder.callback()(lambda: None)  # a group, whose command keeps its name
     if isinstance(loaded, typer.Typer):
         holder.add_typer(loaded, name=name)
-    elif callable(loaded):
-        holder.command(name)(loaded)
     else:
-        raise KFrameworkError(f"{where}: {offer.value} is neither a typer.Typer nor a function")
+        holder.command(name, cls=cls)(loaded)
     return get_group(holder).commands[name]  # type: ignore[return-value]  # typer hides its base
 
 

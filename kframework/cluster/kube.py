@@ -1,6 +1,7 @@
 """The way to a real cluster: which one, who we are to it, and how that stays true while tokens and certificates expire.
 
-The only module that knows kubernetes-asyncio, whose import takes as long as all else together: it happens in functions.
+The only module that knows kubernetes-asyncio, whose import takes as long as all else together, and 60 MB: it happens
+only for users who log in by a plugin or a provider.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from ssl import SSLContext
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 
 from kframework.cluster.kubeconfig import DEFAULT_FILE, KubeConfig, read_kubeconfig
+from kframework.cluster.login import SERVICE_ACCOUNT, Configuration, of_service_account, of_user, tls
 from kframework.cluster.loopback import PLAIN_HTTP, host_of, is_loopback, keeps_secrets, names_a_user
 from kframework.cluster.transport import Credentials
 from kframework.config.problems import Problem
@@ -42,7 +46,6 @@ SHORTEST_PERIOD = 10.0
 #: How long logging in may take, which for a plugin may mean to ask somebody else, in seconds.
 LOGIN_TIMEOUT = 60.0
 
-_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _REASON = 300  # characters of a reason that a message shows
 
 
@@ -83,17 +86,6 @@ def _source(settings: Connection, environ: Mapping[str, str]) -> Source:
     return _Files(read_kubeconfig(DEFAULT_FILE, settings.context))
 
 
-class Configuration(Protocol):
-    """What kubernetes-asyncio knows of a server and of us, as far as it is read here."""
-
-    host: str | None
-    api_key: dict[str, str]
-    cert_file: str | None
-    key_file: str | None
-    tls_server_name: str | None
-    proxy: str | None
-
-
 class Loader(Protocol):
     """kubernetes-asyncio's reader of kubeconfigs."""
 
@@ -113,8 +105,11 @@ class Source(Protocol):
 
     name: str
 
-    async def load(self, configuration: Configuration) -> float:
-        """Fill in the configuration and return after how many seconds to do so again; raises whatever it likes."""
+    async def load(self, configuration: Configuration, folder: Path) -> float:
+        """Fill in the configuration and return after how many seconds to do so again; raises whatever it likes.
+
+        What TLS can only read from files may be put into the folder, which is gone afterwards.
+        """
         ...
 
     def wrong_server(self, why: str) -> ConfigError:
@@ -125,14 +120,10 @@ class Source(Protocol):
 class _ServiceAccount(Source):
     """The account of the pod that this process runs in."""
 
-    name = str(_SERVICE_ACCOUNT)
+    name = str(SERVICE_ACCOUNT)
 
-    async def load(self, configuration: Configuration) -> float:
-        from kubernetes_asyncio.config import load_incluster_config
-
-        load_incluster_config(  # type: ignore[no-untyped-call]  # the library leaves it without annotations
-            client_configuration=configuration, try_refresh_token=False
-        )
+    async def load(self, configuration: Configuration, folder: Path) -> float:
+        of_service_account(configuration, os.environ)
         return TOKEN_PERIOD
 
 
@@ -144,8 +135,8 @@ class _Address(Source):
         self._server = server
         self._credentials = credentials
 
-    async def load(self, configuration: Configuration) -> float:
-        valid = float("inf") if self._credentials is None else await self._credentials.load(configuration)
+    async def load(self, configuration: Configuration, folder: Path) -> float:
+        valid = float("inf") if self._credentials is None else await self._credentials.load(configuration, folder)
         configuration.host = self._server
         return valid
 
@@ -161,31 +152,41 @@ class _Files(Source):
         self._file = file
         self._loader: Loader | None = None
 
-    async def load(self, configuration: Configuration) -> float:
-        from kubernetes_asyncio.config import load_kube_config
+    async def load(self, configuration: Configuration, folder: Path) -> float:
+        if {"exec", "auth-provider"} & self._file.user.values.keys():
+            return await self._logged_in(configuration)
+        of_user(configuration, self._file.cluster, self._file.user, folder)
+        return TOKEN_PERIOD if "tokenFile" in self._file.user.values else float("inf")
+
+    async def _logged_in(self, configuration: Configuration) -> float:
+        """Ask a plugin or a provider who we are."""
+        from kubernetes_asyncio.config import ConfigException, load_kube_config
 
         # It logs what it raises as well, quoting the file with its secrets.
         logging.getLogger("kubernetes_asyncio.config.kube_config").disabled = True
-        if self._loader is None:
-            self._loader = await load_kube_config(
-                self._file.paths, self._file.context, client_configuration=configuration, persist_config=False
-            )
-        else:
-            # What a plugin said last time is not asked for again before it expires, not even when it was refused.
-            vars(self._loader).pop("exec_plugin_expiry", None)
-            await self._loader.load_and_set(configuration)
+        try:
+            if self._loader is None:
+                self._loader = await load_kube_config(
+                    self._file.paths, self._file.context, client_configuration=configuration, persist_config=False
+                )
+            else:
+                # What a plugin said last time is not asked for again before it expires, not even when it was refused.
+                vars(self._loader).pop("exec_plugin_expiry", None)
+                await self._loader.load_and_set(configuration)
+        except ConfigException as error:
+            raise OSError(str(error)) from error
         return self._valid(self._loader)
 
     def wrong_server(self, why: str) -> ConfigError:
         return self._file.server.error(Problem((), why))
 
     def _valid(self, loader: Loader) -> float:
-        if "exec" in self._file.user:
-            expiry: datetime | None = getattr(loader, "exec_plugin_expiry", None)
-            if expiry is None:
-                return float("inf")
-            return max((expiry - datetime.now(UTC)).total_seconds() - MARGIN, SHORTEST_PERIOD)
-        return TOKEN_PERIOD if {"tokenFile", "auth-provider"} & self._file.user.keys() else float("inf")
+        if "exec" not in self._file.user.values:
+            return TOKEN_PERIOD
+        expiry: datetime | None = getattr(loader, "exec_plugin_expiry", None)
+        if expiry is None:
+            return float("inf")
+        return max((expiry - datetime.now(UTC)).total_seconds() - MARGIN, SHORTEST_PERIOD)
 
 
 class Login(Credentials):
@@ -193,20 +194,19 @@ class Login(Credentials):
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._configuration: Configuration | None = None
+        self._configuration = Configuration()
         self._certificate = b""
+        self._tls: SSLContext | None = None
         self.authorization: str | None = None
         self.due: float = 0.0
 
     async def renew(self) -> bool:
         loop = asyncio.get_running_loop()
-        configuration = self._configuration or _blank()
         self.due = loop.time() + SHORTEST_PERIOD  # if it fails, the next one may try again then
         # In a thread with a loop of its own, as files are read and written on the way.
-        valid, certificate = await asyncio.to_thread(self._load_in_thread, configuration)
+        valid, certificate = await asyncio.to_thread(self._load_in_thread, self._configuration)
         self.due = loop.time() + valid
-        self._configuration = configuration
-        key = configuration.api_key.get("BearerToken")
+        key = self._configuration.api_key.get("BearerToken")
         if (key or names_a_user(self.host)) and not keeps_secrets(self.host, self.proxy):
             raise self._source.wrong_server(f"{PLAIN_HTTP}, or take away the user's credentials")
         self.authorization = str(key).strip() if key else None
@@ -220,44 +220,44 @@ class Login(Credentials):
     async def _load(self, configuration: Configuration) -> tuple[float, bytes]:
         loop = cast("_LoginLoop", asyncio.get_running_loop())
         try:
-            async with asyncio.timeout(LOGIN_TIMEOUT), loop.plugins_ended():
-                return await self._source.load(configuration), _certificate(configuration)
+            with TemporaryDirectory() as folder:
+                async with asyncio.timeout(LOGIN_TIMEOUT), loop.plugins_ended():
+                    valid = await self._source.load(configuration, Path(folder))
+                certificate = _certificate(configuration)
+                if self._tls is None or certificate != self._certificate:
+                    self._tls = self._made_tls(configuration)
+                return valid, certificate
+        except ConfigError:
+            raise
         except TimeoutError:
             reason = f"logging in took longer than {LOGIN_TIMEOUT:g} s"
         except Exception as error:  # whatever a malformed file or a plugin brings about in the library
             reason = _reason(error)
         raise ConfigError(f"cannot log in: {reason}", file=self._source.name)
 
+    def _made_tls(self, configuration: Configuration) -> SSLContext | None:
+        try:
+            return tls(configuration)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise ConfigError(f"its certificates cannot be used: {error}", file=self._source.name) from None
+
     @property
     def host(self) -> str:
-        return str(self._settings.host).rstrip("/")
+        return str(self._configuration.host).rstrip("/")
 
     @property
     def server_name(self) -> str | None:
-        return self._settings.tls_server_name or None
+        return self._configuration.tls_server_name or None
 
     @property
     def proxy(self) -> str | None:
         """The proxy to the server: the kubeconfig's, or the environment's, which is asked once and not per request."""
-        return self._settings.proxy or _proxy_of(self.host)
+        return self._configuration.proxy or _proxy_of(self.host)
 
     def connector(self) -> aiohttp.BaseConnector:
-        from kubernetes_asyncio.client.rest import RESTClientObject
+        import aiohttp
 
-        try:
-            client = RESTClientObject(self._settings, maxsize=CONNECTIONS)
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise ConfigError(f"its certificates cannot be used: {error}", file=self._source.name) from None
-        session: aiohttp.ClientSession = client.pool_manager
-        connector = session.connector
-        assert connector is not None
-        session.detach()
-        return connector
-
-    @property
-    def _settings(self) -> Configuration:
-        assert self._configuration is not None
-        return self._configuration
+        return aiohttp.TCPConnector(limit=CONNECTIONS, ssl=self._tls or True)
 
 
 class _LoginLoop(asyncio.SelectorEventLoop):
@@ -284,13 +284,6 @@ class _LoginLoop(asyncio.SelectorEventLoop):
         return made
 
 
-def _blank() -> Configuration:
-    from kubernetes_asyncio import client
-
-    blank: Configuration = client.Configuration()  # never the global default, which others may have changed
-    return blank
-
-
 def _certificate(configuration: Configuration) -> bytes:
     """Return the certificate that we show and its key, empty if there is none."""
     files = filter(None, (configuration.cert_file, configuration.key_file))
@@ -306,12 +299,10 @@ def _proxy_of(url: str) -> str | None:
 
 def _reason(error: Exception) -> str:
     """Say what went wrong without the parts of the file that the library quotes, which hold secrets."""
-    from kubernetes_asyncio.config import ConfigException
-
     if isinstance(error, FileNotFoundError):
         remedy = "" if os.sep in str(error.filename) else "; install this plugin, or put it on the PATH"
         return f"there is no {error.filename}{remedy}"
-    if isinstance(error, ConfigException | OSError):
+    if isinstance(error, OSError):
         line = str(error).partition("/{")[0].partition("\n")[0].strip()
         return line[:_REASON]
     return f"something in it has another form than expected ({type(error).__name__})"

@@ -15,6 +15,23 @@ from kframework.errors import ConfigError, nearest
 DEFAULT_FILE = "~/.kube/config"
 
 
+class Entry(msgspec.Struct, frozen=True):
+    """A cluster or a user: what it says, and the folder from which its paths lead."""
+
+    values: Mapping[str, Json] = {}
+    folder: Path = Path()
+
+    def text(self, name: str) -> str:
+        """Return what is said of this, "" if nothing is."""
+        value = self.values.get(name)
+        return "" if value is None else str(value)
+
+    def path(self, name: str) -> Path | None:
+        """Return the file that is named as this, None if none is."""
+        named = self.text(name)
+        return self.folder / named if named else None
+
+
 class KubeConfig(msgspec.Struct, frozen=True):
     """The context in use; `paths` are the files it was found in, as KUBECONFIG names them, `user` may be empty.
 
@@ -24,7 +41,8 @@ class KubeConfig(msgspec.Struct, frozen=True):
     paths: str
     context: str
     server: Place
-    user: Mapping[str, Json]
+    cluster: Entry
+    user: Entry
 
 
 def named_files(paths: str) -> list[str]:
@@ -52,9 +70,8 @@ def read_kubeconfig(paths: str, context: str | None = None) -> KubeConfig:
     cluster = _part(places, files, "cluster", _text(of_context, "cluster"))
     _text(cluster, "server")
     user = (of_context / "user").value
-    identity = _part(places, files, "user", str(user)).value if user else None
-    server = cluster / "server"
-    return KubeConfig(os.pathsep.join(files), chosen, server, identity if isinstance(identity, dict) else {})
+    identity = _entry(_part(places, files, "user", str(user))) if user else Entry()
+    return KubeConfig(os.pathsep.join(files), chosen, cluster / "server", _entry(cluster), identity)
 
 
 def _read(file: str) -> Place:
@@ -63,6 +80,11 @@ def _read(file: str) -> Place:
     if len(documents) != 1 or not isinstance(documents[0].data, dict):
         raise ConfigError("must hold one kubeconfig: a mapping with clusters, contexts and users", file=name)
     return documents[0].at()
+
+
+def _entry(place: Place) -> Entry:
+    values, file = place.value, place.document.file
+    return Entry(values if isinstance(values, dict) else {}, Path(file or "").parent)
 
 
 def _part(places: list[Place], files: list[str], part: str, name: str) -> Place:

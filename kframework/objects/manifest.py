@@ -19,19 +19,10 @@ from kframework.objects.codec import FieldPath, spelled, undecodable, without_nu
 from kframework.objects.complaints import first_complaint
 from kframework.objects.kinds import Kind, kind_named, reference
 from kframework.objects.meta import ApiObject
+from kframework.objects.yaml_documents import documents
 from kframework.objects.yaml_lines import line_of
 
 _SUFFIXES = (".yaml", ".yml", ".json")
-_SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two depends on libyaml
-    """YAML as Kubernetes reads it: times stay text, and `=` is a string like any other."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 -- PyYAML's own attribute
-        first: [(tag, shape) for tag, shape in resolvers if tag.rpartition(":")[2] not in ("timestamp", "value")]
-        for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +153,7 @@ def _documents(source: Source) -> Iterator[object]:
         except msgspec.DecodeError:
             pass  # a flow mapping of YAML begins like JSON; what is neither is YAML's to describe
     try:
-        yield from yaml.load_all(source.text, _Loader)
+        yield from documents(source.text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -26,14 +25,12 @@ from kframework.process.leader_thread import LeaderThread
 from kframework.process.lease import new_identity
 from kframework.process.observers import Observers, PodObservers
 from kframework.process.servers import DryRunServer, Server, without_binding
+from kframework.scheduler.garbage import Collector, collecting_rarely
 from kframework.scheduler.scheduler import E, Scheduler
 from kframework.scheduler.watchdog import Watchdog
 
 #: Works beside a scheduler until it is cancelled.
 Companion = Callable[[Scheduler[E]], Coroutine[object, object, None]]
-
-#: How long the garbage of an idle scheduler may lie about, and how long garbage among what was alive once, in seconds.
-COLLECTING, COLLECTING_ALL = 60.0, 3600.0
 
 #: Signals that come within so many seconds of the first one are the same: `timeout` sends one to the process and one to
 #: its group.
@@ -95,11 +92,11 @@ class Process(Generic[E]):
                 engine=self._observers.engine,
                 timed_share=self._observers.timed_share,
             )
-            self._collector = Collector(self.clock, self.scheduler)
+            self._collector = Collector(self.clock)
             self.scheduler.on_idle = self._idle
             for notice in self.scheduler.profiles.notices:
                 self._tell(notice)
-            stack.callback(gc.unfreeze)
+            stack.enter_context(collecting_rarely())
             stack.enter_context(signals(self.stop))
             stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), self._observers.slow))
             leader = self._leader()
@@ -117,9 +114,11 @@ class Process(Generic[E]):
         self._begin.set()
 
     def _idle(self) -> None:
-        self._collector.collect()
         engine = self.scheduler.engine
-        if engine.synced and not self._synced:
+        if not engine.synced:
+            return
+        self._collector.collect()
+        if not self._synced:
             self._synced = True
             pods = engine.cluster.pods.keys() | engine.pending.keys()
             self._tell(f"in step with the cluster (nodes: {len(engine.cluster.nodes)}, pods: {len(pods)})")
@@ -239,28 +238,3 @@ def signals(first: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-class Collector:
-    """Collects garbage when the scheduler idles, and does not walk again what it found alive.
-
-    What a cluster is listed into lives for long, and to walk it takes a hundred times as long as a scheduling cycle.
-    """
-
-    def __init__(self, clock: Clock, scheduler: Scheduler[E]) -> None:
-        self._clock = clock
-        self._scheduler = scheduler
-        self._due = 0.0
-        self._all_due = clock.now() + COLLECTING_ALL
-
-    def collect(self) -> None:
-        """Collect if it is time to."""
-        now = self._clock.now()
-        if now < self._due or not self._scheduler.engine.synced:
-            return
-        self._due = now + COLLECTING
-        if now >= self._all_due:
-            self._all_due = now + COLLECTING_ALL
-            gc.unfreeze()
-        gc.collect()
-        gc.freeze()

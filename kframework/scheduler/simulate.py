@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol
@@ -27,6 +26,7 @@ from kframework.errors import ClusterError
 from kframework.framework.status import Code
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.extender import Extender
+from kframework.scheduler.garbage import collecting_rarely, spare
 from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 from kframework.state.pods import PodInfo
@@ -212,9 +212,8 @@ class _Run(Generic[E]):
             controller.on_idle = self._look
         kinds = dict.fromkeys(kind for controller in self._controllers for kind in controller.kinds)
         self._cluster.subscribe([*kinds], self._note)
-        # What was loaded lives as long as the simulation: the collector need not walk it again and again.
-        gc.freeze()
-        try:
+        with collecting_rarely():
+            spare()
             async with anyio.create_task_group() as tasks:
                 for controller in self._controllers:
                     tasks.start_soon(controller.run)
@@ -225,9 +224,7 @@ class _Run(Generic[E]):
                     await self._over.wait()
                 self.on_end(self._scheduler)
                 tasks.cancel_scope.cancel()
-        finally:
-            gc.unfreeze()
-        return self._result(self._clock.now() - began)
+            return self._result(self._clock.now() - began)
 
     def _look(self) -> None:
         """Look, whenever the scheduler or a controller idles, whether anything can still happen."""

@@ -100,6 +100,10 @@ def manifest(tmp_path: Path) -> Manifest:
     return read_files([str(file)])
 
 
+async def test_what_stands_in_a_file_is_encoded_before_anybody_asks(manifest: Manifest) -> None:
+    assert not LocalCluster(LoopClock(asyncio.get_running_loop()), manifest)._written
+
+
 async def test_what_stands_in_a_file_is_shown(manifest: Manifest) -> None:
     local = LocalCluster(LoopClock(asyncio.get_running_loop()), manifest)
     local.memory.assign("default", "web", "", "n1")

@@ -4,11 +4,65 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+from socket import socket
 
 HEAVY = {"kubernetes_asyncio", "numpy", "opentelemetry.sdk", "prometheus_client"}
 
 #: What a scheduler needs beside a cluster, and whoever writes and tests a plugin does not.
 FOR_A_PROCESS = {"aiohttp", "kubernetes_asyncio", "opentelemetry", "prometheus_client"}
+
+#: What a scheduler of a real cluster does not need until it is asked for something: a login by a plugin, traces, an API
+#: of its own, another command.
+NOT_FOR_RUN = {
+    "kframework.apiserver.server",
+    "kframework.cli.simulate",
+    "kframework.cluster.memory",
+    "kframework.scheduler.simulate",
+    "kframework.testing",
+    "kubernetes_asyncio",
+    "opentelemetry",
+    "prometheus_client",
+    "rich",
+}
+
+#: What a simulation needs neither, beside that.
+NOT_FOR_SIMULATE = {
+    "aiohttp",
+    "kframework.apiserver",
+    "kframework.cli.run",
+    "kframework.process",
+    "kframework.testing",
+    "kubernetes_asyncio",
+    "opentelemetry",
+    "prometheus_client",
+    "rich",
+}
+
+#: It ends when it begins to follow the cluster: by then all is there that it schedules with.
+RUN = """
+import asyncio, os, signal
+from kframework.cli import main
+from kframework.cluster.kube_cluster import KubeCluster
+
+async def watch(self, kinds, offer, **settings):
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.Event().wait()
+
+KubeCluster.watch = watch
+try:
+    main("run --master http://127.0.0.1:1 --leader-elect=false --secure-port PORT".split())
+except SystemExit as exit:
+    assert not exit.code, exit.code
+"""
+
+SIMULATE = """
+from kframework.cli import main
+try:
+    main(["simulate", "-f", "CLUSTER"])
+except SystemExit as exit:
+    assert not exit.code, exit.code
+"""
 
 HELP = """
 import sys
@@ -48,6 +102,23 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_a_plugin_and_its_tests_import_nothing_that_only_a_process_needs() -> None:
     assert imported_by(PLUGIN_AND_TESTS) & FOR_A_PROCESS == set()
+
+
+def test_run_imports_only_what_it_schedules_with() -> None:
+    with socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    imported = imported_by(RUN.replace("PORT", str(port)))
+    assert {"kframework.scheduler.scheduler", "aiohttp.web"} <= imported
+    assert imported & NOT_FOR_RUN == set()
+
+
+def test_a_simulation_imports_nothing_that_speaks_http(tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("{apiVersion: v1, kind: Node, metadata: {name: a}}")
+    imported = imported_by(SIMULATE.replace("CLUSTER", str(cluster)))
+    assert "kframework.scheduler.simulate" in imported
+    assert imported & NOT_FOR_SIMULATE == set()
 
 
 def test_a_heavy_import_is_found() -> None:

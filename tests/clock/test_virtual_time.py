@@ -177,6 +177,17 @@ def test_what_the_coroutine_raises_comes_out() -> None:
         run_virtual(main)
 
 
+def test_nobody_writes_out_what_the_coroutine_returns() -> None:
+    class Result:
+        def __repr__(self) -> str:
+            raise AssertionError("Python does, for a task at the end of a run, and a simulation's result is long")
+
+    async def main() -> Result:
+        return Result()
+
+    assert type(run_virtual(main)) is Result
+
+
 def test_whoever_turns_until_an_answer_is_there_gets_it() -> None:
     async def main() -> float:
         answer = asyncio.get_running_loop().run_in_executor(None, time.sleep, 0.01)

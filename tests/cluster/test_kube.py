@@ -16,7 +16,7 @@ import pytest
 import yaml
 from aiohttp import web
 
-from kframework.cluster import kube
+from kframework.cluster import kube, login
 from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_transport import KubeTransport
 from kframework.cluster.loopback import PLAIN_HTTP
@@ -25,7 +25,6 @@ from kframework.errors import ClusterError, ConfigError
 from tests.scheduler.test_http_line import Certificates
 
 GET = Request(method="GET", path="/version", timeout=10)
-IN_CLUSTER = "kubernetes_asyncio.config.incluster_config.SERVICE"
 
 
 @pytest.fixture(autouse=True)
@@ -103,12 +102,14 @@ def test_a_server_goes_before_the_one_in_the_file(tmp_path: Path, monkeypatch: p
 
 def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, port: str, authority: str) -> Path:
     """Pretend to run in a pod; return the file of its token."""
-    token = tmp_path / "token"
+    account = tmp_path / "account"
+    account.mkdir(exist_ok=True)
+    token = account / "token"
     token.write_text("s3cret\n")
+    (account / "ca.crt").write_text(Path(authority).read_text() if authority else "")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
-    monkeypatch.setattr(f"{IN_CLUSTER}_TOKEN_FILENAME", str(token))
-    monkeypatch.setattr(f"{IN_CLUSTER}_CERT_FILENAME", authority)
+    monkeypatch.setattr(login, "SERVICE_ACCOUNT", account)
     return token
 
 
@@ -117,9 +118,9 @@ def test_no_cluster_at_all() -> None:
 
 
 def test_a_pod_without_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_pod(tmp_path, monkeypatch, "10.0.0.1", "443", "/none").unlink()
+    in_pod(tmp_path, monkeypatch, "10.0.0.1", "443", "").unlink()
     account = "/var/run/secrets/kubernetes.io/serviceaccount"
-    assert problem(Connection()) == f"{account}: cannot log in: Service token file does not exist."
+    assert problem(Connection()) == f"{account}: cannot log in: there is no {tmp_path}/account/token"
 
 
 def test_the_environment_s_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,7 +396,7 @@ def test_the_account_of_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     async def visit(transport: KubeTransport) -> None:
         transport._server_name = "extender.test"
         assert (await transport.send(GET)).status == 401
-        (tmp_path / "token").write_text("new")
+        (tmp_path / "account/token").write_text("new")
         await once(transport)
 
     door.visited(settings, visit)
@@ -426,4 +427,4 @@ def test_certificates_that_cannot_be_used(tmp_path: Path) -> None:
     file = write(tmp_path / "config", None, "https://s", {"certificate-authority-data": "bm9uZQ=="})
     assert problem(Connection(kubeconfig=file)).startswith(f"{file}: its certificates cannot be used: ")
     file = write(tmp_path / "config", None, "https://s", {"certificate-authority": "/none/such"})
-    assert problem(Connection(kubeconfig=file)) == f"{file}: cannot log in: File does not exists: /none/such"
+    assert problem(Connection(kubeconfig=file)) == f"{file}: cannot log in: there is no /none/such"

@@ -42,12 +42,12 @@ def problem(paths: str, context: str | None = None) -> str:
 def test_the_current_context(tmp_path: Path) -> None:
     file = write(tmp_path / "config", config())
     found = read_kubeconfig(file)
-    assert (found.paths, found.context, dict(found.user)) == (file, "home", {"token": "s3cret"})
+    assert (found.paths, found.context, dict(found.user.values)) == (file, "home", {"token": "s3cret"})
 
 
 def test_a_named_context(tmp_path: Path) -> None:
     found = read_kubeconfig(write(tmp_path / "config", config()), "away")
-    assert (found.context, dict(found.user)) == ("away", {})
+    assert (found.context, dict(found.user.values)) == ("away", {})
 
 
 def test_several_files(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_several_files(tmp_path: Path) -> None:
     third = write(tmp_path / "c", {"current-context": "away"})
     found = read_kubeconfig(os.pathsep.join([first, str(tmp_path / "missing"), "", second, third]))
     assert found.paths == os.pathsep.join([first, second, third])
-    assert (found.context, dict(found.user)) == ("home", {"token": "s3cret"})
+    assert (found.context, dict(found.user.values)) == ("home", {"token": "s3cret"})
 
 
 def test_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

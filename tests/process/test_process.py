@@ -33,7 +33,7 @@ from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Lease, Pod
 from kframework.process.endpoints import Listener
 from kframework.process.observers import PodObservers
-from kframework.process.process import COLLECTING, COLLECTING_ALL, Collector, LeadershipLost, Process, signals
+from kframework.process.process import LeadershipLost, Process, signals
 from kframework.process.servers import Connect
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.inbox import Message
@@ -471,32 +471,6 @@ def test_a_scheduler_that_has_lost_its_lease_writes_nothing_more() -> None:
 
 
 # -- garbage -------------------------------------------------------------------------------------------------------
-
-
-def test_garbage_is_collected_when_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
-    for name in ("collect", "freeze", "unfreeze"):
-        monkeypatch.setattr(gc, name, lambda name=name: done.append(name))
-
-    async def main() -> None:
-        clock = LoopClock(asyncio.get_running_loop())
-        scheduler = Scheduler(default_configuration(), MemoryCluster(clock), clock)
-        collector = Collector(clock, scheduler)
-        collector.collect()
-        assert done == []
-        scheduler.engine.synced = True
-        for _ in range(3):
-            collector.collect()
-        assert done == ["collect", "freeze"]
-        await asyncio.sleep(COLLECTING)
-        collector.collect()
-        assert done == ["collect", "freeze"] * 2
-        done.clear()
-        await asyncio.sleep(COLLECTING_ALL)
-        collector.collect()
-        assert done == ["unfreeze", "collect", "freeze"]
-
-    run_virtual(main)
 
 
 def test_nothing_stays_frozen() -> None:

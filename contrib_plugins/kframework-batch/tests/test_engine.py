@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -151,17 +150,6 @@ def test_a_session_that_is_broken_off_leaves_what_was_committed_and_nothing_else
     assert waiting == {f"{job}-{n}" for job, size in (("a", 2), ("b", 2), ("c", 9)) for n in range(size)} - bound
     stage.session()
     assert set(stage.bound) == {"a-0", "a-1", "b-0", "b-1"}
-
-
-def test_no_garbage_is_collected_while_a_session_is_open() -> None:
-    gc.enable()  # a session that another test left open holds it off
-    stage = staged(gangs=[make_gang("a", 4)])
-    stage.engine.step()
-    assert not gc.isenabled()
-    stage.engine.catch_up()
-    assert gc.isenabled(), "a session that is broken off is over too"
-    stage.session()
-    assert gc.isenabled()
 
 
 def test_what_an_action_raises_ends_the_session_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

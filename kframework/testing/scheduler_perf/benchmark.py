@@ -12,6 +12,7 @@ import msgspec
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, load
 from kframework.errors import KFrameworkError
+from kframework.scheduler.garbage import collecting_rarely
 from kframework.testing.scheduler_perf.definitions import Definition
 from kframework.testing.scheduler_perf.measurement import Measurement
 from kframework.testing.scheduler_perf.stage import Stage, Told
@@ -81,8 +82,9 @@ def run(definition: Definition, config: str | None, tell: Told) -> Result:
     """Run a workload in this process."""
     stage = None
     try:
-        stage = Stage(definition, _configuration(definition, config), tell)
-        asyncio.run(stage.run())
+        with collecting_rarely():
+            stage = Stage(definition, _configuration(definition, config), tell)
+            asyncio.run(stage.run())
         failed = ""
     except* KFrameworkError as group:
         failed = "; ".join(_words(group))

@@ -7,7 +7,6 @@ come at once, and the scheduler hears of them afterwards.
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import math
 from collections import Counter
@@ -28,6 +27,7 @@ from kframework.config.duration import Duration
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject, Pod, PriorityClass, kind_of
+from kframework.scheduler.garbage import collect
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing.scheduler_perf import made_objects
 from kframework.testing.scheduler_perf.definitions import (
@@ -103,7 +103,6 @@ class Stage(Observer):
                 tasks.cancel_scope.cancel()
         finally:
             stop()
-            gc.unfreeze()
 
     # -- what is seen ----------------------------------------------------------------------------------------------
 
@@ -311,9 +310,7 @@ class Stage(Observer):
     def _collect(self, name: str, namespaces: Iterable[str], labels: Mapping[str, str]) -> None:
         if self._collector is not None:
             raise self._definition.error("metrics are collected already: stop that first")
-        # What is there by now is not to be walked again and again: the process around a scheduler does the same.
-        gc.collect()
-        gc.freeze()
+        collect()
         self._collector = Collector(name, namespaces, labels)
         self._beside.start_soon(self._sample, self._collector)
 

@@ -7,9 +7,7 @@ stay assumed. So a session costs no copy of the cluster, and nothing that comes 
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from random import Random
 from typing import ClassVar, Protocol
 
@@ -93,8 +91,7 @@ class Session(SessionView, StatementHost):
     def run(self) -> Generator[None, None, None]:
         """Run all actions; yields wherever others may look on, but nothing may change. Closing it early is no harm."""
         try:
-            with _uncollected():
-                yield from self._run_all()
+            yield from self._run_all()
         finally:
             self._close()
 
@@ -164,22 +161,6 @@ class Session(SessionView, StatementHost):
             self.cluster.forget(task.uid)
             _returns(task)
         self.idle.close()
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Hold the garbage collector off.
-
-    In a session of 100,000 tasks it walks all that is new again and again and finds nothing: that is a sixth of the
-    time, and pauses of 0.6 s.
-    """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _returns(task: TaskInfo) -> None:

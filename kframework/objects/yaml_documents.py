@@ -1,0 +1,92 @@
+"""YAML as Kubernetes reads it: times stay text, and `=` is a string like any other.
+
+PyYAML's own way from libyaml's nodes to values costs as much as libyaml does, and finding out what a plain scalar is as
+much again; most scalars are strings and most others have been seen before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import yaml
+from yaml.constructor import ConstructorError
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+_SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_TAG = "tag:yaml.org,2002:"
+_STRING, _LIST, _MAP = _TAG + "str", _TAG + "seq", _TAG + "map"
+_PLAIN = frozenset(_TAG + name for name in ("null", "bool", "int", "float"))
+
+#: The tags that a plain scalar may have, by its first character, each with its pattern.
+_RESOLVERS = {
+    first: [(tag, shape) for tag, shape in resolvers if tag not in (_TAG + "timestamp", _TAG + "value")]
+    for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def documents(text: str) -> Iterator[object]:
+    """Read the documents of a text one by one; raises yaml.YAMLError."""
+    try:
+        yield from yaml.load_all(text, _Loader)
+    except RecursionError:
+        raise yaml.YAMLError("nested too deeply") from None
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two depends on libyaml
+    """Makes values of nodes; what is not JSON's as its base does."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._plain: dict[tuple[str, str], object] = {}
+
+    def resolve(self, kind: type[Node], value: str, implicit: Any) -> str:
+        """Say what tag a node without one has."""
+        if kind is ScalarNode:
+            return _tag(value) if implicit[0] else _STRING
+        return _LIST if kind is SequenceNode else _MAP
+
+    def construct_object(self, node: Node, deep: bool = False) -> object:
+        """Make the value of a node, once for all its aliases."""
+        tag = node.tag
+        if type(node) is ScalarNode:
+            if tag == _STRING:
+                return node.value
+            if tag in _PLAIN:
+                return self._known(tag, node)
+        elif node in self.constructed_objects:
+            return self.constructed_objects[node]
+        elif type(node) is MappingNode and tag == _MAP:
+            return self._mapping(node)
+        elif type(node) is SequenceNode and tag == _LIST:
+            items: list[object] = []
+            self.constructed_objects[node] = items
+            items.extend(map(self.construct_object, node.value))
+            return items
+        return super().construct_object(node, deep)
+
+    def _known(self, tag: str, node: ScalarNode) -> object:
+        key = tag, node.value
+        if key not in self._plain:
+            self._plain[key] = super().construct_object(node)
+        return self._plain[key]
+
+    def _mapping(self, node: MappingNode) -> dict[object, object]:
+        mapping: dict[object, object] = {}
+        self.constructed_objects[node] = mapping
+        if any(key.tag != _STRING for key, _ in node.value):
+            self.flatten_mapping(node)  # it may have a merge key
+        for key, value in node.value:
+            if type(key) is not ScalarNode:
+                raise ConstructorError(
+                    "while constructing a mapping", node.start_mark, "found unhashable key", key.start_mark
+                )
+            mapping[key.value if key.tag == _STRING else self.construct_object(key)] = self.construct_object(value)
+        return mapping
+
+
+@lru_cache(maxsize=4096)
+def _tag(value: str) -> str:
+    return next((tag for tag, shape in _RESOLVERS.get(value[:1], ()) if shape.match(value)), _STRING)

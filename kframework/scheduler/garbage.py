@@ -1,0 +1,77 @@
+"""When Python collects garbage: one policy for whatever schedules, on a real cluster, in a simulation or a benchmark.
+
+What a cluster is made of lives long and stands in no circles: with Python's own thresholds the collector walks it again
+and again, a fifth of a simulation's time, and finds nothing. So it walks seldom, and what was loaded not at all.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kframework.clock import Clock
+
+#: How many more objects than before there must be until the new ones are walked, how many such walks until those are
+#: that outlived one, and how many of these until all are. 50,000 objects, some 1,000 pods bound, take 2 ms to walk.
+THRESHOLDS = (50_000, 10, 1_000)
+
+#: How long the garbage of an idle scheduler may lie about, and how long garbage among what was alive once, in seconds.
+COLLECTING, COLLECTING_ALL = 60.0, 3600.0
+
+
+@contextmanager
+def collecting_rarely() -> Iterator[None]:
+    """Have the collector walk seldom inside; at the end it walks as before, what was spared meanwhile too."""
+    before = gc.get_threshold()
+    gc.set_threshold(*THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
+
+
+def spare() -> None:
+    """Take what is alive by now to live on: it is not walked any more."""
+    gc.freeze()
+
+
+def collect() -> None:
+    """Collect what garbage there is, and spare what is left."""
+    gc.collect()
+    gc.freeze()
+
+
+def leave_to_the_end() -> None:
+    """Let the end of the process take the objects away that are left then.
+
+    Python walks them once more first and takes apart what it finds: 37 µs for each pod of a simulation.
+    """
+    atexit.register(gc.freeze)
+
+
+class Collector:
+    """Collects garbage now and then, when it is asked to as nothing else is to be done.
+
+    What a cluster is listed into lives for long, and to walk it takes a hundred times as long as a scheduling cycle.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._due = 0.0
+        self._all_due = clock.now() + COLLECTING_ALL
+
+    def collect(self) -> None:
+        """Collect if it is time to."""
+        now = self._clock.now()
+        if now < self._due:
+            return
+        self._due = now + COLLECTING
+        if now >= self._all_due:
+            self._all_due = now + COLLECTING_ALL
+            gc.unfreeze()
+        collect()

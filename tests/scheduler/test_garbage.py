@@ -1,0 +1,59 @@
+"""Garbage is collected seldom while something is scheduled, and as before when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from contextlib import ExitStack
+
+import pytest
+
+from kframework.clock import LoopClock, run_virtual
+from kframework.scheduler.garbage import COLLECTING, COLLECTING_ALL, THRESHOLDS, Collector, collecting_rarely, spare
+from kframework.scheduler.simulate import simulate
+from kframework.testing import make_node, make_pod
+
+
+def test_it_is_collected_seldom_inside_and_then_as_before() -> None:
+    before = gc.get_threshold()
+    with collecting_rarely(), ExitStack() as inner:
+        inner.enter_context(collecting_rarely())
+        spare()
+        assert gc.get_threshold() == THRESHOLDS
+        assert gc.get_freeze_count()
+        inner.close()
+        assert gc.get_threshold() == THRESHOLDS
+    assert gc.get_threshold() == before
+    assert not gc.get_freeze_count()
+
+
+def test_a_simulation_spares_what_was_loaded_until_its_result_is_there() -> None:
+    counts: list[tuple[tuple[int, int, int], bool]] = []
+    simulation = simulate(
+        [make_node("a"), make_pod()],
+        on_end=lambda scheduler: counts.append((gc.get_threshold(), gc.get_freeze_count() > 0)),
+    )
+    assert simulation.outcomes
+    assert counts == [(THRESHOLDS, True)]
+    assert not gc.get_freeze_count()
+
+
+def test_a_collector_collects_when_it_is_time_to_and_then_spares_what_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    for name in ("collect", "freeze", "unfreeze"):
+        monkeypatch.setattr(gc, name, lambda name=name: done.append(name))
+
+    async def main() -> None:
+        collector = Collector(LoopClock(asyncio.get_running_loop()))
+        for _ in range(3):
+            collector.collect()
+        assert done == ["collect", "freeze"]
+        await asyncio.sleep(COLLECTING)
+        collector.collect()
+        assert done == ["collect", "freeze"] * 2
+        done.clear()
+        await asyncio.sleep(COLLECTING_ALL)
+        collector.collect()
+        assert done == ["unfreeze", "collect", "freeze"]
+
+    run_virtual(main)
