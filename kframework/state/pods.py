@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from operator import attrgetter
-from typing import TypeVar, cast
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -74,7 +74,7 @@ class PodTemplate:
 
     def once(self, key: Hashable, compute: Callable[[PodSpec], T]) -> T:
         """Work something out of the spec on the first call and remember it for all pods of this template."""
-        memo = cast("dict[Hashable, T]", self._memo)
+        memo: dict[Hashable, T] = self._memo  # type: ignore[assignment]  # what stands there was made by its key
         if key not in memo:
             memo[key] = compute(self.spec)
         return memo[key]
