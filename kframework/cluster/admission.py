@@ -71,7 +71,7 @@ _BUILT_IN = frozenset(kind.struct for kind in KINDS)
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-_SUFFIX_LENGTH = 5
+_SUFFIX_PLACES = tuple(len(_SUFFIX_LETTERS) ** place for place in range(5))
 
 
 # --- creation ---------------------------------------------------------------------------------------------------------
@@ -119,12 +119,9 @@ def named(subject: T) -> T:
 
 def generated_name(prefix: str, number: int) -> str:
     """Complete a `generateName`; the same number always gives the same name."""
-    scattered = number * 7_368_787 % len(_SUFFIX_LETTERS) ** _SUFFIX_LENGTH
-    suffix = ""
-    for _ in range(_SUFFIX_LENGTH):
-        scattered, letter = divmod(scattered, len(_SUFFIX_LETTERS))
-        suffix += _SUFFIX_LETTERS[letter]
-    return prefix[: 63 - _SUFFIX_LENGTH] + suffix
+    scattered, letters = number * 7_368_787, len(_SUFFIX_LETTERS)
+    suffix = [_SUFFIX_LETTERS[scattered // place % letters] for place in _SUFFIX_PLACES]
+    return prefix[: 63 - len(suffix)] + "".join(suffix)
 
 
 def admitted(subject: T, version: int, now: str, classes: Iterable[PriorityClass]) -> T:
@@ -319,10 +316,8 @@ def _pod_level(spec: PodSpec, resources: Resources) -> Resources:
 
 def _tolerations(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
     """Let the pod stay a while on a node that is not ready or unreachable, unless it says how long itself."""
-    for added in _TOLERATED_FOR_A_WHILE:
-        if not any(each.key in (added.key, "") and each.effect in ("NoExecute", "") for each in tolerations):
-            tolerations = (*tolerations, added)
-    return tolerations
+    told = {each.key for each in tolerations if each.effect in ("NoExecute", "")}
+    return (*tolerations, *(each for each in _TOLERATED_FOR_A_WHILE if told.isdisjoint((each.key, ""))))
 
 
 # --- priority ---------------------------------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import lru_cache
-from itertools import count
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 from msgspec import structs
@@ -122,7 +121,7 @@ class MemoryCluster(Cluster):
             if not subject.metadata.generate_name:
                 raise api_errors.unnamed(kind)
             subject = structs.replace(subject, metadata=self._named(kind_store, subject.metadata))
-        classes = self.objects(PriorityClass)
+        classes = self._kind_store(PriorityClass).objects.values()
         subject = admission.admitted(subject, self._version + 1, self.timestamp(), classes)
         key = kind_store.key(subject.metadata)
         if key in kind_store.objects:
@@ -380,7 +379,7 @@ class MemoryCluster(Cluster):
                 kind_store = self._kind_stores[kind] = KindStore(kind_of(kind))
             except KeyError:
                 raise api_errors.unknown_kind() from None
-        return cast("KindStore[T]", kind_store)
+        return kind_store  # type: ignore[return-value]  # a dict cannot say that key and value agree
 
     def _amended(self, subject: T) -> tuple[T, T]:
         """Return an object as it is stored, and as it would be."""
@@ -399,9 +398,12 @@ class MemoryCluster(Cluster):
         return stored
 
     def _named(self, kind_store: KindStore[T], metadata: ObjectMeta) -> ObjectMeta:
-        names = (admission.generated_name(metadata.generate_name, number) for number in count(self._version + 1))
-        candidates = (structs.replace(metadata, name=name) for name in names)
-        return next(candidate for candidate in candidates if kind_store.key(candidate) not in kind_store.objects)
+        number = self._version
+        while True:
+            number += 1
+            named = structs.replace(metadata, name=admission.generated_name(metadata.generate_name, number))
+            if kind_store.key(named) not in kind_store.objects:
+                return named
 
     def _make_namespace(self, name: str) -> None:
         if self.find(Namespace, name) is None:

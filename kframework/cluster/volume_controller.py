@@ -109,7 +109,10 @@ class VolumeController:
         """Remember a change for later: a subscriber must not write."""
         old, new = change.old, change.new
         match change.subject:
-            case Pod() as pod if any(volume.ephemeral is not None for volume in pod.spec.volumes):
+            case Pod() as pod:
+                # Most have no volumes at all, and each is told of several times.
+                if not pod.spec.volumes or all(volume.ephemeral is None for volume in pod.spec.volumes):
+                    return
                 self._pods[pod.metadata.uid] = pod
             case PersistentVolume() as volume:
                 self._file(old if isinstance(old, PersistentVolume) else None, volume if new is not None else None)

@@ -96,7 +96,7 @@ class EventHandlers:
         old = self.pending.get(uid)
         if old is not None and old.object.metadata.resource_version == pod.metadata.resource_version != "":
             return
-        new = PendingPod(pod, self.cluster.interned)
+        new = PendingPod(pod, self.cluster.interned, old)
         self.pending[uid] = new
         if uid in self.cluster.assumed:
             if new.terminating and (old is None or not old.terminating):

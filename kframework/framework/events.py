@@ -192,9 +192,10 @@ def pod_updates(old: PodInfo, new: PodInfo) -> Iterator[ActionType]:
 def _pod_changes(old: PodInfo, new: PodInfo) -> Iterator[ActionType]:
     if old.labels != new.labels:
         yield ActionType.UPDATE_POD_LABEL
-    wanted = dict(new.on_node)
-    if any(wanted.get(name, -1) < amount for name, amount in old.on_node):
-        yield ActionType.UPDATE_POD_SCALE_DOWN
+    if old.on_node != new.on_node:
+        wanted = dict(new.on_node)
+        if any(wanted.get(name, -1) < amount for name, amount in old.on_node):
+            yield ActionType.UPDATE_POD_SCALE_DOWN
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         yield ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
     if len(old.spec.tolerations) != len(new.spec.tolerations):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from kframework.objects.codec import FieldPath
@@ -12,25 +12,27 @@ from kframework.objects.pod import Pod
 from kframework.objects.quantity import QuantityError, nano
 from kframework.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 
+_TIMES: tuple[FieldPath, ...] = (
+    ("metadata", "creationTimestamp"),
+    ("metadata", "deletionTimestamp"),
+    ("status", "startTime"),
+)
+
 
 def first_complaint(subject: ApiObject) -> tuple[FieldPath, str] | None:
     """Find a missing name, a time that is none, or a quantity that does not parse or is negative: (path, message)."""
     metadata = subject.metadata
     if not metadata.name:
         return ("metadata", "name"), "is missing: every object needs one"
-    times: list[tuple[FieldPath, str | None]] = [
-        (("metadata", "creationTimestamp"), metadata.creation_timestamp),
-        (("metadata", "deletionTimestamp"), metadata.deletion_timestamp),
-    ]
-    if isinstance(subject, Pod):
-        times.append((("status", "startTime"), subject.status.start_time))
-    for path, time in times:
+    started = subject.status.start_time if isinstance(subject, Pod) else None
+    for path, time in zip(_TIMES, (metadata.creation_timestamp, metadata.deletion_timestamp, started), strict=True):
         if time is not None and not _is_time(time):
             return path, f"{time!r} is not a time: write it like 2026-01-02T15:04:05Z"
-    for path, quantity in _quantities(subject):
-        message = _quantity_complaint(quantity)
-        if message is not None:
-            return path, message
+    for place, resources in _resource_lists(subject):
+        for name, quantity in resources.items():
+            message = _quantity_complaint(quantity)
+            if message is not None:
+                return (*place, name), message
     return None
 
 
@@ -48,49 +50,41 @@ def _is_time(text: str) -> bool:
         return False
 
 
-def _quantities(subject: ApiObject) -> Iterator[tuple[FieldPath, RawQuantity]]:
+def _resource_lists(subject: ApiObject) -> Iterable[tuple[FieldPath, ResourceList]]:
+    """List where quantities stand in an object, and those that stand there by their names."""
     match subject:
         case Pod():
-            yield from _of_pod(subject)
-        case Node():
-            yield from _of_list(subject.status.capacity, "status", "capacity")
-            yield from _of_list(subject.status.allocatable, "status", "allocatable")
+            return _of_pod(subject)
+        case Node(status=status):
+            return (("status", "capacity"), status.capacity), (("status", "allocatable"), status.allocatable)
         case PersistentVolume():
-            yield from _of_list(subject.spec.capacity, "spec", "capacity")
+            return ((("spec", "capacity"), subject.spec.capacity),)
         case PersistentVolumeClaim():
-            yield from _of_list(subject.spec.resources.requests, "spec", "resources", "requests")
+            return ((("spec", "resources", "requests"), subject.spec.resources.requests),)
         case CSIStorageCapacity():
-            if subject.capacity is not None:
-                yield ("capacity",), subject.capacity
-            if subject.maximum_volume_size is not None:
-                yield ("maximumVolumeSize",), subject.maximum_volume_size
+            sizes = {"capacity": subject.capacity, "maximumVolumeSize": subject.maximum_volume_size}
+            return (((), {name: size for name, size in sizes.items() if size is not None}),)
+    return ()
 
 
-def _of_pod(pod: Pod) -> Iterator[tuple[FieldPath, RawQuantity]]:
+def _of_pod(pod: Pod) -> Iterator[tuple[FieldPath, ResourceList]]:
     spec, status = pod.spec, pod.status
     for name, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for index, container in enumerate(containers):
-            place = ("spec", name, index, "resources")
-            yield from _of_list(container.resources.requests, *place, "requests")
-            yield from _of_list(container.resources.limits, *place, "limits")
-    yield from _of_list(spec.overhead, "spec", "overhead")
+            yield ("spec", name, index, "resources", "requests"), container.resources.requests
+            yield ("spec", name, index, "resources", "limits"), container.resources.limits
+    yield ("spec", "overhead"), spec.overhead
     if spec.resources:
-        yield from _of_list(spec.resources.requests, "spec", "resources", "requests")
-        yield from _of_list(spec.resources.limits, "spec", "resources", "limits")
+        yield ("spec", "resources", "requests"), spec.resources.requests
+        yield ("spec", "resources", "limits"), spec.resources.limits
     for name, statuses in (
         ("containerStatuses", status.container_statuses),
         ("initContainerStatuses", status.init_container_statuses),
     ):
         for index, container_status in enumerate(statuses):
-            yield from _of_list(container_status.allocated_resources, "status", name, index, "allocatedResources")
+            yield ("status", name, index, "allocatedResources"), container_status.allocated_resources
             if container_status.resources:
-                place = ("status", name, index, "resources")
-                yield from _of_list(container_status.resources.requests, *place, "requests")
-    yield from _of_list(status.allocated_resources, "status", "allocatedResources")
+                yield ("status", name, index, "resources", "requests"), container_status.resources.requests
+    yield ("status", "allocatedResources"), status.allocated_resources
     if status.resources:
-        yield from _of_list(status.resources.requests, "status", "resources", "requests")
-
-
-def _of_list(resources: ResourceList, *path: str | int) -> Iterator[tuple[FieldPath, RawQuantity]]:
-    for name, quantity in resources.items():
-        yield (*path, name), quantity
+        yield ("status", "resources", "requests"), status.resources.requests

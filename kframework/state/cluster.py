@@ -104,12 +104,21 @@ class ClusterState:
     def put_pod(self, pod: Pod) -> PodInfo | None:
         """Take in a pod that the API says is assigned: confirm it if assumed, else add or replace it.
 
-        Returns what was known of it before: None when it is new, the assumed pod when this confirms it.
+        Returns what was known of it before: None when it is new, the assumed pod when this confirms it, the same as is
+        known now when nothing has changed.
         """
-        old = self.remove_pod(pod.metadata.uid)
-        info = PodInfo(pod, self.interned)
-        self.pods[info.uid] = info
-        self._place(info)
+        uid = pod.metadata.uid
+        old = self.pods.get(uid)
+        new = PodInfo(pod, self.interned, old)
+        if old is None or old.row != self.nodes.row(new.node_name) or not old.takes_as_much_as(new):
+            self.remove_pod(uid)
+            self.pods[uid] = new
+            self._place(new)
+        elif uid in self.assumed or not old.says_the_same(new):
+            self.assumed.discard(uid)
+            self.pods[uid] = new
+            self.nodes.exchange(old, new)
+            self._relieve(new)
         return old
 
     def remove_pod(self, uid: str) -> PodInfo | None:
@@ -133,8 +142,12 @@ class ClusterState:
             self._orphans.setdefault(pod.node_name, {})[pod.uid] = pod
         else:
             self.nodes.place(pod, row)
-            if not self.statements:
-                self.nodes.counters.relieve(pod.label_class)
+            self._relieve(pod)
+
+    def _relieve(self, pod: PodInfo) -> None:
+        """Let what is counted of pods with such labels be no more than pays, unless a what-if holds on to it."""
+        if not self.statements:
+            self.nodes.counters.relieve(pod.label_class)
 
     def __repr__(self) -> str:
         return f"<ClusterState {len(self.nodes)} nodes, {len(self.pods)} pods, {len(self.assumed)} assumed>"

@@ -20,6 +20,7 @@ from kframework.state.host_ports import HostPorts
 from kframework.state.images import ImageStates
 from kframework.state.log import Log
 from kframework.state.node_order import NodeOrder, zone_of
+from kframework.state.pod_counts import LabelClass
 from kframework.state.pods import PodInfo
 from kframework.state.row_counts import RowCounts
 from kframework.state.topology import LabelKeys, Topology
@@ -332,6 +333,17 @@ class NodeTable:
         pod.row = -1
         self._count(pod, row, -1)
 
+    def exchange(self, old: PodInfo, new: PodInfo) -> None:
+        """Put a pod in place of one that takes as much; it comes last on the row, as if that had been lifted."""
+        row, pods = old.row, self[old.row]._pods
+        old.row, new.row = -1, row
+        del pods[old.uid]
+        pods[new.uid] = new
+        if old.label_class is not new.label_class:
+            self._count_alike(old.label_class, row, -1)
+            self._count_alike(new.label_class, row, 1)
+        self.pod_log.append(row)
+
     def _count(self, pod: PodInfo, row: int, sign: int) -> None:
         requesteds = self.requesteds
         for resource, amount in pod.on_node:
@@ -345,21 +357,24 @@ class NodeTable:
             self.host_ports.count(port, row, sign)
         for claim in pod.claims:
             self.claims.count((pod.namespace, claim), row, sign)
-        alike = pod.label_class
-        left = alike.pods.get(row, 0) + sign
-        if left:
-            alike.pods[row] = left
-        else:
-            del alike.pods[row]
-        counts = alike.counts
-        if counts is None:
-            counts = self.counters.join(alike)
-        for count, weight in counts.items():
-            count.add(row, sign * weight)
         if pod.template.has_terms:
             self.terms_moved += 1
             self.existing_terms.holders(pod).add(row, sign)
+        self._count_alike(pod.label_class, row, sign)
         self.pod_log.append(row)
+
+    def _count_alike(self, pods: LabelClass, row: int, sign: int) -> None:
+        """Count one of these pods on a row, where it counts because of its labels."""
+        left = pods.pods.get(row, 0) + sign
+        if left:
+            pods.pods[row] = left
+        else:
+            del pods.pods[row]
+        counts = pods.counts
+        if counts is None:
+            counts = self.counters.join(pods)
+        for count, weight in counts.items():
+            count.add(row, sign * weight)
 
     def touch(self, row: int) -> None:
         """Note that what is said about a row must be asked again."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import TypeVar, cast
+from operator import attrgetter
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -30,6 +31,9 @@ T = TypeVar("T")
 #: Pairs of resource name and amount: milli-CPU for `cpu`, whole units (bytes) for all else.
 Requests = tuple[tuple[str, int], ...]
 
+#: The namespace of a pod, and the values of some of its labels.
+ReadWith = tuple[str | None, ...]
+
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -39,14 +43,26 @@ class PodTemplate:
     Left out are nodeName, hostname, names of projected volumes, names of claims, and the node that a DaemonSet pod is
     pinned to; these stay on the pod. `fit` is what the pod asks for (pod-level resources included), `scoring` what
     NodeResourcesFit weighs it by, `on_node` and `non_zero` (cpu, memory) what it adds to a node's books, `host_ports`
-    what it holds there.
+    what it holds there. `read_with` is what the spec cannot be read without: namespace and labels of the pod, if any.
     """
 
-    __slots__ = ("__weakref__", "_memo", "fit", "has_terms", "host_ports", "non_zero", "on_node", "scoring", "spec")
+    __slots__ = (
+        "__weakref__",
+        "_memo",
+        "fit",
+        "has_terms",
+        "host_ports",
+        "non_zero",
+        "on_node",
+        "read_with",
+        "scoring",
+        "spec",
+    )
 
-    def __init__(self, spec: PodSpec) -> None:
+    def __init__(self, spec: PodSpec, read_with: ReadWith = ()) -> None:
         pod = Pod(spec=spec)
         self.spec: PodSpec = spec
+        self.read_with: ReadWith = read_with
         self.fit: Requests = tuple(fit_requests(spec).items())
         self.scoring: Mapping[str, int] = scoring_requests(spec)
         self.on_node: Requests = tuple(on_node_requests(pod).items())
@@ -58,7 +74,7 @@ class PodTemplate:
 
     def once(self, key: Hashable, compute: Callable[[PodSpec], T]) -> T:
         """Work something out of the spec on the first call and remember it for all pods of this template."""
-        memo = cast("dict[Hashable, T]", self._memo)
+        memo: dict[Hashable, T] = self._memo  # type: ignore[assignment]  # what stands there was made by its key
         if key not in memo:
             memo[key] = compute(self.spec)
         return memo[key]
@@ -74,6 +90,8 @@ class PodInfo:
     `persistentVolumeClaim`, in order; `resized` holds (on_node, non_zero) where the pod's status tells
     of an in-place resize, else None; times are RFC 3339 text. `disrupted` says that some scheduler has chosen the pod
     as a victim of preemption: its condition DisruptionTarget tells.
+
+    `before` is what was known of the pod until now: most likely it has the same template still.
     """
 
     __slots__ = (
@@ -94,12 +112,12 @@ class PodInfo:
         "uid",
     )
 
-    def __init__(self, pod: Pod, interned: Interned) -> None:
+    def __init__(self, pod: Pod, interned: Interned, before: PodInfo | None = None) -> None:
         metadata, spec = pod.metadata, pod.spec
         self.uid: str = metadata.uid
         self.name: str = metadata.name
         self.generation: int = metadata.generation
-        self.template: PodTemplate = interned.template(spec, metadata)
+        self.template: PodTemplate = interned.template(spec, metadata, None if before is None else before.template)
         self.terminating: bool = metadata.deletion_timestamp is not None
         self.label_class: LabelClass = interned.label_class(metadata.namespace, metadata.labels, self.terminating)
         self.node_name: str = spec.node_name
@@ -147,13 +165,32 @@ class PodInfo:
         """What the pod takes of its node's (milli-CPU, memory) with defaults for containers that ask for none."""
         return self.template.non_zero if self.resized is None else self.resized[1]
 
+    def takes_as_much_as(self, other: PodInfo) -> bool:
+        """Return whether the pod takes of a node what another would; what it counts for by its labels may differ."""
+        return (
+            self.template is other.template
+            and self.namespace == other.namespace
+            and self.claims == other.claims
+            and self.resized == other.resized
+        )
+
+    def says_the_same(self, other: PodInfo) -> bool:
+        """Return whether all that is known of the pod is what another says, wherever the two are."""
+        return bool(_facts(self) == _facts(other))
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key}{' on ' + self.node_name if self.node_name else ''}>"
 
 
+_facts = attrgetter(*(name for name in PodInfo.__slots__ if name != "row"))
+
+
 def _tells_of_preemption(condition: PodCondition) -> bool:
-    seen = (condition.type, condition.status, condition.reason)
-    return seen == ("DisruptionTarget", "True", "PreemptionByScheduler")
+    return (
+        condition.type == "DisruptionTarget"
+        and condition.status == "True"
+        and condition.reason == "PreemptionByScheduler"
+    )
 
 
 class PendingPod(PodInfo):
@@ -161,8 +198,8 @@ class PendingPod(PodInfo):
 
     __slots__ = ("object",)
 
-    def __init__(self, pod: Pod, interned: Interned) -> None:
-        super().__init__(pod, interned)
+    def __init__(self, pod: Pod, interned: Interned, before: PodInfo | None = None) -> None:
+        super().__init__(pod, interned, before)
         self.object: Pod = pod
 
     @property
@@ -212,17 +249,19 @@ class Interned:
             WeakValueDictionary()
         )
 
-    def template(self, spec: PodSpec, metadata: ObjectMeta) -> PodTemplate:
+    def template(self, spec: PodSpec, metadata: ObjectMeta, likely: PodTemplate | None = None) -> PodTemplate:
         """Return the one template of all specs that differ only in what belongs to the single pod.
 
         Where it depends on namespace and labels what a spec asks for, pods share a template that have these in common:
-        what is worked out for them goes with them.
+        what is worked out for them goes with them. Where it is `likely` this one, it is compared before it is sought.
         """
-        shared = _shared(spec)
-        content = (_encode(shared), *_read_with(spec, metadata))
+        shared, read_with = _shared(spec), _read_with(spec, metadata)
+        if likely is not None and likely.read_with == read_with and likely.spec == shared:
+            return likely
+        content = (_encode(shared), *read_with)
         template = self._templates.get(content)
         if template is None:
-            template = self._templates[content] = PodTemplate(shared)
+            template = self._templates[content] = PodTemplate(shared, read_with)
         return template
 
     def label_class(self, namespace: str, labels: Mapping[str, str], terminating: bool) -> LabelClass:
@@ -241,7 +280,7 @@ def _has_terms(spec: PodSpec) -> bool:
     return spec.affinity is not None and bool(spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity)
 
 
-def _read_with(spec: PodSpec, metadata: ObjectMeta) -> tuple[str | None, ...]:
+def _read_with(spec: PodSpec, metadata: ObjectMeta) -> ReadWith:
     """List what a spec cannot be read without: terms and constraints are about the pod's namespace, and its labels."""
     constraints = spec.topology_spread_constraints
     if not constraints and not _has_terms(spec):
@@ -256,7 +295,7 @@ def _shared(spec: PodSpec) -> PodSpec:
         spec,
         node_name="",
         hostname="",
-        volumes=tuple(_anonymous(volume) for volume in spec.volumes),
+        volumes=tuple(map(_anonymous, spec.volumes)),
         affinity=_unpinned(spec.affinity),
     )
 

@@ -110,6 +110,7 @@ changes = st.one_of(
     st.tuples(st.just("remove_node"), names),
     st.tuples(st.just("put_pod"), pods_made, names),
     st.tuples(st.just("put_pod"), pods_made, names),
+    st.tuples(st.just("tell_again"), uids, st.sampled_from([None, "2026-01-01T00:00:00Z"])),
     st.tuples(st.just("remove_pod"), uids),
     st.tuples(st.just("assume"), pods_made, names),
     st.tuples(st.just("forget"), uids),
@@ -229,8 +230,18 @@ class StateMachine(RuleBasedStateMachine):
         spec = msgspec.structs.replace(new.spec, node_name=node_name)
         old = self.state.put_pod(msgspec.structs.replace(new, spec=spec))
         assert (old is None) == (uid not in self.truth.pods)
+        on = self.state.nodes.named(node_name)
+        assert on is None or self.state.pods[uid] in on.pods
         self.truth.pods[uid] = self.truth.placed[uid] = (new, node_name)
         self.truth.assumed.discard(uid)
+
+    def tell_again(self, uid: str, start_time: str | None) -> None:
+        """The same pod in the same place, perhaps with another status: only that is new."""
+        if uid in self.truth.pods:
+            made, node_name = self.truth.pods[uid]
+            status = msgspec.structs.replace(made.status, start_time=start_time)
+            self.put_pod(msgspec.structs.replace(made, status=status), node_name)
+            assert self.state.pods[uid].start_time == start_time
 
     def remove_pod(self, uid: str) -> None:
         removed = self.state.remove_pod(uid)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.objects import Namespace, ObjectMeta, PersistentVolumeClaim
+from kframework.objects import Namespace, ObjectMeta, PersistentVolumeClaim, PodSpec, PodStatus
 from kframework.state.cluster import AssumeError, ClusterState
-from kframework.state.pods import PendingPod
+from kframework.state.pods import PendingPod, PodInfo
 from tests.support.objects_made import node, pod
 
 
@@ -75,6 +75,44 @@ def test_an_update_counts_the_pod_anew() -> None:
     old = state.put_pod(pod("p", {"cpu": "2"}, node_name="a"))
     assert old is not None
     assert (old.on_node, taken(state)) == ((("cpu", 1000),), {"a": 2000})
+
+
+def test_a_confirmed_pod_stays_where_it_was_assumed() -> None:
+    state = cluster("a")
+    assumed = pending(state, "p")
+    state.assume(assumed, "a")
+    state.put_pod(pod("q", node_name="a"))
+    before = state.nodes.pod_log.end
+    assert state.put_pod(pod("p", {"cpu": "1"}, node_name="a")) is assumed
+    node_a, confirmed = state.nodes[0], state.pods["p"]
+    assert state.nodes.pod_log.end == before + 1
+    assert (type(confirmed), confirmed.row, assumed.row, state.assumed) == (PodInfo, 0, -1, set())
+    assert list(node_a.pods) == [state.pods["q"], confirmed]
+    assert taken(state) == {"a": 1000}
+
+
+@pytest.mark.parametrize(
+    ("changes", "entries"),
+    [
+        ({}, 0),
+        ({"status": PodStatus(phase="Running")}, 0),
+        ({"status": PodStatus(start_time="2026-01-01T00:00:00Z")}, 1),
+        ({"status": PodStatus(nominated_node_name="b")}, 1),
+        ({"metadata": ObjectMeta(name="p", namespace="default", uid="p", resource_version="9")}, 0),
+        ({"metadata": ObjectMeta(name="p", namespace="default", uid="p", generation=2)}, 1),
+        ({"metadata": ObjectMeta(name="p", namespace="default", uid="p", labels={"app": "web"})}, 1),
+        ({"metadata": ObjectMeta(name="p", namespace="other", uid="p")}, 2),
+        ({"spec": PodSpec(node_name="a", priority=1)}, 2),
+    ],
+)
+def test_an_update_is_noted_where_something_differs_that_is_kept(changes: dict[str, object], entries: int) -> None:
+    state, first = cluster("a"), pod("p", node_name="a")
+    state.put_pod(first)
+    old, before = state.pods["p"], state.nodes.pod_log.end
+    assert state.put_pod(msgspec.structs.replace(first, **changes)) is old
+    assert state.nodes.pod_log.end == before + entries
+    assert (state.pods["p"] is old) == (not entries)
+    assert list(state.nodes[0].pods) == [state.pods["p"]]
 
 
 @pytest.mark.parametrize("assumed", [False, True])

@@ -195,6 +195,7 @@ def test_counts_that_nobody_asks_for_cost_the_pods_that_come_and_go_nothing_for_
         counters.count(WEB, Selection(None, parse_label_selector(f"app!=none-{n}")))
     for _ in range(2 * counters_module._UNASKED):
         put(state, "q", "a", app="web")
+        state.remove_pod("q")
         assert counters.count(WEB) is wanted
     web = state.interned.label_class("default", {"app": "web"}, False)
     assert web.counts is not None and wanted in web.counts

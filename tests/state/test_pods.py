@@ -98,6 +98,13 @@ def test_what_decides_is_in_the_template(one: Spec, other: Spec) -> None:
     assert PodInfo(pod("a", **one), interned).template is not PodInfo(pod("b", **other), interned).template
 
 
+@pytest.mark.parametrize(("one", "other"), [*OWN, *SHARED])
+def test_a_pod_that_is_told_of_again_has_the_template_that_it_would_have_had(one: Spec, other: Spec) -> None:
+    interned = Interned()
+    before, first = (PodInfo(pod("a", **spec), interned) for spec in (one, other))
+    assert PodInfo(pod("a", **other), interned, before).template is first.template
+
+
 @pytest.mark.parametrize("spec", [spec for pair in OWN for spec in pair])
 def test_a_pending_pod_keeps_its_whole_object(spec: Spec) -> None:
     made = pod("a", **spec)
@@ -271,8 +278,10 @@ def test_what_depends_on_namespace_and_labels_has_a_template_for_each(
     spec: Spec, one: tuple[str, dict[str, str]], other: tuple[str, dict[str, str]], shared: bool
 ) -> None:
     interned = Interned()
-    made = [
-        PodInfo(Pod(metadata=ObjectMeta(namespace=namespace, labels=labels), spec=PodSpec(**spec)), interned)
+    pods = [
+        Pod(metadata=ObjectMeta(namespace=namespace, labels=labels), spec=PodSpec(**spec))
         for namespace, labels in (one, other)
     ]
+    made = [PodInfo(each, interned) for each in pods]
     assert (made[0].template is made[1].template) == shared
+    assert PodInfo(pods[1], interned, made[0]).template is made[1].template

@@ -50,6 +50,8 @@ class Pool:
 
     def held_by(self, holders: Iterable[Holder]) -> list[QueuedPod]:
         """List the pods that one of these plugins holds back, in the order of their arrival."""
+        if not self._pods:
+            return []  # every event asks, and mostly nobody waits
         uids = {uid for holder in holders for uid in self._held.get(holder, ())}
         found = sorted((self._pods[uid][:2] for uid in uids), key=lambda entry: entry[0])
         return [queued for _, queued in found]
