@@ -138,7 +138,9 @@ class PodEngine:
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
         self._plugin_timers = {name: PluginTimer(profile) for name, profile in self.profiles.items()}
         self._layers = {
-            name: Layers(profile, cluster.nodes, layer_memory // len(self.profiles))
+            name: Layers(
+                profile, cluster.nodes, layer_memory // len(self.profiles), profile.percentage_of_nodes_to_score
+            )
             for name, profile in self.profiles.items()
         }
 
