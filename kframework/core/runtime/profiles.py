@@ -20,7 +20,7 @@ from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.hooks import points_of
 from kframework.core.runtime.notices import notices
 from kframework.core.runtime.points import run_pre_enqueue
-from kframework.core.runtime.profile import Profile, Signature
+from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import Registry
 from kframework.errors import FAULTS, ConfigError, PluginError, in_words, shown
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
@@ -72,13 +72,6 @@ class Profiles(Mapping[str, Profile]):
     def unsortable(self, error: BaseException) -> None:
         """Report that `queue_sort` failed, or answered keys that do not compare with each other."""
         self._first.faulty(self._first.points["queue_sort"][0], "queue_sort", error)
-
-    def sign(self, pod: PendingPod) -> Signature | None:
-        """Return the pod's signature; None if a `sign` hook fails, which is for the next attempt to report."""
-        try:
-            return self._profiles[pod.scheduler_name].sign(pod)
-        except PluginError:
-            return None
 
     def gate(self, pod: PendingPod) -> Status | None:
         """Ask the PreEnqueue plugins of the pod's profile."""
