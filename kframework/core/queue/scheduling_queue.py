@@ -194,7 +194,8 @@ class SchedulingQueue:
         strategy = self._strategy(event, queued)
         if strategy is QueueingStrategy.SKIP:
             return False
-        self.delete(queued.pod.uid)
+        self._unschedulable.pop(queued.pod.uid)
+        self._gated.pop(queued.pod.uid)
         self._wake(queued, event.label, at_once=strategy is QueueingStrategy.IMMEDIATELY)
         return True
 
