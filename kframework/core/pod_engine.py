@@ -37,7 +37,6 @@ from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.points import run_unreserve
-from kframework.core.runtime.profile import Signature
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import PluginTimer, Tells, tells_nothing
 from kframework.core.sources import Sources, SourceTurn
@@ -139,7 +138,9 @@ class PodEngine:
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
         self._plugin_timers = {name: PluginTimer(profile) for name, profile in self.profiles.items()}
         self._layers = {
-            name: Layers(profile, cluster.nodes, layer_memory // len(self.profiles))
+            name: Layers(
+                profile, cluster.nodes, layer_memory // len(self.profiles), profile.percentage_of_nodes_to_score
+            )
             for name, profile in self.profiles.items()
         }
 
@@ -364,9 +365,7 @@ class PodEngine:
     def search(self, attempt: Attempt) -> Search:
         """Open the search for a node; PluginError if the pod cannot be signed."""
         queued, profile = attempt.queued, attempt.profile
-        if not isinstance(queued.signature, Signature):
-            queued.signature = profile.sign(queued.pod)
-        plan = self._layers[profile.name].plan(queued.signature, queued.pod)
+        plan = self._layers[profile.name].plan(profile.sign(queued.pod), queued.pod)
         if attempt.asked is not profile:
             plan = plan.of(attempt.asked)
         self.current = Search(self.cluster, plan, queued.pod, self.rotation, self._ties, attempt.timer, self.extenders)
@@ -426,7 +425,7 @@ class PodEngine:
             nominator.remove(uid)
         else:
             if current is not queued.pod:
-                queued.pod, queued.signature = current, None
+                queued.pod = current
             self.queue.put_back(queued)
             self.handlers.nominate(current, nominator.node_of(uid) if nominated is None else nominated)
         pod = queued.pod

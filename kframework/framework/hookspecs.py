@@ -123,8 +123,9 @@ class SignPlugin(Protocol):
 
         Signing promises that `pre_filter`, `filter`, `pre_score` and `score` for this pod depend only on the signature,
         on the Args and on what `reads` declares of the node; that they draw no random number; and that `pre_filter`
-        and `pre_score` depend on neither the nodes they are given nor the state of plugins that do not sign. Asked
-        when the pod is queued or updated (KEP-5598 has the same idea for whole pods).
+        and `pre_score` depend on neither the nodes they are given nor the state of plugins that do not sign. Asked in
+        every attempt, so it may say of now that there is nothing to say, where other objects can change that
+        (KEP-5598 has the same idea for whole pods).
         """
         unimplemented()
 

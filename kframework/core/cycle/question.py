@@ -44,13 +44,15 @@ def with_nominated_pods(
 ) -> Iterator[CycleState | Status]:
     """Put the nominated pods on the node until the end of the block.
 
-    Yields a copy of the cycle state that took them in, or the error of a plugin that could not take one in.
+    Yields the cycle state, a copy that took them in if any plugin does, or the error of one that could not.
     """
-    state = state.clone()
+    taking_in = tuple(step for step in question.filters if step.add_pod is not None)
+    if taking_in:
+        state = state.clone()
     with question.cluster.statement() as what_if:
         for other in nominated:
             what_if.add(other, node.name)
-            failed = run_add_pod(question.filters, state, question.pod, other, node)
+            failed = run_add_pod(taking_in, state, question.pod, other, node) if taking_in else None
             if failed is not None:
                 yield failed
                 return

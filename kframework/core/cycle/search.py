@@ -224,8 +224,10 @@ class Search:
         enough = nodes_to_find(len(node_order), self.profile.percentage_of_nodes_to_score) if self.needs_scoring else 1
         # The first few rows are mostly enough; what is asked along the rotation stops by itself.
         looked = self.looked_at(node_order if self.plan.fresh_scalar else node_order[: 2 * enough + 2], enough)
-        if looked.evaluated == len(looked.node_order) < len(node_order):
-            looked = self.looked_at(node_order, enough)
+        while looked.evaluated == len(rows := looked.node_order) < len(node_order):
+            # So many rows as are enough if as many of them pass as of these, and a quarter more.
+            likely = len(rows) * 5 * enough // (4 * max(1, len(looked.candidates)))
+            looked = self.looked_at(node_order[: likely + 1], enough)
         self.looked, self.feasible = looked, looked.candidates
         status = self._first_fault()
         self._advance()

@@ -25,7 +25,6 @@ class QueuedPod:
         "initial_attempt",
         "pending_plugins",
         "pod",
-        "signature",
         "sort_key",
         "timestamp",
         "unschedulable_count",
@@ -45,8 +44,6 @@ class QueuedPod:
         self.pending_plugins: frozenset[str] = frozenset()
         self.gating_plugin: str = ""
         self.woken_by: str = ""
-        #: The profile's signature of the pod; None when it must be made (again) at the next attempt.
-        self.signature: object | None = None
         #: The key that `queue_sort` gave; frozen while the pod is queued.
         self.sort_key: Hashable = None
 

@@ -54,10 +54,6 @@ class QueueRules(Protocol):
         """Report that two of the keys do not compare with each other."""
         ...
 
-    def sign(self, pod: PendingPod) -> object | None:
-        """Return the pod's signature, None if that failed: the next attempt will say why."""
-        ...
-
     def gate(self, pod: PendingPod) -> Status | None:
         """Ask PreEnqueue; None lets the pod in."""
         ...
@@ -95,9 +91,7 @@ class SchedulingQueue:
 
     def add(self, pod: PendingPod) -> None:
         """Take in a pod that is new."""
-        queued = QueuedPod(pod, self._now())
-        queued.signature = self.rules.sign(pod)
-        self._enter_active(queued, "PodAdd")
+        self._enter_active(QueuedPod(pod, self._now()), "PodAdd")
 
     def pop(self) -> QueuedPod | None:
         """Hand out the pod whose turn it is, None if there is none; `done` or `put_back` must follow exactly once.
@@ -152,7 +146,7 @@ class SchedulingQueue:
         queued = self.get(pod.uid)
         if queued is None:
             return
-        old, queued.pod, queued.signature = queued.pod, pod, self.rules.sign(pod)
+        old, queued.pod = queued.pod, pod
         if self._active.remove(pod.uid):
             self._push_active(queued)
         elif self._backing_off.remove(pod.uid):
@@ -200,7 +194,8 @@ class SchedulingQueue:
         strategy = self._strategy(event, queued)
         if strategy is QueueingStrategy.SKIP:
             return False
-        self.delete(queued.pod.uid)
+        self._unschedulable.pop(queued.pod.uid)
+        self._gated.pop(queued.pod.uid)
         self._wake(queued, event.label, at_once=strategy is QueueingStrategy.IMMEDIATELY)
         return True
 

@@ -139,16 +139,28 @@ class Profile:
         values: list[Hashable | None] = []
         for plugin, signer in zip(self.placement, self._signers, strict=True):
             try:
-                value = signer(pod)
-                hash(value)
+                values.append(signer(pod))
             except FAULTS as error:
                 raise self.fault(plugin.name, "sign", error) from error
-            values.append(value)
         key = tuple(values)
-        signature = self._signatures.get(key)
+        try:
+            signature = self._signatures.get(key)
+        except FAULTS:
+            raise self._unhashable(values) from None
         if signature is None:
             signature = self._signatures[key] = Signature(key)
         return signature
+
+    def _unhashable(self, values: Sequence[object]) -> PluginError:
+        """Say whose value of a signature cannot be hashed."""
+        for plugin, value in zip(self.placement, values, strict=True):
+            try:
+                hash(value)
+            except FAULTS as error:
+                problem = self.fault(plugin.name, "sign", error)
+                problem.__cause__ = error
+                return problem
+        raise AssertionError("each value alone can be hashed")
 
     def remembers(self, plugin: str) -> bool:
         """Return whether answers of this plugin may be remembered: it signs pods, or may do so."""

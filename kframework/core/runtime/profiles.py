@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import lt
 from typing import Any
@@ -20,10 +20,10 @@ from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.hooks import points_of
 from kframework.core.runtime.notices import notices
 from kframework.core.runtime.points import run_pre_enqueue
-from kframework.core.runtime.profile import Profile, Signature
+from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import Registry
 from kframework.errors import FAULTS, ConfigError, PluginError, in_words, shown
-from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
+from kframework.framework.events import DEFAULT_EVENTS, ActionType, Hint, Occurrence, QueueingHint
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin
 from kframework.framework.source import Source
@@ -46,8 +46,9 @@ class Profiles(Mapping[str, Profile]):
     def __init__(self, profiles: Mapping[str, Profile], notices: tuple[str, ...] = ()) -> None:
         self._profiles = dict(profiles)
         self._first = next(iter(self._profiles.values()))
-        #: Who registered an event, by its resource and action: worked out when such an event first happens.
-        self._interested: dict[tuple[str, ActionType], frozenset[Holder]] = {}
+        #: Who registered an event, and the hints (None for none), by the event's resource and action: worked out when
+        #: such an event first happens.
+        self._registered: dict[tuple[str, ActionType], Mapping[Holder, tuple[Hint | None, ...]]] = {}
         self.notices = notices
 
     def __getitem__(self, name: str) -> Profile:
@@ -73,28 +74,24 @@ class Profiles(Mapping[str, Profile]):
         """Report that `queue_sort` failed, or answered keys that do not compare with each other."""
         self._first.faulty(self._first.points["queue_sort"][0], "queue_sort", error)
 
-    def sign(self, pod: PendingPod) -> Signature | None:
-        """Return the pod's signature; None if a `sign` hook fails, which is for the next attempt to report."""
-        try:
-            return self._profiles[pod.scheduler_name].sign(pod)
-        except PluginError:
-            return None
-
     def gate(self, pod: PendingPod) -> Status | None:
         """Ask the PreEnqueue plugins of the pod's profile."""
         return run_pre_enqueue(self._profiles[pod.scheduler_name], pod)
 
-    def interested(self, event: Occurrence) -> frozenset[Holder]:
+    def interested(self, event: Occurrence) -> Collection[Holder]:
         """Return the plugins of all profiles that registered the event."""
+        return self._hints(event).keys()
+
+    def _hints(self, event: Occurrence) -> Mapping[Holder, tuple[Hint | None, ...]]:
         kind = (event.resource, event.action)
-        found = self._interested.get(kind)
+        found = self._registered.get(kind)
         if found is None:
-            found = self._interested[kind] = frozenset(
-                (profile.name, plugin)
+            found = self._registered[kind] = {
+                (profile.name, plugin): hints
                 for profile in self._profiles.values()
                 for plugin, registrations in profile.events.items()
-                if any(registration.matches(event) for registration in registrations)
-            )
+                if (hints := tuple(each.hint for each in registrations if each.matches(event)))
+            }
         return found
 
     def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
@@ -103,15 +100,11 @@ class Profiles(Mapping[str, Profile]):
         No hint means Queue, and so does one that fails: better an attempt in vain than a pod that sleeps.
         """
         profile = self._profiles[pod.scheduler_name]
-        registrations: tuple[ClusterEvent, ...] = profile.events.get(plugin, ())
-        wakes = any(
-            registration.hint is None or _says_queue(profile, plugin, registration.hint, event, pod)
-            for registration in registrations
-            if registration.matches(event)
-        )
+        hints = self._hints(event).get((profile.name, plugin), ())
+        wakes = any(hint is None or _says_queue(profile, plugin, hint, event, pod) for hint in hints)
         if _log.isEnabledFor(V5):
-            hint = "Queue" if wakes else "QueueSkip"
-            fields = {"pod": pod.key, "event": event.label, "plugin": plugin, "hint": hint}
+            answer = "Queue" if wakes else "QueueSkip"
+            fields = {"pod": pod.key, "event": event.label, "plugin": plugin, "hint": answer}
             _log.log(V5, "Asked a plugin that holds the pod back about an event", extra=fields)
         return wakes
 

@@ -108,9 +108,6 @@ class _TimedRules(QueueRules):
     def unsortable(self, error: Exception) -> None:
         self._rules.unsortable(error)
 
-    def sign(self, pod: PendingPod) -> object | None:
-        return self._rules.sign(pod)
-
     def interested(self, event: Occurrence) -> Collection[Holder]:
         return self._rules.interested(event)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -74,6 +74,13 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._affinities = Affinities(handle.objects(Namespace).index(Namespaces))
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> Hashable | None:
+        """Sign that there is nothing to say about a pod: it has no terms, and no others' are about it."""
+        if pod.template.has_terms or self._affinities.existing_terms(pod, self.handle.nodes).sources:
+            return None
+        return ()
 
     # -- where the pod can run -------------------------------------------------------------------------------------
 

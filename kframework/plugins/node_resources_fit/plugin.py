@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,12 +79,13 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        checked = state[_CHECKED]
-        bits = _FULL * (nodes.requested("pods")[rows] + 1 > nodes.allocatable("pods")[rows]).astype(np.int64)
-        for offered, requested, amount, bit in checked:
+        bits = _FULL * (nodes.requested("pods")[rows] >= nodes.allocatable("pods")[rows])
+        for offered, requested, amount, bit in state[_CHECKED]:
             room = offered.values[rows]
-            bits |= bit * (amount > room - requested.values[rows]).astype(np.int64)
-            bits |= _UNRESOLVABLE * (amount > room).astype(np.int64)
+            short = amount > room - requested.values[rows]
+            if np.count_nonzero(short):  # most nodes have room, and else no node is too small
+                bits |= bit * short
+                bits |= _UNRESOLVABLE * (amount > room)
         return bits
 
     @hookimpl
@@ -146,26 +147,28 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
         row, scored, strategy = node.row, state[_SCORED], self._strategy
-        total = weights = 0
+        total, weights = 0, cast("Weights", 0)
         for offered, requested, amount, weight in scored:
             room = offered.cells[row]
             if room > 0:
                 score = strategy.score(min(requested.cells[row] + amount, room), room)
                 total += score * weight
-                weights += strategy.weight(score, weight)
+                weights = weights + strategy.weight(score, weight)
         return strategy.mean(total, weights) if weights else 0
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         scored, strategy = state[_SCORED], self._strategy
         total = np.zeros_like(nodes.unschedulable.values[rows])
-        weights = np.zeros_like(total)
+        weights = cast("Weights", 0)
         for offered, requested, amount, weight in scored:
-            room = offered.values[rows]
-            score = strategy.score(np.minimum(requested.values[rows] + amount, room), np.maximum(room, 1))
-            counted = weight * (room > 0).astype(np.int64)
+            room, counted = offered.values[rows], cast("Weights", weight)
+            taken = np.minimum(requested.values[rows] + amount, room)
+            if np.count_nonzero(room) < len(room):  # mostly all nodes offer what is scored
+                room, counted = np.maximum(room, 1), weight * (room > 0)
+            score = strategy.score(taken, room)
             total += score * counted
-            weights += strategy.weight(score, counted)
+            weights = weights + strategy.weight(score, counted)
         return strategy.mean(total, np.maximum(weights, 1))
 
     # -- events ----------------------------------------------------------------------------------------------------
@@ -218,6 +221,8 @@ def _columns_for_scoring(nodes: NodeTable, resource: str) -> tuple[Column, Colum
 # -- strategies: the same arithmetic for one node (int) and for many (int64) -------------------------------------------
 
 Amount = TypeVar("Amount", int, NDArray[np.int64])
+#: What resources count for, on each of many nodes or the same on all.
+Weights = int | NDArray[np.int64]
 
 
 class _Strategy:
@@ -227,11 +232,11 @@ class _Strategy:
         """Score one resource; `requested` is at most `offered`, which is not 0."""
         raise NotImplementedError
 
-    def weight(self, score: Amount, weight: Amount) -> Amount:
+    def weight(self, score: Amount, weight: Weights) -> Weights:
         """Say what a resource of this score counts for."""
         return weight
 
-    def mean(self, total: Amount, weights: Amount) -> Amount:
+    def mean(self, total: Amount, weights: Weights) -> Amount:
         """Divide the sum of weighted scores by the sum of the weights, which is not 0."""
         return _quotient(total, weights)
 
@@ -258,20 +263,18 @@ class _RequestedToCapacityRatio(_Strategy):
         percent = _quotient(requested * 100, offered)
         return self._scores[percent] if isinstance(percent, int) else self._column[percent]
 
-    def weight(self, score: Amount, weight: Amount) -> Amount:
+    def weight(self, score: Amount, weight: Weights) -> Weights:
         return weight * (score > 0)
 
-    def mean(self, total: Amount, weights: Amount) -> Amount:
-        return _quotient(2 * total + weights, 2 * weights)  # to the nearest, halves up
+    def mean(self, total: Amount, weights: Weights) -> Amount:
+        return _quotient(cast("Amount", 2 * total + weights), 2 * weights)  # to the nearest, halves up
 
 
-def _quotient(dividend: Amount, divisor: Amount) -> Amount:
-    """Divide natural numbers, rounding down."""
-    if isinstance(dividend, int):
-        return dividend // divisor
-    if int(dividend.max(initial=0)) + int(divisor.max(initial=0)) < _EXACT:
+def _quotient(dividend: Amount, divisor: Weights) -> Amount:
+    """Divide natural numbers, rounding down; the quotient is less than 256."""
+    if not isinstance(dividend, int) and isinstance(divisor, np.ndarray) and divisor.max(initial=0) < _EXACT >> 8:
         return (dividend / divisor).astype(np.int64)  # a fifth of the time that // takes
-    return dividend // divisor
+    return dividend // divisor  # type: ignore[return-value]  # a number by a number, or an array by either
 
 
 def _on_broken_line(points: Sequence[tuple[int, int]], x: int) -> int:

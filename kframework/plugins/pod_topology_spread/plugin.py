@@ -60,7 +60,8 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
-        return None if pod.spec.topology_spread_constraints or self._default_constraints else ()
+        """Sign that there is nothing to say about a pod, which neither has constraints nor gets default ones now."""
+        return None if pod.spec.topology_spread_constraints or self._defaults.concern(pod) else ()
 
     # -- how pods must be spread -----------------------------------------------------------------------------------
 

@@ -112,8 +112,13 @@ class DefaultConstraints:
 
     def of(self, pod: PendingPod, action: str) -> tuple[SpreadConstraint, ...]:
         """Return the constraints with this action for a pod."""
-        if not self._constraints[action]:
-            return ()
+        return self._of(pod)[action] if self._constraints[action] else ()
+
+    def concern(self, pod: PendingPod) -> bool:
+        """Return whether there are any for a pod."""
+        return any(self._constraints.values()) and any(self._of(pod).values())
+
+    def _of(self, pod: PendingPod) -> Mapping[str, tuple[SpreadConstraint, ...]]:
         services = self._stores.objects(Service).index(_ServiceSelectors)
         owned = self._owner_selector(pod)
         found_with = (services.version(pod.namespace), owned)
@@ -121,7 +126,7 @@ class DefaultConstraints:
         if known is None or known[0] != found_with:
             selector = _default_selector(services.chosen_by(pod.namespace, pod.labels), owned)
             known = self._known[pod.label_class] = (found_with, self._about(selector, pod.namespace))
-        return known[1][action]
+        return known[1]
 
     def _about(self, selector: Selector, namespace: str) -> Mapping[str, tuple[SpreadConstraint, ...]]:
         return {

@@ -10,7 +10,7 @@ import pytest
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.core.cycle.layers import FEW
 from kframework.core.cycle.outcome import FitError
-from kframework.core.cycle.plan import Layers, Plan
+from kframework.core.cycle.plan import _PER_PLAN, Layers, Plan
 from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.steps import as_column
 from kframework.framework.answers import Rows, Scores
@@ -255,14 +255,43 @@ def test_memory_is_counted_and_given_back() -> None:
     upper = sum(plan.cache.nbytes for plan in plans if plan.cache is not None)
     lower = {plan.cache.below for plan in plans if plan.cache is not None}
     assert len(lower) == 3
-    assert searching.layers.nbytes == upper + sum(layer.nbytes for layer in lower if layer is not None)
+    columns = upper + sum(layer.nbytes for layer in lower if layer is not None)
+    assert searching.layers.nbytes == columns + 6 * _PER_PLAN
 
-    small = Layers(searching.profile, searching.nodes, searching.layers.nbytes - 1)
+    small = Layers(searching.profile, searching.nodes, 5 * _PER_PLAN + columns)
     for pod in pods:
         small.plan(searching.profile.sign(pod), pod)
     assert len(small) == 5  # the first, and it alone, had to go
     small.clear()
     assert (small.nbytes, len(small)) == (0, 0)
+
+
+def columned(searching: Searching, names: str) -> str:
+    """Plan for pods of these names in turn; return which plans then have columns of their own."""
+    pods = {name: searching.pending(make_pod(labels={"app": name})) for name in names}
+    plans = {name: searching.plan(pods[name]) for name in names}
+    return "".join(name for name, plan in plans.items() if plan.cache is not None)
+
+
+def test_where_more_templates_take_turns_than_there_is_room_for_some_keep_their_columns() -> None:
+    searching = Searching(profile_of(Crowded), map(make_node, "ab"))
+    columned(searching, "ab")
+    searching.layers._budget = searching.layers.nbytes + _PER_PLAN
+    assert [columned(searching, "abc") for _ in range(3)] == ["ab"] * 3
+    assert columned(searching, "c") == "c", "asked for twice since the oldest was"
+    assert columned(searching, "ab") == "b"
+
+
+@pytest.mark.parametrize(("between", "remembered"), [(49, True), (50, False)])
+def test_columns_are_for_those_who_come_again_soon(between: int, remembered: bool) -> None:
+    """Of 200 nodes 100 are looked at: columns pay where half as many rows have changed."""
+    searching = Searching(profile_of(Crowded), (make_node(f"n{n}") for n in range(200)))
+    searching.layers = Layers(searching.profile, searching.nodes, 1 << 20, percentage=50)
+    assert columned(searching, "a") == ""
+    pods = [searching.pending(make_pod(labels={"app": f"other-{n}"})) for n in range(between)]
+    for pod in pods:
+        assert searching.plan(pod).cache is None
+    assert columned(searching, "a") == "a" * remembered
 
 
 def test_the_least_recently_used_plan_goes_first() -> None:

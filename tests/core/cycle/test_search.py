@@ -155,6 +155,37 @@ def test_a_sample_of_the_nodes_is_scored_and_the_next_search_goes_on_behind_it()
     assert searching.rotation.next_start_index == 60
 
 
+class EveryThird(Plugin):
+    """Lets every third node in, or none, in columns; notes about how many rows it is asked."""
+
+    name = "EveryThird"
+
+    def __init__(self, passing: bool) -> None:
+        self.passing = passing
+        self.asked: list[int] = []
+
+    @hookimpl
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        assert isinstance(rows, np.ndarray)
+        self.asked.append(len(rows))
+        return (rows % 3 > 0).astype(np.int64) if self.passing else np.ones(len(rows), dtype=np.int64)
+
+    @hookimpl
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        return unschedulable("not this one")
+
+
+@pytest.mark.parametrize(("passing", "asked"), [(True, [202, 372]), (False, [202, 1000])])
+def test_a_search_that_finds_too_few_looks_as_far_as_is_likely_to_do(passing: bool, asked: list[int]) -> None:
+    plugin = EveryThird(passing)
+    searching = Searching(
+        profile_of(plugin, Likes, percentage=10), (make_node(f"n{n}", labels={"score": "1"}) for n in range(1000))
+    )
+    outcome = searching.run(make_pod())
+    assert plugin.asked == asked
+    assert isinstance(outcome, ScheduleResult) is passing
+
+
 @pytest.mark.parametrize("plugin", [Says, Remembers])
 def test_a_search_that_meets_a_fault_ends_there(plugin: type[Says]) -> None:
     searching = Searching(profile_of(Likes, plugin("A", broken("c"))), map(make_node, "abcde"))

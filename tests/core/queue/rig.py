@@ -108,9 +108,6 @@ class Rig:
     def unsortable(self, error: Exception) -> None:
         self.unsorted.append(error)
 
-    def sign(self, pod: PendingPod) -> object | None:
-        return pod
-
     def gate(self, pod: PendingPod) -> Status | None:
         plugin = self.gates.get(pod.name)
         return Status(Code.UNSCHEDULABLE, ("held back",), plugin) if plugin else None

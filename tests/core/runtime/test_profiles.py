@@ -234,12 +234,6 @@ def test_pods_without_a_key_come_last() -> None:
     assert profiles.sort_key(early) == (1, 5.0) and profiles.sort_key(late) == (1, 6.0)
 
 
-def test_a_signature_that_fails_is_left_to_the_attempt() -> None:
-    failing = plugin("Failing", filter=None, sign=ValueError("unsigned"))
-    profiles = compiled(alone(failing), failing)
-    assert profiles.sign(pending("default-scheduler")) is None
-
-
 @pytest.mark.parametrize(("extenders", "woken"), [("", False), ("extenders: [{filterVerb: f}]", True)])
 def test_any_event_may_set_free_what_an_extender_holds_back(extenders: str, woken: bool) -> None:
     profiles = compile_profiles(parse(f"{alone()}\n{extenders}\n", "k.yaml"), Registry.installed(), a_handle)

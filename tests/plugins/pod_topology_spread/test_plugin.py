@@ -305,14 +305,24 @@ def test_a_selector_that_does_not_parse_is_an_error_where_it_is_needed(when: str
     ("args", "pod", "signs"),
     [
         (ARGS[0], web(), False),
+        (ARGS[0], web(labels={"app": "db"}), True),
+        (ARGS[0], web(namespace="other"), True),
         (ARGS[1], web(), True),
         (ARGS[1], web("new", constraint()), False),
         (ARGS[2], web(), False),
     ],
 )
 def test_only_pods_without_any_constraint_are_signed(args: PodTopologySpreadArgs, pod: Pod, signs: bool) -> None:
-    signature = plugin_of(ClusterState(), args).sign(PendingPod(pod, Interned()))
-    assert (signature is not None) is signs
+    """Such are pods without constraints of their own that no service selects, for as long as none does."""
+    cluster = ClusterState()
+    plugin, pending = plugin_of(cluster, args), PendingPod(pod, Interned())
+    without_constraints = not pod.spec.topology_spread_constraints
+    assert (plugin.sign(pending) is not None) is without_constraints
+    chosen = service(app="web")
+    cluster.objects(Service).put(chosen.metadata, chosen)
+    assert (plugin.sign(pending) is not None) is signs
+    cluster.objects(Service).remove(chosen.metadata)
+    assert (plugin.sign(pending) is not None) is without_constraints
 
 
 def test_events() -> None:

@@ -49,7 +49,7 @@ class CoreQuestions:
         self._log_readers = (cluster.nodes.pod_log.reader(), cluster.nodes.node_log.reader())
         self._rotation = Rotation()
         self._random = Seeds(0).generator("nothing is drawn")
-        self._signed: dict[str, tuple[PendingPod, Signature]] = {}
+        self._signed: dict[str, tuple[PendingPod, int, Signature]] = {}
         self._searched: tuple[Moment, AllNodesSearch] | None = None
         self._planned: _Planned | None = None
         self._even: dict[Plan, tuple[int, bool]] = {}
@@ -74,12 +74,16 @@ class CoreQuestions:
         return self._profiles[self.pending(task).scheduler_name]
 
     def signature(self, task: TaskInfo) -> Signature:
-        """Return the core's signature of a task; PluginError if it cannot be signed."""
-        pod = self.pending(task)
+        """Return the core's signature of a task; PluginError if it cannot be signed.
+
+        Within a session it holds until pods with terms come or go: they may be about a pod of which there was nothing
+        to say.
+        """
+        pod, moved = self.pending(task), self._cluster.nodes.terms_moved
         known = self._signed.get(task.uid)
-        if known is None or known[0] is not pod:
-            known = self._signed[task.uid] = (pod, self.profile(task).sign(pod))
-        return known[1]
+        if known is None or known[0] is not pod or known[1] != moved:
+            known = self._signed[task.uid] = (pod, moved, self.profile(task).sign(pod))
+        return known[2]
 
     def plan(self, task: TaskInfo) -> Plan:
         """Return what is remembered of tasks like this one, caught up with the nodes."""

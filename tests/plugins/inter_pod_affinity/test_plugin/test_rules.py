@@ -63,6 +63,32 @@ def namespace(name: str, **labels: str) -> Namespace:
     return Namespace(metadata=ObjectMeta(name=name, labels=labels))
 
 
+# -- signatures ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("new", "other", "signs"),
+    [
+        (pod(), None, True),
+        (pod(affinity=away(term())), None, False),
+        (pod(affinity=affinity(near=prefers(1, term()))), None, False),
+        (pod(), pod("held", node="a1", affinity=away(term(app="x"))), False),
+        (pod(), pod("held", node="a1", affinity=near(term(app="x"))), False),
+        (pod(), pod("held", node="a1", affinity=affinity(near=prefers(1, term(app="x")))), False),
+        (pod(), pod("held", node="a1", affinity=away(term(app="y"))), True),
+        (make_pod("pod", namespace="other"), pod("held", node="a1", affinity=away(term(app="x"))), True),
+    ],
+)
+def test_a_pod_is_signed_while_there_is_nothing_to_say_about_it(new: Pod, other: Pod | None, signs: bool) -> None:
+    there = asked()
+    plugin, new_one = there.plugin, pending(new, there.cluster)
+    before = plugin.sign(new_one)
+    if other is not None:
+        assert before == ()
+        there.cluster.put_pod(other)
+    assert plugin.sign(new_one) == (() if signs else None)
+
+
 # -- filter --------------------------------------------------------------------------------------------------------
 
 
