@@ -142,7 +142,7 @@ def verify(search: Search, outcome: Outcome) -> None:
             _same(search, f"node {search.nodes[row].name}", remembered, statuses[row])
     passing = [row for row in rows[: looked.evaluated] if statuses[row] is None]
     enough = nodes_to_find(len(rows), search.profile.percentage_of_nodes_to_score) if search.needs_scoring else 1
-    _same(search, "candidates", looked.candidates.tolist(), passing[:enough])
+    _same(search, "candidates", search.nodes.order[looked.candidates].tolist(), passing[:enough])
     feasible = search.feasible.tolist()
     if len(feasible) > 1 and search.profile.scores:
         totals = dict(zip(feasible, search.totals.tolist(), strict=True))
