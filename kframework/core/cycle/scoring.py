@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from kframework.core.cycle.layers import ask_score_rows
 from kframework.core.cycle.plan import Plan
 from kframework.core.runtime.points import run_pre_score
-from kframework.core.runtime.steps import StatusStep
 from kframework.framework.answers import Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Status
@@ -36,15 +35,12 @@ class Scoring:
         if not self.asks_before:
             return plan.pre_score_fault or frozenset()
 
-        def ask(step: StatusStep) -> Status | None:
-            if step.name in plan.pre_score:
-                return plan.pre_score[step.name]
-            return step.call(self.state, self.pod, self.nodes, self.rows)
+        asked = (self.state, self.pod, self.nodes, self.rows)
 
         def run() -> frozenset[str] | Status:
-            return run_pre_score(plan.fresh_pre_scores if plan.pre_score_fault is None else plan.profile.pre_score, ask)
+            skipped = run_pre_score(plan.fresh_pre_scores, *asked)
+            return skipped if isinstance(skipped, Status) else plan.pre_score_fault or skipped
 
-        asked = (self.state, self.pod, self.nodes, self.rows)
         return plan.profile.wrapped("pre_score", run, lambda status: status, *asked)
 
     def totals(self, skipped: frozenset[str]) -> Scores | Status:

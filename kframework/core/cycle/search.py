@@ -40,7 +40,7 @@ from kframework.core.cycle.scoring import Scoring
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import EXTENDER
-from kframework.core.runtime.steps import FilterStep, PreFilterAnswer, PreFilterStep
+from kframework.core.runtime.steps import FilterStep
 from kframework.core.runtime.timing import PhaseTimer
 from kframework.errors import FAULTS
 from kframework.framework.answers import Diagnosis, Scores
@@ -156,26 +156,18 @@ class Search:
 
     def pre_filter(self) -> PreFilterResult:
         """Find out whether the pod can be placed at all, and where to look."""
-        asked = (self.state, self.pod, self.nodes)
-        result = self.profile.wrapped("pre_filter", self._pre_filter, PreFilterResult, *asked)
-        if result.ended_by in self.plan.before:
+        plan, asked = self.plan, (self.state, self.pod, self.nodes)
+
+        def ask() -> PreFilterResult:
+            return plan.pre_filter_result or run_pre_filter(plan.pre_filters, *asked)
+
+        result = self.profile.wrapped("pre_filter", ask, PreFilterResult, *asked)
+        if result.ended_by in plan.before:
             # The signing plugins behind it were not asked in kube-scheduler: PostFilter must not find their state.
-            self.state = self.state.on(self.plan.before[result.ended_by])
+            self.state = self.state.on(plan.before[result.ended_by])
         if result.skipped:
-            self.plan = self.plan.without(result.skipped)
+            self.plan = plan.without(result.skipped)
         return result
-
-    def _pre_filter(self) -> PreFilterResult:
-        plan = self.plan
-        if plan.pre_filter_result is not None:
-            return plan.pre_filter_result
-
-        def ask(step: PreFilterStep) -> PreFilterAnswer:
-            if step.name in plan.pre_filter:
-                return plan.pre_filter[step.name]
-            return step.call(self.state, self.pod, self.nodes)
-
-        return run_pre_filter(plan.fresh_pre_filters, ask)
 
     def _rejected(self, result: PreFilterResult) -> FitError:
         """Sum up a rejection of the pod as a whole: every node says the same."""
