@@ -344,8 +344,9 @@ class Search:
     def _advance(self) -> None:
         """Let the next search start behind what this one looked at; the nominated node counts wherever it is."""
         evaluated = self.looked.evaluated
-        outside = sum(row not in self.looked.node_order[:evaluated] for row in self._rejected_nominee)
-        self.rotation.next_start_index = (self.start_index + evaluated + outside) % len(self.nodes)
+        for row in self._rejected_nominee:
+            evaluated += row not in self.looked.node_order[: self.looked.evaluated]
+        self.rotation.next_start_index = (self.start_index + evaluated) % len(self.nodes)
 
     def _few(self, result: PreFilterResult) -> Outcome | None:
         """Return the outcome when at most one node is feasible; None when there are several to choose from."""
